@@ -1,1 +1,26 @@
+//! The nouns of Skep, the facts a journal can state about them, and the fold from facts to the present.
+//!
+//! Does no IO, reads no clock, starts no thread. **Invariant.** [`World::apply`] cannot fail: whatever the journal holds can be
+//! folded, and folding the same records always gives the same world.
 #![forbid(unsafe_code)]
+
+pub mod call;
+pub mod event;
+pub mod grant;
+pub mod id;
+pub mod limits;
+pub mod merge;
+pub mod process;
+pub mod refusal;
+pub mod task;
+pub mod world;
+
+pub use call::{Hands, OpenCall};
+pub use event::{Event, Weight};
+pub use grant::{Answer, Grant, Review, ReviewState};
+pub use id::{CallId, GrantId, MergeId, Pid, ReviewId, TaskId, ZoneId};
+pub use merge::{Merge, MergePath, MergeState};
+pub use process::{Process, ProcessState};
+pub use refusal::{Code, Refusal};
+pub use task::{Mode, Task, TaskState, Workspace};
+pub use world::{Illegal, World, Zone};

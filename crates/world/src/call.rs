@@ -1,0 +1,24 @@
+//! A call on its way: admitted, and without an outcome yet.
+
+use crate::{Pid, TaskId};
+use serde::{Deserialize, Serialize};
+
+/// Who does what a call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hands {
+    /// The door runs the tool.
+    Kernel,
+    /// The brain acts itself inside its room; the admission is the answer and its report settles the call.
+    Caller,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenCall {
+    pub pid: Pid,
+    pub task: Option<TaskId>,
+    pub tool: String,
+    pub hands: Hands,
+    /// A lost read may be asked again; anything else goes to review.
+    pub read_only: bool,
+}

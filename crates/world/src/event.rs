@@ -1,0 +1,149 @@
+//! Everything a journal can say.
+//!
+//! One table: a row gives the Rust name, the wire name, how heavy the fact weighs, and its fields. Every event names the process
+//! it is about and, where there is one, the task; the journal indexes those two. **Invariant.** A kind is never reused with another
+//! meaning: readers refuse what they do not know.
+
+use crate::{Answer, CallId, Code, GrantId, Hands, MergeId, MergePath, Mode, Pid, ReviewId, TaskId, ZoneId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// How durable a fact must be before anyone is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// May be half a second late: losing it loses nothing anybody relied on. The list is closed.
+    Progress,
+    /// On disk before any reply, job start, rename or grant use.
+    Fact,
+    /// On disk and under the signed seal before it is acknowledged.
+    Security,
+}
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $name:ident = $kind:literal, $weight:ident { $($field:ident: $type:ty),* $(,)? })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+            #[serde(deny_unknown_fields)]
+            pub struct $name {
+                pub pid: Pid,
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub task: Option<TaskId>,
+                $(pub $field: $type,)*
+            }
+
+            impl From<$name> for Event {
+                fn from(event: $name) -> Event {
+                    Event::$name(event)
+                }
+            }
+        )*
+
+        /// One fact. Its serde form is `{"type": kind, "payload": {…}}`, a part of the stored line.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "type", content = "payload")]
+        pub enum Event {
+            $(#[serde(rename = $kind)] $name($name),)*
+        }
+
+        impl Event {
+            /// Every kind, for `--help`, filters and completeness tests.
+            pub const KINDS: &'static [&'static str] = &[$($kind),*];
+
+            pub fn kind(&self) -> &'static str {
+                match self { $(Event::$name(_) => $kind,)* }
+            }
+
+            pub fn weight(&self) -> Weight {
+                match self { $(Event::$name(_) => Weight::$weight,)* }
+            }
+
+            pub fn pid(&self) -> Pid {
+                match self { $(Event::$name(event) => event.pid,)* }
+            }
+
+            pub fn task(&self) -> Option<TaskId> {
+                match self { $(Event::$name(event) => event.task,)* }
+            }
+
+            /// The payload's bytes as the journal stores them.
+            pub fn payload(&self) -> serde_json::Result<Box<serde_json::value::RawValue>> {
+                match self { $(Event::$name(event) => serde_json::value::to_raw_value(event),)* }
+            }
+        }
+    };
+}
+
+events! {
+    KernelStarted = "kernel.started", Security { version: String, boot: String }
+    KernelStopped = "kernel.stopped", Fact { reason: String }
+    /// The seal was behind the head at start: the last records before a crash.
+    JournalResealed = "journal.resealed", Security { unsealed: u64 }
+    /// Verification at start found something; it is kept, never repaired.
+    JournalDoubted = "journal.doubted", Security { what: String, why: String }
+
+    ZoneOpened = "zone.opened", Fact { zone: ZoneId, path: String, branch: String }
+    /// The bundle in `blob` is in force for the zone from here on.
+    PolicyUpdated = "policy.updated", Security { zone: ZoneId, blob: String, version: u64, by: String }
+
+    ProcSpawned = "proc.spawned", Fact { parent: Option<Pid>, name: String, role: String, zone: Option<ZoneId>, user: String }
+    ProcExited = "proc.exited", Fact { killed: bool, reason: String }
+    ProcPaused = "proc.paused", Fact { reason: String }
+    ProcResumed = "proc.resumed", Fact { by: String }
+    BudgetSet = "budget.set", Security { calls_max: Option<u64> }
+
+    TaskQueued = "task.queued", Fact { zone: ZoneId, mode: Mode, prompt: String, brain: String, priority: i64 }
+    TaskStarted = "task.started", Fact { episode: u32 }
+    TaskParked = "task.parked", Fact { review: ReviewId }
+    TaskFinished = "task.finished", Fact { summary: String }
+    TaskFailed = "task.failed", Fact { reason: String }
+    TaskCancelled = "task.cancelled", Fact { by: String }
+
+    WorkspaceOpened = "workspace.opened", Fact { head: Option<String>, base: String }
+    WorkspaceClosed = "workspace.closed", Fact { }
+
+    CallAdmitted = "call.admitted", Fact {
+        call: CallId, tool: String, input: Value, digest: String, hands: Hands, read_only: bool, rules: Vec<String>, grant: Option<GrantId>,
+    }
+    CallRefused = "call.refused", Security {
+        call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,
+    }
+    CallFinished = "call.finished", Fact { call: CallId, ok: bool, output: Value, blob: Option<String>, ms: u64 }
+    /// The kernel went down between admission and outcome.
+    CallLost = "call.lost", Security { call: CallId, tool: String, why: String }
+
+    ReviewAsked = "review.asked", Security { review: ReviewId, tool: String, input: Value, bind: String, reasons: Vec<String>, rules: Vec<String> }
+    ReviewAnswered = "review.answered", Security { review: ReviewId, answer: Answer, by: String, reason: Option<String> }
+    GrantGiven = "grant.given", Security { grant: GrantId, tool: String, bind: String, uses: u32, review: ReviewId }
+
+    MergeProposed = "merge.proposed", Fact { merge: MergeId, digest: String, frozen: String, paths: Vec<MergePath> }
+    MergeStarted = "merge.started", Security { merge: MergeId, by: String }
+    MergeFinished = "merge.finished", Security { merge: MergeId, paths: Vec<MergePath> }
+    MergeRejected = "merge.rejected", Security { merge: MergeId, by: String, reason: String }
+
+    BrainSaid = "brain.said", Progress { text: String }
+    /// Records of this kind were dropped because the process made too many.
+    RecordsDropped = "records.dropped", Fact { kind: String, count: u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_reads_back_from_its_line_and_an_unknown_kind_does_not() {
+        let event: Event = BrainSaid { pid: Pid(3), task: Some(TaskId(1)), text: "hi".into() }.into();
+        let line = serde_json::to_string(&event).unwrap();
+        assert_eq!(line, r#"{"type":"brain.said","payload":{"pid":3,"task":"task-1","text":"hi"}}"#);
+        assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
+        assert!(serde_json::from_str::<Event>(&line.replace("brain.said", "brain.sang")).is_err());
+        assert!(serde_json::from_str::<Event>(&line.replace("\"text\"", "\"txet\"")).is_err());
+    }
+
+    #[test]
+    fn only_the_closed_list_may_be_late() {
+        let event: Event = BrainSaid { pid: Pid(3), task: None, text: String::new() }.into();
+        assert_eq!(event.weight(), Weight::Progress);
+        assert_eq!(Event::KINDS.iter().filter(|kind| **kind == "brain.said").count(), 1);
+    }
+}

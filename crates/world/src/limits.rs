@@ -1,0 +1,32 @@
+//! Every limit of the kernel, with the reason for its figure.
+
+/// Tasks waiting in one process's queue. Seed 000 asks for 100; a person who queues more has a loop.
+pub const QUEUE_MAX: usize = 100;
+/// Open reviews of one process before it pauses: more than a screenful is not read any more.
+pub const REVIEWS_OPEN_MAX: usize = 20;
+/// Bytes of a tool's output that a brain is given and a record holds; the rest goes to a blob.
+pub const OUTPUT_INLINE_MAX: usize = 16 * 1024;
+/// Bytes of output that are kept at all for one call.
+pub const OUTPUT_KEPT_MAX: usize = 1024 * 1024;
+/// Bytes of one file that `fs.read` will open. A larger one wants `offset` and `limit`, or grep.
+pub const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Bytes of one changed file that a merge will carry. Beyond it a person should move the file by hand.
+pub const MERGE_FILE_MAX: u64 = 64 * 1024 * 1024;
+/// Bytes of a prompt or of a call's input. A frame holds 16 MiB; the journal should not.
+pub const INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Progress records of one process in one window; more are dropped and counted.
+pub const PROGRESS_BURST_MAX: u64 = 200;
+/// The window of [`PROGRESS_BURST_MAX`].
+pub const PROGRESS_WINDOW_MS: i64 = 1_000;
+/// Calls of one task that are on their way at once.
+pub const CALLS_OPEN_MAX: usize = 64;
+/// Wall-clock limit of a job in a room when its caller names none.
+pub const JOB_MS_DEFAULT: u64 = 300_000;
+/// A brain that makes no move for this long is failed by the watchdog.
+pub const NO_PROGRESS_MS: u64 = 900_000;
+/// Records between two snapshots of the world: a boot folds at most this many.
+pub const SNAPSHOT_EVERY: u64 = 10_000;
+/// Time a clean stop may take before what is left is killed.
+pub const STOP_MS_MAX: u64 = 2_000;
+/// Ended tasks that stay in memory for `skep list`; older ones are in the journal only.
+pub const TASKS_REMEMBERED: usize = 1_000;

@@ -1,0 +1,54 @@
+//! A process: anything that runs under a pid, in one tree under pid 1.
+
+use crate::{Pid, ZoneId};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    pub pid: Pid,
+    /// `None` for pid 1 alone.
+    pub parent: Option<Pid>,
+    /// `foreman.1`, `operator`, `kernel`.
+    pub name: String,
+    pub role: String,
+    pub zone: Option<ZoneId>,
+    /// The operating-system user it acts for.
+    pub user: String,
+    pub state: ProcessState,
+    pub started_ms: i64,
+    /// Calls it may still make, itself and through its children; `None` is no limit.
+    pub calls_left: Option<u64>,
+    /// Calls it made, for the person who looks.
+    pub calls_made: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessState {
+    /// Waits for a task.
+    Idle,
+    /// Has a running task.
+    Running,
+    /// Asked too many questions, or a person paused it.
+    Paused,
+    /// Ended by itself and not yet collected.
+    Zombie,
+    /// Was killed.
+    Dead,
+}
+
+impl ProcessState {
+    pub fn alive(self) -> bool {
+        !matches!(self, ProcessState::Zombie | ProcessState::Dead)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ProcessState::Idle => "idle",
+            ProcessState::Running => "running",
+            ProcessState::Paused => "paused",
+            ProcessState::Zombie => "zombie",
+            ProcessState::Dead => "dead",
+        }
+    }
+}

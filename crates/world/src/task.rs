@@ -1,0 +1,91 @@
+//! A task: a piece of work with a state.
+
+use crate::{MergeId, Pid, ReviewId, TaskId, ZoneId};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    pub id: TaskId,
+    /// The process that does it.
+    pub pid: Pid,
+    pub zone: ZoneId,
+    pub mode: Mode,
+    pub prompt: String,
+    /// Which mind does it: `script:FILE`, later a vendor's name. Empty for an operator's call.
+    pub brain: String,
+    /// Higher first; equal ones in the order they came.
+    pub priority: i64,
+    pub queued_ms: i64,
+    pub ended_ms: Option<i64>,
+    pub state: TaskState,
+    /// How often a brain was started on it: more than one after a crash.
+    pub episodes: u32,
+    /// Calls that have their outcome. A scripted brain resumes behind them.
+    pub calls_settled: u64,
+    pub workspace: Option<Workspace>,
+    pub merge: Option<MergeId>,
+    /// What the brain said at the end, or why it failed.
+    pub summary: Option<String>,
+}
+
+/// May the work change anything?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Read and answer; nothing merges.
+    Ask,
+    /// Change files; the changes wait for their merge.
+    Act,
+    /// One call of the operator's own.
+    Call,
+}
+
+impl Mode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Ask => "ask",
+            Mode::Act => "act",
+            Mode::Call => "call",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum TaskState {
+    Queued,
+    Running,
+    /// Waits for a person; the process is free for nothing else in this zone.
+    Parked {
+        review: ReviewId,
+    },
+    Done,
+    Failed,
+    Cancelled,
+}
+
+impl TaskState {
+    pub fn ended(self) -> bool {
+        matches!(self, TaskState::Done | TaskState::Failed | TaskState::Cancelled)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TaskState::Queued => "queued",
+            TaskState::Running => "running",
+            TaskState::Parked { .. } => "parked",
+            TaskState::Done => "done",
+            TaskState::Failed => "failed",
+            TaskState::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Where a task's writes go, and what they are measured against.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workspace {
+    /// The commit the project stood at, if it had one.
+    pub head: Option<String>,
+    /// Blob with the list of files that were dirty or untracked then.
+    pub base: String,
+}

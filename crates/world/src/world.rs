@@ -1,0 +1,153 @@
+//! The present: what follows from all records so far.
+//!
+//! `check` says whether an event may be recorded now; the ledger asks it before it appends. `apply` folds a recorded event and
+//! cannot fail. **Invariant.** After `check(e)` is `Ok`, `apply(e)` has its full effect.
+
+mod fold;
+
+use crate::event::Event;
+use crate::{
+    CallId, Grant, GrantId, Merge, MergeId, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Task, TaskId, TaskState, ZoneId,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct World {
+    pub processes: BTreeMap<Pid, Process>,
+    pub tasks: BTreeMap<TaskId, Task>,
+    /// Admitted and without an outcome.
+    pub calls: BTreeMap<CallId, OpenCall>,
+    pub reviews: BTreeMap<ReviewId, Review>,
+    pub grants: BTreeMap<GrantId, Grant>,
+    pub merges: BTreeMap<MergeId, Merge>,
+    pub zones: BTreeMap<ZoneId, Zone>,
+    /// Time of the newest event; a commit's clock never goes behind it.
+    pub now_ms: i64,
+    /// Highest number given out of each kind.
+    last: Last,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Zone {
+    pub id: ZoneId,
+    pub path: String,
+    pub branch: String,
+    /// Blob of the bundle in force; `None` until something is trusted.
+    pub policy: Option<String>,
+    pub policy_version: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Last {
+    pid: u64,
+    task: u64,
+    call: u64,
+    review: u64,
+    grant: u64,
+    merge: u64,
+    zone: u64,
+}
+
+/// An event that does not follow from the present. To record one would be a bug.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{kind}` cannot happen now: {why}")]
+pub struct Illegal {
+    pub kind: &'static str,
+    pub why: String,
+}
+
+impl World {
+    pub fn next_pid(&self) -> Pid {
+        Pid(self.last.pid + 1)
+    }
+    pub fn next_task(&self) -> TaskId {
+        TaskId(self.last.task + 1)
+    }
+    pub fn next_call(&self) -> CallId {
+        CallId(self.last.call + 1)
+    }
+    pub fn next_review(&self) -> ReviewId {
+        ReviewId(self.last.review + 1)
+    }
+    pub fn next_grant(&self) -> GrantId {
+        GrantId(self.last.grant + 1)
+    }
+    pub fn next_merge(&self) -> MergeId {
+        MergeId(self.last.merge + 1)
+    }
+    pub fn next_zone(&self) -> ZoneId {
+        ZoneId(self.last.zone + 1)
+    }
+
+    /// The root process below the kernel that `pid` descends from, as the journal names it.
+    pub fn session(&self, pid: Pid) -> String {
+        let mut at = pid;
+        while let Some(parent) = self.processes.get(&at).and_then(|p| p.parent) {
+            if parent == Pid::KERNEL {
+                return format!("s-{at}");
+            }
+            at = parent;
+        }
+        format!("s-{at}")
+    }
+
+    /// `pid` and all its ancestors, itself first.
+    pub fn line(&self, pid: Pid) -> impl Iterator<Item = &Process> {
+        std::iter::successors(self.processes.get(&pid), |process| process.parent.and_then(|parent| self.processes.get(&parent)))
+    }
+
+    /// Calls that `pid` may still make under its own budget and every ancestor's.
+    pub fn calls_left(&self, pid: Pid) -> Option<u64> {
+        self.line(pid).filter_map(|process| process.calls_left).min()
+    }
+
+    pub fn zone_at(&self, path: &str) -> Option<&Zone> {
+        self.zones.values().find(|zone| zone.path == path)
+    }
+
+    /// The unused grant for exactly this call, if a person gave one.
+    pub fn grant_for(&self, pid: Pid, bind: &str) -> Option<&Grant> {
+        self.grants.values().find(|grant| grant.pid == pid && grant.uses_left > 0 && grant.bind == bind)
+    }
+
+    /// The open question about exactly this call, so that equal ones merge.
+    pub fn open_review(&self, pid: Pid, bind: &str) -> Option<&Review> {
+        self.reviews.values().find(|review| review.pid == pid && review.bind == bind && review.state == ReviewState::Open)
+    }
+
+    /// The newest answer that refused exactly this call.
+    pub fn denied_review(&self, pid: Pid, bind: &str) -> Option<&Review> {
+        self.reviews.values().rev().find(|review| {
+            review.pid == pid && review.bind == bind && matches!(review.state, ReviewState::Answered { answer: crate::Answer::Deny, .. })
+        })
+    }
+
+    pub fn open_reviews(&self, pid: Pid) -> usize {
+        self.reviews.values().filter(|review| review.pid == pid && review.state == ReviewState::Open).count()
+    }
+
+    /// What a process should take up next: highest priority first, then oldest.
+    pub fn next_queued(&self, pid: Pid) -> Option<&Task> {
+        self.tasks
+            .values()
+            .filter(|task| task.pid == pid && task.state == TaskState::Queued)
+            .max_by_key(|task| (task.priority, std::cmp::Reverse(task.id)))
+    }
+
+    /// The task a process is on, running or parked.
+    pub fn current_task(&self, pid: Pid) -> Option<&Task> {
+        self.tasks.values().find(|task| task.pid == pid && matches!(task.state, TaskState::Running | TaskState::Parked { .. }))
+    }
+
+    /// May `event` be recorded now?
+    pub fn check(&self, event: &Event) -> Result<(), Illegal> {
+        fold::check(self, event).map_err(|why| Illegal { kind: event.kind(), why })
+    }
+
+    /// Folds one recorded event that happened at `at_ms`.
+    pub fn apply(&mut self, event: &Event, at_ms: i64) {
+        self.now_ms = self.now_ms.max(at_ms);
+        fold::apply(self, event, at_ms);
+    }
+}

@@ -1,0 +1,332 @@
+//! The two halves of every state machine: what may follow, and what then is.
+
+use super::{World, Zone};
+use crate::event::Event;
+use crate::{
+    Grant, Merge, MergeState, OpenCall, Pid, Process, ProcessState, Review, ReviewState, Task, TaskId, TaskState, Workspace, limits,
+};
+
+type Verdict = Result<(), String>;
+
+fn ensure(holds: bool, why: impl FnOnce() -> String) -> Verdict {
+    if holds { Ok(()) } else { Err(why()) }
+}
+
+pub(super) fn check(world: &World, event: &Event) -> Verdict {
+    match event {
+        Event::ProcSpawned(e) => {
+            ensure(e.pid == world.next_pid(), || format!("pid {} is not the next", e.pid))?;
+            match e.parent {
+                None => ensure(e.pid == Pid::KERNEL, || "only the kernel has no parent".into()),
+                Some(parent) => alive(world, parent),
+            }
+        }
+        Event::KernelStarted(_) | Event::KernelStopped(_) | Event::JournalResealed(_) | Event::JournalDoubted(_) => Ok(()),
+        Event::ZoneOpened(e) => {
+            ensure(e.zone == world.next_zone(), || format!("{} is not the next", e.zone))?;
+            ensure(world.zone_at(&e.path).is_none(), || format!("`{}` is a zone already", e.path))
+        }
+        Event::PolicyUpdated(e) => {
+            let zone = world.zones.get(&e.zone).ok_or_else(|| format!("no {}", e.zone))?;
+            ensure(e.version == zone.policy_version + 1, || format!("version {} does not follow {}", e.version, zone.policy_version))
+        }
+        Event::ProcExited(e) => alive(world, e.pid),
+        Event::ProcPaused(e) => alive(world, e.pid),
+        Event::ProcResumed(e) => {
+            let state = world.processes.get(&e.pid).map(|p| p.state);
+            ensure(state == Some(ProcessState::Paused), || format!("process {} is not paused", e.pid))
+        }
+        Event::BudgetSet(e) => alive(world, e.pid),
+        Event::TaskQueued(e) => {
+            alive(world, e.pid)?;
+            ensure(e.task == Some(world.next_task()), || "not the next task id".into())?;
+            ensure(world.zones.contains_key(&e.zone), || format!("no {}", e.zone))
+        }
+        Event::TaskStarted(e) => {
+            let task = task(world, e.task)?;
+            ensure(!task.state.ended(), || format!("{} has ended", task.id))
+        }
+        Event::TaskParked(e) => {
+            ensure(world.reviews.contains_key(&e.review), || format!("no {}", e.review))?;
+            in_state(world, e.task, "running", |state| state == TaskState::Running)
+        }
+        Event::TaskFinished(e) => unended(world, e.task),
+        Event::TaskFailed(e) => unended(world, e.task),
+        Event::TaskCancelled(e) => unended(world, e.task),
+        Event::WorkspaceOpened(e) => {
+            let task = task(world, e.task)?;
+            ensure(task.workspace.is_none(), || format!("{} has a workspace", task.id))
+        }
+        Event::WorkspaceClosed(e) => {
+            let task = task(world, e.task)?;
+            ensure(task.workspace.is_some(), || format!("{} has no workspace", task.id))
+        }
+        Event::CallAdmitted(e) => {
+            alive(world, e.pid)?;
+            ensure(e.call == world.next_call(), || format!("{} is not the next", e.call))?;
+            ensure(world.calls_left(e.pid) != Some(0), || "the budget is used up".into())?;
+            match e.grant {
+                Some(grant) => ensure(world.grants.get(&grant).is_some_and(|g| g.uses_left > 0), || format!("{grant} is used up")),
+                None => Ok(()),
+            }
+        }
+        Event::CallRefused(e) => ensure(e.call == world.next_call(), || format!("{} is not the next", e.call)),
+        Event::CallFinished(e) => ensure(world.calls.contains_key(&e.call), || format!("{} is not open", e.call)),
+        Event::CallLost(e) => ensure(world.calls.contains_key(&e.call), || format!("{} is not open", e.call)),
+        Event::ReviewAsked(e) => {
+            ensure(e.review == world.next_review(), || format!("{} is not the next", e.review))?;
+            ensure(world.open_review(e.pid, &e.bind).is_none(), || "the same question is open".into())
+        }
+        Event::ReviewAnswered(e) => {
+            let state = world.reviews.get(&e.review).map(|r| &r.state);
+            ensure(state == Some(&ReviewState::Open), || format!("{} is not open", e.review))
+        }
+        Event::GrantGiven(e) => ensure(e.grant == world.next_grant(), || format!("{} is not the next", e.grant)),
+        Event::MergeProposed(e) => {
+            task(world, e.task)?;
+            ensure(e.merge == world.next_merge(), || format!("{} is not the next", e.merge))
+        }
+        Event::MergeStarted(e) => merge_in(world, e.merge, MergeState::Proposed),
+        Event::MergeFinished(e) => merge_in(world, e.merge, MergeState::Applying),
+        Event::MergeRejected(e) => merge_in(world, e.merge, MergeState::Proposed),
+        Event::BrainSaid(_) | Event::RecordsDropped(_) => Ok(()),
+    }
+}
+
+fn alive(world: &World, pid: Pid) -> Verdict {
+    ensure(world.processes.get(&pid).is_some_and(|p| p.state.alive()), || format!("process {pid} is not alive"))
+}
+
+fn task(world: &World, id: Option<TaskId>) -> Result<&Task, String> {
+    let id = id.ok_or("no task is named")?;
+    world.tasks.get(&id).ok_or_else(|| format!("no {id}"))
+}
+
+fn in_state(world: &World, id: Option<TaskId>, wanted: &str, is: impl Fn(TaskState) -> bool) -> Verdict {
+    let task = task(world, id)?;
+    ensure(is(task.state), || format!("{} is {}, not {wanted}", task.id, task.state.as_str()))
+}
+
+fn unended(world: &World, id: Option<TaskId>) -> Verdict {
+    in_state(world, id, "unended", |state| !state.ended())
+}
+
+fn merge_in(world: &World, id: crate::MergeId, wanted: MergeState) -> Verdict {
+    ensure(world.merges.get(&id).is_some_and(|m| m.state == wanted), || format!("{id} is not {wanted:?}"))
+}
+
+pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
+    match event {
+        Event::KernelStarted(_) | Event::KernelStopped(_) | Event::JournalResealed(_) | Event::JournalDoubted(_) => {}
+        Event::ZoneOpened(e) => {
+            world.last.zone = world.last.zone.max(e.zone.0);
+            let zone = Zone { id: e.zone, path: e.path.clone(), branch: e.branch.clone(), policy: None, policy_version: 0 };
+            world.zones.insert(e.zone, zone);
+        }
+        Event::PolicyUpdated(e) => {
+            if let Some(zone) = world.zones.get_mut(&e.zone) {
+                zone.policy = Some(e.blob.clone());
+                zone.policy_version = e.version;
+            }
+        }
+        Event::ProcSpawned(e) => {
+            world.last.pid = world.last.pid.max(e.pid.0);
+            let process = Process {
+                pid: e.pid,
+                parent: e.parent,
+                name: e.name.clone(),
+                role: e.role.clone(),
+                zone: e.zone,
+                user: e.user.clone(),
+                state: ProcessState::Idle,
+                started_ms: at_ms,
+                calls_left: None,
+                calls_made: 0,
+            };
+            world.processes.insert(e.pid, process);
+        }
+        Event::ProcExited(e) => set_process(world, e.pid, if e.killed { ProcessState::Dead } else { ProcessState::Zombie }),
+        Event::ProcPaused(e) => set_process(world, e.pid, ProcessState::Paused),
+        Event::ProcResumed(e) => set_process(world, e.pid, ProcessState::Idle),
+        Event::BudgetSet(e) => {
+            if let Some(process) = world.processes.get_mut(&e.pid) {
+                process.calls_left = e.calls_max;
+            }
+        }
+        Event::TaskQueued(e) => queue(world, e, at_ms),
+        Event::TaskStarted(e) => {
+            if let Some(task) = task_mut(world, e.task) {
+                task.state = TaskState::Running;
+                task.episodes = e.episode;
+            }
+            if world.processes.get(&e.pid).is_some_and(|p| p.state == ProcessState::Idle) {
+                set_process(world, e.pid, ProcessState::Running);
+            }
+        }
+        Event::TaskParked(e) => {
+            if let Some(task) = task_mut(world, e.task) {
+                task.state = TaskState::Parked { review: e.review };
+            }
+            rest(world, e.pid);
+        }
+        Event::TaskFinished(e) => end(world, e.pid, e.task, TaskState::Done, &e.summary, at_ms),
+        Event::TaskFailed(e) => end(world, e.pid, e.task, TaskState::Failed, &e.reason, at_ms),
+        Event::TaskCancelled(e) => end(world, e.pid, e.task, TaskState::Cancelled, &format!("cancelled by {}", e.by), at_ms),
+        Event::WorkspaceOpened(e) => {
+            if let Some(task) = task_mut(world, e.task) {
+                task.workspace = Some(Workspace { head: e.head.clone(), base: e.base.clone() });
+            }
+        }
+        Event::WorkspaceClosed(e) => {
+            if let Some(task) = task_mut(world, e.task) {
+                task.workspace = None;
+            }
+        }
+        Event::CallAdmitted(e) => admit(world, e),
+        Event::CallRefused(e) => {
+            world.last.call = world.last.call.max(e.call.0);
+            settled(world, e.task);
+        }
+        Event::CallFinished(e) => {
+            world.calls.remove(&e.call);
+            settled(world, e.task);
+        }
+        Event::CallLost(e) => {
+            world.calls.remove(&e.call);
+        }
+        Event::ReviewAsked(e) => {
+            world.last.review = world.last.review.max(e.review.0);
+            let review = Review {
+                id: e.review,
+                pid: e.pid,
+                task: e.task,
+                tool: e.tool.clone(),
+                input: e.input.clone(),
+                bind: e.bind.clone(),
+                reasons: e.reasons.clone(),
+                asked_ms: at_ms,
+                state: ReviewState::Open,
+            };
+            world.reviews.insert(e.review, review);
+        }
+        Event::ReviewAnswered(e) => {
+            if let Some(review) = world.reviews.get_mut(&e.review) {
+                review.state = ReviewState::Answered { answer: e.answer, by: e.by.clone(), reason: e.reason.clone() };
+            }
+        }
+        Event::GrantGiven(e) => {
+            world.last.grant = world.last.grant.max(e.grant.0);
+            let grant = Grant { id: e.grant, pid: e.pid, task: e.task, tool: e.tool.clone(), bind: e.bind.clone(), uses_left: e.uses };
+            world.grants.insert(e.grant, grant);
+        }
+        Event::MergeProposed(e) => {
+            world.last.merge = world.last.merge.max(e.merge.0);
+            let Some(id) = e.task else { return };
+            let merge = Merge { id: e.merge, task: id, digest: e.digest.clone(), frozen: e.frozen.clone(), state: MergeState::Proposed };
+            world.merges.insert(e.merge, merge);
+            if let Some(task) = task_mut(world, e.task) {
+                task.merge = Some(e.merge);
+            }
+        }
+        Event::MergeStarted(e) => set_merge(world, e.merge, MergeState::Applying),
+        Event::MergeFinished(e) => set_merge(world, e.merge, MergeState::Applied),
+        Event::MergeRejected(e) => set_merge(world, e.merge, MergeState::Rejected),
+        Event::BrainSaid(_) | Event::RecordsDropped(_) => {}
+    }
+}
+
+fn queue(world: &mut World, e: &crate::event::TaskQueued, at_ms: i64) {
+    let Some(id) = e.task else { return };
+    world.last.task = world.last.task.max(id.0);
+    let task = Task {
+        id,
+        pid: e.pid,
+        zone: e.zone,
+        mode: e.mode,
+        prompt: e.prompt.clone(),
+        brain: e.brain.clone(),
+        priority: e.priority,
+        queued_ms: at_ms,
+        ended_ms: None,
+        state: TaskState::Queued,
+        episodes: 0,
+        calls_settled: 0,
+        workspace: None,
+        merge: None,
+        summary: None,
+    };
+    world.tasks.insert(id, task);
+}
+
+fn admit(world: &mut World, e: &crate::event::CallAdmitted) {
+    world.last.call = world.last.call.max(e.call.0);
+    let open = OpenCall { pid: e.pid, task: e.task, tool: e.tool.clone(), hands: e.hands, read_only: e.read_only };
+    world.calls.insert(e.call, open);
+    if let Some(grant) = e.grant.and_then(|id| world.grants.get_mut(&id)) {
+        grant.uses_left = grant.uses_left.saturating_sub(1);
+    }
+    let mut at = Some(e.pid);
+    while let Some(process) = at.and_then(|pid| world.processes.get_mut(&pid)) {
+        process.calls_made += 1;
+        process.calls_left = process.calls_left.map(|left| left.saturating_sub(1));
+        at = process.parent;
+    }
+}
+
+fn task_mut(world: &mut World, id: Option<TaskId>) -> Option<&mut Task> {
+    id.and_then(|id| world.tasks.get_mut(&id))
+}
+
+fn settled(world: &mut World, id: Option<TaskId>) {
+    if let Some(task) = task_mut(world, id) {
+        task.calls_settled += 1;
+    }
+}
+
+fn set_process(world: &mut World, pid: Pid, state: ProcessState) {
+    if let Some(process) = world.processes.get_mut(&pid) {
+        process.state = state;
+    }
+}
+
+/// A process without a running task is idle, unless it is paused or gone.
+fn rest(world: &mut World, pid: Pid) {
+    if world.processes.get(&pid).is_some_and(|p| p.state == ProcessState::Running) {
+        set_process(world, pid, ProcessState::Idle);
+    }
+}
+
+fn end(world: &mut World, pid: Pid, id: Option<TaskId>, state: TaskState, summary: &str, at_ms: i64) {
+    if let Some(task) = task_mut(world, id) {
+        task.state = state;
+        task.ended_ms = Some(at_ms);
+        task.summary = Some(summary.to_owned());
+    }
+    for review in world.reviews.values_mut() {
+        if review.task.is_some() && review.task == id && review.state == ReviewState::Open {
+            review.state = ReviewState::Void;
+        }
+    }
+    world.grants.retain(|_, grant| grant.task.is_none() || grant.task != id);
+    rest(world, pid);
+    forget_oldest(world);
+}
+
+/// Ended tasks leave memory after a while; the journal keeps them.
+fn forget_oldest(world: &mut World) {
+    let ended = world.tasks.values().filter(|task| task.state.ended()).count();
+    let excess = ended.saturating_sub(limits::TASKS_REMEMBERED);
+    let old: Vec<TaskId> =
+        world.tasks.values().filter(|task| task.state.ended() && task.workspace.is_none()).map(|task| task.id).take(excess).collect();
+    for id in old {
+        world.tasks.remove(&id);
+        world.reviews.retain(|_, review| review.task != Some(id));
+        world.merges.retain(|_, merge| merge.task != id);
+    }
+}
+
+fn set_merge(world: &mut World, id: crate::MergeId, state: MergeState) {
+    if let Some(merge) = world.merges.get_mut(&id) {
+        merge.state = state;
+    }
+}

@@ -1,1 +1,19 @@
+//! One schema for every surface of the kernel, and one client.
+//!
+//! Knows frames, JSON-RPC, the shape of each method and what a code means to a person, a program and a shell. Knows nothing of how
+//! the kernel answers. **Invariant.** Bytes from a peer become a value or an error that can be answered, never a panic.
 #![forbid(unsafe_code)]
+
+pub mod client;
+pub mod code;
+pub mod frame;
+pub mod jsonrpc;
+pub mod method;
+pub mod socket;
+
+pub use client::{Client, ClientError};
+pub use code::Code;
+pub use frame::FrameError;
+pub use jsonrpc::{Id, Malformed, Message, Notification, Request, Response, RpcError};
+pub use method::Method;
+pub use socket::{SocketError, open_socket_dir, socket_path};

@@ -1,0 +1,180 @@
+//! The one client: asks the kernel and waits for the answer.
+//!
+//! Sequential: one request at a time, and notifications that come in between are kept in order. **Invariant.** Nothing is sent
+//! before the listener's uid is known to be this user's.
+
+use crate::method::Method;
+use crate::{Code, FrameError, Id, Message, Notification, Request, Response, RpcError, frame, socket_path};
+use rustix::process::geteuid;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::io::BufReader;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+/// A listener with a full backlog says "try again"; this is how long we do.
+const BUSY_MS_MAX: u64 = 2_000;
+const BUSY_STEP_MS: u64 = 5;
+
+pub struct Client {
+    reader: BufReader<OwnedReadHalf>,
+    writer: OwnedWriteHalf,
+    last_id: u64,
+    notes: VecDeque<Notification>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("no kernel answers at `{}`", socket.display())]
+    Absent { socket: PathBuf, source: io::Error },
+    #[error("cannot connect to `{}`", socket.display())]
+    Connect { socket: PathBuf, source: io::Error },
+    #[error("the listener at `{}` is not yours", socket.display())]
+    Foreign { socket: PathBuf, uid: u32 },
+    #[error("the connection to the kernel broke")]
+    Broken { why: String },
+    #[error("the kernel did not answer `{method}` within {ms} ms")]
+    Late { method: &'static str, ms: u64 },
+    #[error("the answer to `{method}` cannot be read")]
+    Unreadable { method: &'static str, why: String },
+    /// The kernel works and says no, or says what failed.
+    #[error(transparent)]
+    Answered(#[from] RpcError),
+}
+
+impl ClientError {
+    pub fn code(&self) -> Code {
+        match self {
+            ClientError::Absent { .. } | ClientError::Connect { .. } | ClientError::Broken { .. } => Code::Unavailable,
+            ClientError::Foreign { .. } => Code::Denied,
+            ClientError::Late { .. } => Code::Timeout,
+            ClientError::Unreadable { .. } => Code::Internal,
+            ClientError::Answered(error) => error.data.code,
+        }
+    }
+
+    pub fn why(&self) -> Option<String> {
+        match self {
+            ClientError::Absent { source, .. } | ClientError::Connect { source, .. } => Some(source.to_string()),
+            ClientError::Foreign { uid, .. } => Some(format!("it runs as uid {uid}, you are uid {}", geteuid().as_raw())),
+            ClientError::Broken { why } | ClientError::Unreadable { why, .. } => Some(why.clone()),
+            ClientError::Late { .. } => None,
+            ClientError::Answered(error) => error.data.reason.clone(),
+        }
+    }
+
+    pub fn fix(&self) -> Option<String> {
+        match self {
+            ClientError::Absent { .. } => Some("start one with `skep kernel start`".into()),
+            ClientError::Connect { .. } => Some("look at $SKEP_HOME: its owner, its mode and its disk".into()),
+            ClientError::Foreign { .. } => Some("set $SKEP_HOME to a folder of your own".into()),
+            ClientError::Broken { .. } => Some("run the command again; `run/kernel.log` in $SKEP_HOME says more".into()),
+            ClientError::Late { .. } => Some("look at `skep kernel status` and at `run/kernel.log` in $SKEP_HOME".into()),
+            ClientError::Unreadable { .. } => {
+                Some("the kernel may be of another version: `skep kernel stop`, then run the command again".into())
+            }
+            ClientError::Answered(error) => error.data.hint.clone(),
+        }
+    }
+}
+
+impl Client {
+    /// Connects to the kernel of `home`.
+    pub async fn connect(home: &Path) -> Result<Client, ClientError> {
+        let socket = socket_path(home);
+        let stream = open(&socket).await?;
+        match stream.peer_cred() {
+            Ok(peer) if peer.uid() == geteuid().as_raw() => {}
+            Ok(peer) => return Err(ClientError::Foreign { socket, uid: peer.uid() }),
+            Err(source) => return Err(ClientError::Connect { socket, source }),
+        }
+        let (reader, writer) = stream.into_split();
+        Ok(Client { reader: BufReader::new(reader), writer, last_id: 0, notes: VecDeque::new() })
+    }
+
+    /// Asks for `M` and waits for its answer.
+    pub async fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Result, ClientError> {
+        let id = self.send(M::NAME, params).await?;
+        let answer = self.answer(&id);
+        let result = match M::WAIT_MS_MAX {
+            None => answer.await?,
+            Some(ms) => match tokio::time::timeout(Duration::from_millis(ms), answer).await {
+                Ok(answer) => answer?,
+                Err(_) => return Err(ClientError::Late { method: M::NAME, ms }),
+            },
+        };
+        serde_json::from_str(result.get()).map_err(|error| ClientError::Unreadable { method: M::NAME, why: error.to_string() })
+    }
+
+    /// The next notification; `None` when the kernel has hung up.
+    pub async fn next_note(&mut self) -> Result<Option<Notification>, ClientError> {
+        loop {
+            if let Some(note) = self.notes.pop_front() {
+                return Ok(Some(note));
+            }
+            match self.message().await? {
+                None => return Ok(None),
+                Some(Message::Notification(note)) => self.notes.push_back(note),
+                Some(Message::Request(_) | Message::Response(_)) => {}
+            }
+        }
+    }
+
+    async fn send(&mut self, method: &'static str, params: &impl Serialize) -> Result<Id, ClientError> {
+        let params = serde_json::value::to_raw_value(params).map_err(|error| broken(error.to_string()))?;
+        self.last_id += 1;
+        let request = Request { id: Id::Number(self.last_id), method: method.to_owned(), params: Some(params) };
+        frame::write(&mut self.writer, &request.text()).await.map_err(|error| match error {
+            FrameError::TooLong { .. } => {
+                RpcError::new(Code::TooLarge, "the request is too large").why(error.to_string()).fix("put large texts into files").into()
+            }
+            error => broken(error.to_string()),
+        })?;
+        Ok(request.id)
+    }
+
+    async fn answer(&mut self, id: &Id) -> Result<Box<serde_json::value::RawValue>, ClientError> {
+        loop {
+            match self.message().await? {
+                None => return Err(broken("the kernel hung up before it answered")),
+                Some(Message::Notification(note)) => self.notes.push_back(note),
+                // An error without an id is about a message that could not be read, and we have one under way.
+                Some(Message::Response(Response { id: answered, outcome })) if answered == *id || answered == Id::Null => {
+                    return Ok(outcome?);
+                }
+                Some(Message::Request(_) | Message::Response(_)) => {}
+            }
+        }
+    }
+
+    async fn message(&mut self) -> Result<Option<Message>, ClientError> {
+        let text = frame::read(&mut self.reader).await.map_err(|error| broken(error.to_string()))?;
+        text.map(|text| Message::parse(&text).map_err(|error| broken(error.to_string()))).transpose()
+    }
+}
+
+fn broken(why: impl Into<String>) -> ClientError {
+    ClientError::Broken { why: why.into() }
+}
+
+async fn open(socket: &Path) -> Result<UnixStream, ClientError> {
+    let mut waited_ms = 0;
+    loop {
+        let source = match UnixStream::connect(socket).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => error,
+        };
+        let socket = socket.to_owned();
+        match source.kind() {
+            io::ErrorKind::WouldBlock if waited_ms < BUSY_MS_MAX => {
+                tokio::time::sleep(Duration::from_millis(BUSY_STEP_MS)).await;
+                waited_ms += BUSY_STEP_MS;
+            }
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => return Err(ClientError::Absent { socket, source }),
+            _ => return Err(ClientError::Connect { socket, source }),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What a code means: the only place that maps the closed list to JSON-RPC numbers and exit codes.
+//!
+//! [`EXITS`] is the table of exit codes; `skep help exit-codes` prints it.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $rpc:literal, $exit:literal;)*) => {
+        /// The closed list of ways to say no, for every surface.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum Code {
+            $($(#[$doc])* #[serde(rename = $text)] $name,)*
+        }
+
+        impl Code {
+            pub const ALL: &'static [Code] = &[$(Code::$name),*];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$name => $text,)* }
+            }
+
+            /// The number in a JSON-RPC error. Seed 000 fixes -32700 to -32600 and -32001 to -32013; ours start at -32020.
+            pub fn rpc(self) -> i32 {
+                match self { $(Code::$name => $rpc,)* }
+            }
+
+            /// The exit code of a command that ends with it.
+            pub fn exit(self) -> u8 {
+                match self { $(Code::$name => $exit,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The bytes are not JSON.
+    Unreadable = "unreadable", -32700, 7;
+    /// JSON, and not a request.
+    BadRequest = "bad_request", -32600, 7;
+    /// No such method: client and kernel are of different versions.
+    UnknownMethod = "unknown_method", -32601, 7;
+    /// The input does not fit the method or the tool.
+    BadInput = "bad_input", -32602, 2;
+    /// A fault inside the kernel.
+    Internal = "internal", -32603, 7;
+    TaskNotFound = "task_not_found", -32003, 5;
+    ZoneNotFound = "zone_not_found", -32004, 5;
+    /// The brain's program is missing or does not start.
+    BrainUnavailable = "brain_unavailable", -32006, 12;
+    QueueFull = "queue_full", -32008, 8;
+    Timeout = "timeout", -32012, 13;
+    /// Policy says no, or nothing says yes.
+    Denied = "denied", -32020, 3;
+    /// A person must answer first.
+    Pending = "pending", -32021, 4;
+    /// A budget or rate is used up.
+    Exhausted = "exhausted", -32022, 8;
+    /// Something named does not exist.
+    NotFound = "not_found", -32023, 5;
+    /// The thing exists and is in the wrong state for this.
+    WrongState = "wrong_state", -32024, 9;
+    /// Over a size or count limit.
+    TooLarge = "too_large", -32025, 10;
+    /// The project's own policy files wait for the operator's trust.
+    Untrusted = "untrusted", -32026, 11;
+    /// This host cannot do it safely.
+    Unsupported = "unsupported", -32027, 12;
+    /// No kernel answers, or it is on its way down.
+    Unavailable = "unavailable", -32030, 6;
+    DiskFull = "disk_full", -32031, 7;
+}
+
+/// The work failed though every request was answered.
+pub const EXIT_FAILED: u8 = 1;
+/// The command line is wrong; clap uses the same.
+pub const EXIT_USAGE: u8 = 2;
+/// Ended by ctrl-c, as shells count it.
+pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// The table of exit codes as people read it.
+pub const EXITS: &[(u8, &str)] = &[
+    (0, "done"),
+    (1, "the work itself failed: a failed task, a failed call, a finding of `journal verify`"),
+    (2, "the command or its input is wrong"),
+    (3, "denied by policy"),
+    (4, "a person must answer a review first"),
+    (5, "something named does not exist"),
+    (6, "no kernel answers"),
+    (7, "a fault: the kernel, the disk or the protocol failed"),
+    (8, "a budget, rate or queue is used up"),
+    (9, "the thing is in the wrong state for this"),
+    (10, "over a size or count limit"),
+    (11, "the project's own policy files wait for `skep trust`"),
+    (12, "this host cannot do it safely"),
+    (13, "the time ran out"),
+    (130, "interrupted with ctrl-c"),
+];
+
+impl From<world::Code> for Code {
+    fn from(code: world::Code) -> Code {
+        match code {
+            world::Code::Denied => Code::Denied,
+            world::Code::Pending => Code::Pending,
+            world::Code::Exhausted => Code::Exhausted,
+            world::Code::BadInput => Code::BadInput,
+            world::Code::NotFound => Code::NotFound,
+            world::Code::WrongState => Code::WrongState,
+            world::Code::TooLarge => Code::TooLarge,
+            world::Code::Untrusted => Code::Untrusted,
+            world::Code::Unsupported => Code::Unsupported,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_and_numbers_are_unique_and_in_their_ranges() {
+        let names: BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        let numbers: BTreeSet<_> = Code::ALL.iter().map(|code| code.rpc()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        assert_eq!(numbers.len(), Code::ALL.len());
+        for code in Code::ALL {
+            let rpc = code.rpc();
+            let fixed = rpc == -32700 || (-32603..=-32600).contains(&rpc) || (-32013..=-32001).contains(&rpc);
+            assert!(fixed || (-32099..=-32020).contains(&rpc), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn every_exit_code_is_explained_once_and_serde_uses_the_name() {
+        let explained: BTreeSet<_> = EXITS.iter().map(|(exit, _)| *exit).collect();
+        assert_eq!(explained.len(), EXITS.len());
+        for code in Code::ALL {
+            assert!(code.exit() > EXIT_FAILED && explained.contains(&code.exit()), "{code:?}");
+            assert_eq!(serde_json::to_string(code).unwrap(), format!("\"{}\"", code.as_str()));
+        }
+        assert!(explained.contains(&EXIT_FAILED) && explained.contains(&EXIT_INTERRUPTED));
+    }
+
+    #[test]
+    fn a_refusal_keeps_its_name() {
+        use world::Code::*;
+        for code in [Denied, Pending, Exhausted, BadInput, NotFound, WrongState, TooLarge, Untrusted, Unsupported] {
+            assert_eq!(Code::from(code).as_str(), code.as_str());
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Calls of the operator's own, and the tools there are.
+
+use super::{Nothing, methods};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use world::{CallId, Refusal, TaskId};
+
+methods! {
+    ToolList = "tool.list" (Nothing) -> ToolListResult;
+    /// One call through the door every process uses.
+    Run = "call.run" (RunParams) -> RunResult, wait None;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolListResult {
+    pub tools: Vec<ToolView>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolView {
+    pub name: String,
+    pub description: String,
+    pub read_only: bool,
+    /// Does it run in a sandbox?
+    pub room: bool,
+    pub input_schema: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunParams {
+    pub tool: String,
+    pub input: Value,
+    /// A folder inside the zone.
+    pub path: String,
+    /// In the workspace of this task; in a new one without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    Allowed,
+    Refused,
+    /// A person must answer first; the refusal names the review.
+    Pending,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// `None` for a question: the call exists once it is answered and asked again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+    pub decision: Decision,
+    /// Rules that decided, by name.
+    pub rules: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Refusal>,
+    /// Did the tool do what was asked? False for everything but an allowed call that worked.
+    pub ok: bool,
+    /// The tool's answer; `null` when it did not run.
+    #[serde(default)]
+    pub output: Value,
+    pub gate_us: u64,
+    pub run_us: u64,
+    pub total_us: u64,
+    /// Where its writes are kept until they are merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+}

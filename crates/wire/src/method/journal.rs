@@ -1,0 +1,80 @@
+//! The journal: read, proven, followed. Records travel as the stored lines, byte for byte, because their hashes are over those bytes.
+
+use super::{Nothing, methods};
+use serde::{Deserialize, Serialize};
+use world::{Pid, TaskId};
+
+methods! {
+    /// One page. The kernel may answer with fewer than `limit` to stay inside a frame; an empty page is the end.
+    Read = "journal.read" (Filter) -> ReadResult;
+    Verify = "journal.verify" (Nothing) -> VerifyResult, wait None;
+    /// Answers `{}`, then sends [`RECORD`] for each matching record after `after_seq` (from now on without it) until the client
+    /// hangs up.
+    Follow = "journal.follow" (Filter) -> Nothing;
+}
+
+/// The notification of [`Follow`], with [`RecordParams`].
+pub const RECORD: &str = "journal.record";
+
+/// All that is given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Filter {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_seq: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before_seq: Option<u64>,
+    /// Records in one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<Pid>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    /// Any of these; any at all when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// At this time or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<i64>,
+    /// Before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<i64>,
+    /// Newest first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reverse: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadResult {
+    /// Stored lines without their line break.
+    pub records: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordParams {
+    pub line: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyResult {
+    pub records: u64,
+    pub head_seq: u64,
+    pub head_hash: String,
+    /// Records after the newest seal.
+    pub unsealed: u64,
+    /// A seal is there, its signature is good and it fits the chain.
+    pub sealed: bool,
+    /// Empty when all is well.
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    pub what: String,
+    pub why: String,
+}

@@ -1,0 +1,46 @@
+//! The kernel itself.
+
+use super::{Nothing, methods};
+use serde::{Deserialize, Serialize};
+
+methods! {
+    Status = "kernel.status" (Nothing) -> StatusResult;
+    /// Answered before the kernel goes down; the client waits for the end of the stream.
+    Stop = "kernel.stop" (Nothing) -> Nothing;
+    /// What this host supports and how to get the rest.
+    Doctor = "kernel.doctor" (Nothing) -> DoctorResult;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusResult {
+    pub version: String,
+    pub os_pid: u32,
+    pub home: String,
+    pub started_ms: i64,
+    /// Number of the newest record.
+    pub head_seq: u64,
+    pub rss_bytes: u64,
+    pub processes: u64,
+    pub tasks_queued: u64,
+    pub tasks_running: u64,
+    pub tasks_parked: u64,
+    pub reviews_open: u64,
+    /// What the kernel found wrong at its start and kept as it was.
+    #[serde(default)]
+    pub doubts: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoctorResult {
+    pub checks: Vec<Check>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    pub name: String,
+    pub ok: bool,
+    pub detail: String,
+    /// The command that helps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}

@@ -1,0 +1,34 @@
+//! The process tree.
+
+use super::{Nothing, methods};
+use serde::{Deserialize, Serialize};
+use world::{Pid, ProcessState, TaskId, ZoneId};
+
+methods! {
+    List = "proc.list" (Nothing) -> ListResult;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListResult {
+    pub processes: Vec<ProcView>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcView {
+    pub pid: Pid,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Pid>,
+    pub name: String,
+    pub role: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<ZoneId>,
+    pub state: ProcessState,
+    pub calls_made: u64,
+    /// `None` is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_left: Option<u64>,
+    /// The task it is on, running or parked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    pub started_ms: i64,
+}

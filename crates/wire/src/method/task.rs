@@ -1,0 +1,192 @@
+//! Tasks, from the queue to the merge.
+
+use super::methods;
+use serde::{Deserialize, Serialize};
+use world::{MergePath, MergeState, Mode, Pid, ReviewId, TaskId, TaskState, ZoneId};
+
+methods! {
+    Add = "task.add" (AddParams) -> AddResult;
+    List = "task.list" (ListParams) -> ListResult;
+    Show = "task.show" (TaskParams) -> TaskView;
+    /// Answers when the task has ended or waits for a person; `timeout` after `timeout_ms`.
+    Await = "task.await" (AwaitParams) -> TaskView, wait None;
+    Cancel = "task.cancel" (TaskParams) -> TaskView;
+    Diff = "task.diff" (TaskParams) -> DiffResult, wait None;
+    Merge = "task.merge" (MergeParams) -> MergeResult, wait None;
+    /// Drops the changes; the task's workspace is closed.
+    Reject = "task.reject" (RejectParams) -> TaskView;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddParams {
+    /// A folder inside the zone. A zone that is not there yet is opened.
+    pub path: String,
+    /// `ask` or `act`.
+    pub mode: Mode,
+    pub prompt: String,
+    /// `script:FILE` with an absolute path, or a name; the zone's default without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brain: Option<String>,
+    /// Higher first, 0 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
+    /// Calls the process may make from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_max: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddResult {
+    pub task: TaskId,
+    /// Name of the process that will do it.
+    pub process: String,
+    pub branch: String,
+    /// The zone was opened on the way.
+    pub initialised: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListParams {
+    /// Only the zone that holds this path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListResult {
+    pub tasks: Vec<TaskView>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskParams {
+    pub task: TaskId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AwaitParams {
+    pub task: TaskId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    Queued,
+    Running,
+    /// Waits for a person; the view names the review.
+    Parked,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+impl TaskStatus {
+    pub fn ended(self) -> bool {
+        matches!(self, TaskStatus::Done | TaskStatus::Failed | TaskStatus::Cancelled)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TaskStatus::Queued => "queued",
+            TaskStatus::Running => "running",
+            TaskStatus::Parked => "parked",
+            TaskStatus::Done => "done",
+            TaskStatus::Failed => "failed",
+            TaskStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl From<TaskState> for TaskStatus {
+    fn from(state: TaskState) -> TaskStatus {
+        match state {
+            TaskState::Queued => TaskStatus::Queued,
+            TaskState::Running => TaskStatus::Running,
+            TaskState::Parked { .. } => TaskStatus::Parked,
+            TaskState::Done => TaskStatus::Done,
+            TaskState::Failed => TaskStatus::Failed,
+            TaskState::Cancelled => TaskStatus::Cancelled,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskView {
+    pub task: TaskId,
+    pub pid: Pid,
+    /// Name of that process.
+    pub process: String,
+    pub zone: ZoneId,
+    pub branch: String,
+    pub mode: Mode,
+    pub prompt: String,
+    pub brain: String,
+    pub state: TaskStatus,
+    /// The question it is parked on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<ReviewId>,
+    /// How far its changes are; `None` when there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge: Option<MergeState>,
+    /// What the brain said at the end, or why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    pub queued_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_ms: Option<i64>,
+    pub episodes: u32,
+    /// Calls that have their outcome.
+    pub calls: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiffResult {
+    pub task: TaskId,
+    /// Names exactly these changes; `task.merge` with it refuses any others. `None` when nothing is proposed yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// `None` while the task still works and nothing is proposed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<MergeState>,
+    pub files: Vec<FileDiff>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileDiff {
+    pub path: String,
+    /// `created`, `modified`, `deleted`, `mode`, `symlink`.
+    pub kind: String,
+    /// Why a merge would leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// Unified diff, or a line that says why there is none (binary, too large).
+    pub diff: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MergeParams {
+    pub task: TaskId,
+    /// What the person was shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergeResult {
+    pub applied: Vec<String>,
+    pub refused: Vec<MergePath>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RejectParams {
+    pub task: TaskId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

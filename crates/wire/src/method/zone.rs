@@ -1,0 +1,87 @@
+//! Zones: git worktrees and the policy in force there.
+
+use super::methods;
+use super::process::ProcView;
+use super::task::TaskView;
+use serde::{Deserialize, Serialize};
+use world::ZoneId;
+
+methods! {
+    /// Binds a worktree; writes the default files where there are none.
+    Init = "zone.init" (InitParams) -> InitResult;
+    /// Shows what the project proposes; with its hash, puts it in force.
+    Trust = "zone.trust" (TrustParams) -> TrustResult;
+    Status = "zone.status" (StatusParams) -> StatusResult;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InitParams {
+    pub path: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InitResult {
+    pub zone: ZoneId,
+    pub path: String,
+    pub branch: String,
+    /// Files that were written, relative to the zone.
+    pub created: Vec<String>,
+    /// The process that works here; `None` until the policy is trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<String>,
+    /// 0 until something is in force.
+    pub policy_version: u64,
+    /// False while the repository's own files await `zone.trust`.
+    pub ready: bool,
+    /// Of the files that await trust.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustParams {
+    pub path: String,
+    /// Exactly what the person was shown. Without it nothing changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrustResult {
+    pub hash: String,
+    /// From what is in force to what the project proposes, as a unified diff.
+    pub diff: String,
+    /// Without a hash: do they differ? With it: was something put in force?
+    pub changed: bool,
+    /// The version in force after this.
+    pub version: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatusParams {
+    /// Only the zone that holds this path; all zones without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusResult {
+    pub zones: Vec<ZoneView>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneView {
+    pub zone: ZoneId,
+    pub path: String,
+    pub branch: String,
+    pub policy_version: u64,
+    /// The project's files are not what is in force.
+    pub drift: bool,
+    pub processes: Vec<ProcView>,
+    pub tasks: Vec<TaskView>,
+}

@@ -1,1 +1,39 @@
+//! The journal: keeps records and blobs, and proves them unchanged.
+//!
+//! A record is one JSON line in a hash chain inside SQLite; a signed head outside the database (the seal) makes a cut
+//! tail visible. This crate keeps *lines*: it does not know what an event means, who may write one, or what the world
+//! looks like after it.
+//!
+//! **Invariant.** A ticket resolves `Ok` only when its whole batch is fsynced, and for a security batch also the seal.
 #![forbid(unsafe_code)]
+
+mod blob;
+mod canon;
+mod chain;
+mod error;
+mod fault;
+mod files;
+mod layout;
+mod log;
+mod read;
+mod redact;
+mod reserve;
+mod seal;
+mod snapshot;
+mod store;
+mod ticket;
+mod vault;
+mod verify;
+mod writer;
+
+pub use blob::{BlobError, Blobs};
+pub use chain::{Class, Draft, Head};
+pub use error::JournalError;
+pub use fault::{Faults, Point};
+pub use log::{Journal, Opened, Options};
+pub use read::{Filter, Record};
+pub use redact::{REDACTED, Redactor};
+pub use snapshot::Snapshot;
+pub use ticket::{Receipt, Ticket};
+pub use vault::Vault;
+pub use verify::{Finding, Flaw, Report, SealState, verify};

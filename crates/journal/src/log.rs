@@ -1,0 +1,304 @@
+//! The journal's handle: open, append, and what hangs on it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{channel, sync_channel};
+use std::thread::JoinHandle;
+
+use ed25519_dalek::SigningKey;
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::{oneshot, watch};
+
+use crate::blob::Blobs;
+use crate::chain::{Class, Draft, Genesis, Head, Prepared, Tip};
+use crate::error::JournalError;
+use crate::fault::Faults;
+use crate::read::{self, Filter, Readers, Record};
+use crate::reserve::Reserve;
+use crate::seal::{self, Sealer, Slots};
+use crate::snapshot::{self, Snapshot};
+use crate::store::{self, Store};
+use crate::ticket::{Receipt, Ticket};
+use crate::vault::Vault;
+use crate::verify::{self, Checker, Finding, Flaw, Report};
+use crate::writer::{Batch, Gate, Job, Shared, Writer};
+use crate::files;
+
+/// So many records after the seal are checked at open; more than half a second never holds.
+const UNSEALED_CHECK_MAX: u64 = 100_000;
+
+/// How to open a journal. The default is right outside tests.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Disk kept back for security events.
+    pub reserve_bytes: u64,
+    /// Faults for crash tests.
+    pub faults: Faults,
+    /// The SQLite VFS to open the database with; the power-loss test brings its own.
+    pub vfs: Option<String>,
+    /// Only for the control of the power-loss test: acknowledges what is not on disk, and so loses it.
+    pub unsafe_no_sync: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { reserve_bytes: 8 << 20, faults: Faults::default(), vfs: None, unsafe_no_sync: false }
+    }
+}
+
+/// What `open` found.
+#[derive(Debug)]
+pub struct Opened {
+    pub head: Head,
+    pub snapshot: Option<Snapshot>,
+    /// Records after the sealed head, for the caller to record; they are sealed from now on.
+    pub unsealed: u64,
+    /// What is not as it was written: reported and kept, never deleted.
+    pub findings: Vec<Finding>,
+}
+
+/// A handle on the journal; clones share one writer. The last one dropped flushes, seals and closes.
+#[derive(Clone)]
+pub struct Journal(Arc<Inner>);
+
+struct Inner {
+    home: PathBuf,
+    store: Store,
+    genesis: Genesis,
+    key: SigningKey,
+    shared: Arc<Shared>,
+    readers: Readers,
+    blobs: Blobs,
+    vault: Vault,
+    reserve: Reserve,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Held as long as the journal is open: one writer per chain.
+    _lock: fs::File,
+}
+
+impl Journal {
+    /// Opens the journal in `home`, and makes it where there is none.
+    pub fn open(home: &Path, options: Options) -> Result<(Self, Opened), JournalError> {
+        files::private_dir(home)?;
+        let lock = lock(home)?;
+        let keys = home.join("keys");
+        files::private_dir(&keys)?;
+        let store = Store { vfs: options.vfs, synchronous: !options.unsafe_no_sync, ..Store::at(home) };
+        let (db, genesis) = store.open_writer()?;
+        let tip = store::tip(&db, &genesis)?;
+        let (key, key_is_new) = seal::signing_key(&keys)?;
+
+        let slots = seal::read(home, &key.verifying_key())?;
+        let is_new = key_is_new && tip.count == 0 && matches!(slots, Slots::Missing);
+        let (unsealed, mut findings) = if is_new { (0, Vec::new()) } else { examine(home, &db, &genesis, &tip, &slots)? };
+        for name in store::foreign_schema(&db)? {
+            let why = format!("`{name}` is not as the journal made it");
+            findings.push(Finding { seq: None, what: Flaw::ForeignSchema, why });
+        }
+        let mut sealer = Sealer::open(home, key.clone(), &genesis)?;
+        // A fresh journal is sealed at once, and so is what is left of one whose seal is evidence now.
+        if is_new || !findings.is_empty() {
+            sealer.seal(&tip)?;
+        }
+        let (snapshot, bad) = snapshot::load(home, &key.verifying_key(), &genesis, &db)?;
+        findings.extend(bad);
+        let reserve = Reserve::new(home, options.reserve_bytes);
+        reserve.hold();
+
+        let (jobs, queue) = channel();
+        let shared = Arc::new(Shared {
+            gate: Mutex::new(Gate { next_seq: tip.count, stopped: None, jobs }),
+            tip: Mutex::new(tip),
+            durable: watch::Sender::new(tip.count.saturating_sub(1)),
+        });
+        let opened = Opened { head: tip.head(), snapshot, unsealed, findings };
+        let writer = Writer {
+            store: store.clone(),
+            db,
+            genesis,
+            tip,
+            sealer,
+            unsealed: unsealed > 0,
+            reserve: Reserve::new(home, options.reserve_bytes),
+            faults: options.faults,
+            shared: shared.clone(),
+            stopped: None,
+            commits: 0,
+            line: String::new(),
+        };
+        let inner = Inner {
+            home: home.to_owned(),
+            readers: Readers::new(store.clone()),
+            blobs: Blobs::open(home)?,
+            vault: Vault::open(home)?,
+            store,
+            genesis,
+            key,
+            shared,
+            reserve,
+            writer: Mutex::new(Some(writer.spawn(queue)?)),
+            _lock: lock,
+        };
+        Ok((Self(Arc::new(inner)), opened))
+    }
+
+    /// Appends one batch, all of it or nothing. Does no IO; the order of calls is the order of records.
+    pub fn append(&self, batch: Vec<Draft>) -> Ticket {
+        assert!(!batch.is_empty(), "an empty batch has no place in the chain");
+        let class = batch.iter().map(|draft| draft.class).max().unwrap_or(Class::Fact);
+        let records: Vec<Prepared> = batch.into_iter().map(Prepared::new).collect();
+        let count = records.len() as u64;
+        let mut gate = self.0.shared.gate.lock();
+        if let Some(error) = &gate.stopped {
+            return Ticket::known(Err(error.clone()));
+        }
+        let place = Receipt { first_seq: gate.next_seq, last_seq: gate.next_seq + count - 1 };
+        let (answer, wait) = oneshot::channel();
+        let answer = (class != Class::Progress).then_some(answer);
+        if gate.jobs.send(Job::Batch(Batch { records, class, answer })).is_err() {
+            return Ticket::known(Err(JournalError::Closed));
+        }
+        gate.next_seq += count;
+        match class {
+            Class::Progress => Ticket::known(Ok(place)),
+            Class::Fact | Class::Security => Ticket::waiting(place, wait),
+        }
+    }
+
+    /// The durable head.
+    pub fn head(&self) -> Head {
+        self.0.shared.tip.lock().head()
+    }
+
+    /// The durable seq, for tails. It is 0 both before and after the first record.
+    pub fn follow(&self) -> watch::Receiver<u64> {
+        self.0.shared.durable.subscribe()
+    }
+
+    /// Durable records that match, in order of seq (or against it, with `reverse`). Never blocks the writer.
+    pub fn read(&self, filter: &Filter) -> Result<Vec<Record>, JournalError> {
+        let mut records = Vec::new();
+        self.0.readers.with(|db| {
+            read::select(db, filter, &mut |record| {
+                records.push(record);
+                ControlFlow::Continue(())
+            })
+        })?;
+        Ok(records)
+    }
+
+    /// Streams all records from `from_seq` in constant memory and checks the chain on the way; returns what was wrong.
+    pub fn replay(&self, from_seq: u64, visit: impl FnMut(Record) -> ControlFlow<()>) -> Result<Vec<Finding>, JournalError> {
+        self.0.readers.with(|db| read::replay(db, self.0.genesis, from_seq, visit))
+    }
+
+    /// Writes the stored lines that match, verbatim, each with a newline; returns how many.
+    pub fn export(&self, out: &mut dyn std::io::Write, filter: &Filter) -> Result<u64, JournalError> {
+        self.0.readers.with(|db| read::export(db, filter, out, &self.0.store.path))
+    }
+
+    /// Keeps the world as it was after the durable record `seq`.
+    pub fn save_snapshot(&self, seq: u64, bytes: Vec<u8>) -> Result<(), JournalError> {
+        let tip = *self.0.shared.tip.lock();
+        let line = if seq < tip.count { self.0.readers.with(|db| store::line_hash(db, seq))? } else { None };
+        let line = line.ok_or(JournalError::NotDurable { seq, head: tip.head().seq })?;
+        snapshot::save(&self.0.home, &self.0.key, &self.0.genesis, line, &Snapshot { seq, bytes })
+    }
+
+    /// After a failed batch: accepts records again, from the durable head. Until then every append fails.
+    pub fn recover(&self) -> Result<Head, JournalError> {
+        let (answer, wait) = sync_channel(1);
+        let sent = self.0.shared.gate.lock().jobs.send(Job::Recover(answer));
+        sent.map_err(|_| JournalError::Closed)?;
+        wait.recv().map_err(|_| JournalError::Closed)?
+    }
+
+    /// Verifies the whole journal beside the running writer.
+    pub fn verify(&self) -> Result<Report, JournalError> {
+        verify::verify_store(&self.0.home, &self.0.store)
+    }
+
+    /// Whether the disk reserve is there. Without it the next full disk loses security events too.
+    pub fn has_reserve(&self) -> bool {
+        self.0.reserve.held()
+    }
+
+    pub fn blobs(&self) -> &Blobs {
+        &self.0.blobs
+    }
+
+    pub fn vault(&self) -> &Vault {
+        &self.0.vault
+    }
+
+    /// Flushes, seals and ends the writer. Other handles get `Closed` from now on.
+    pub fn close(self) {
+        self.0.close();
+    }
+}
+
+impl Inner {
+    fn close(&self) {
+        {
+            let mut gate = self.shared.gate.lock();
+            gate.stopped = Some(JournalError::Closed);
+            // A writer that is gone has nothing left to flush.
+            let _ = gate.jobs.send(Job::Stop);
+        }
+        if let Some(writer) = self.writer.lock().take() {
+            let _ = writer.join();
+        }
+        self.readers.close();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn lock(home: &Path) -> Result<fs::File, JournalError> {
+    let path = home.join("journal.lock");
+    let file = files::create_private(&path).map_err(JournalError::io("open", &path))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(JournalError::Locked { home: home.to_owned() }),
+        Err(error) => Err(JournalError::io("lock", &path)(error.into())),
+    }
+}
+
+/// Compares head and seal and walks what is not sealed. A seal that contradicts the journal is moved aside as evidence,
+/// because the next seal takes its place; from then on every verification names it.
+fn examine(home: &Path, db: &Connection, genesis: &Genesis, tip: &Tip, slots: &Slots) -> Result<(u64, Vec<Finding>), JournalError> {
+    let sealed_count = match slots {
+        Slots::Sealed(seal) => seal.count,
+        _ => 0,
+    };
+    let sealed_line = match sealed_count.checked_sub(1) {
+        Some(seq) => store::line_hash(db, seq)?,
+        None => None,
+    };
+    let (_, unsealed, finding) = verify::judge(slots, genesis, tip, sealed_line);
+    let mut findings: Vec<Finding> = finding.into_iter().collect();
+    if findings.is_empty() && (1..=UNSEALED_CHECK_MAX).contains(&unsealed) {
+        let from = sealed_line.map(|hash| Tip { count: sealed_count, hash });
+        let mut checker = Checker::new(*genesis, from);
+        checker.run(db, sealed_count.cast_signed())?;
+        findings.extend(checker.findings);
+    }
+    if findings.iter().any(|finding| matches!(finding.what, Flaw::SealForged | Flaw::CutTail | Flaw::SwappedFile | Flaw::ChainBroken)) {
+        for slot in seal::slot_paths(home) {
+            match fs::rename(&slot, verify::evidence_path(home, "seal")?) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(JournalError::io("move aside", &slot)(error)),
+            }
+        }
+    }
+    Ok((unsealed, findings))
+}

@@ -1,0 +1,221 @@
+//! Reading: filters, streams, export. Own connections, so a reader never waits for the writer nor the writer for it.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use parking_lot::Mutex;
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use crate::chain::Genesis;
+use crate::error::JournalError;
+use crate::layout::Layout;
+use crate::store::{self, Store, Stored};
+use crate::verify::{Checker, Finding};
+
+/// Which records to read. The default is all of them.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only records with a greater seq.
+    pub after_seq: Option<u64>,
+    /// Only records with a smaller seq.
+    pub before_seq: Option<u64>,
+    pub limit: Option<u64>,
+    pub pid: Option<u64>,
+    pub task: Option<String>,
+    /// Any of these: `call.admitted` is one kind, `call.` or `call.*` is all that begin so.
+    pub kinds: Vec<String>,
+    pub session: Option<String>,
+    /// From this time on, Unix milliseconds.
+    pub since_ms: Option<i64>,
+    /// Before this time.
+    pub until_ms: Option<i64>,
+    /// Newest first.
+    pub reverse: bool,
+}
+
+/// One stored record: the line, and the index derived from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub seq: u64,
+    pub kind: String,
+    pub at_ms: i64,
+    pub session: String,
+    pub pid: Option<u64>,
+    pub task: Option<String>,
+    /// The bytes that the chain is made of, without the newline.
+    pub line: String,
+}
+
+impl Record {
+    /// The payload's JSON, as it stands in the line. Fails on a line of an unknown version.
+    pub fn payload(&self) -> Result<&str, JournalError> {
+        self.layout().map(|layout| layout.payload)
+    }
+
+    pub fn event_id(&self) -> Result<&str, JournalError> {
+        self.layout().map(|layout| layout.event_id)
+    }
+
+    /// ISO 8601 with milliseconds, UTC.
+    pub fn timestamp(&self) -> Result<&str, JournalError> {
+        self.layout().map(|layout| layout.timestamp)
+    }
+
+    fn layout(&self) -> Result<Layout<'_>, JournalError> {
+        Layout::parse(&self.line).map_err(|why| JournalError::Malformed { seq: self.seq, why: why.to_owned() })
+    }
+
+    fn of(stored: &Stored<'_>) -> Result<Self, JournalError> {
+        let seq = stored.seq.cast_unsigned();
+        let absent = |column: &str| JournalError::Malformed { seq, why: format!("column {column} has the wrong type") };
+        Ok(Self {
+            seq,
+            kind: stored.kind.ok_or_else(|| absent("kind"))?.to_owned(),
+            at_ms: stored.at_ms.ok_or_else(|| absent("at_ms"))?,
+            session: stored.session.ok_or_else(|| absent("session"))?.to_owned(),
+            pid: stored.pid.as_i64_or_null().map_err(|_| absent("pid"))?.map(i64::cast_unsigned),
+            task: stored.task.as_str_or_null().map_err(|_| absent("task"))?.map(str::to_owned),
+            line: stored.line.ok_or_else(|| absent("line"))?.to_owned(),
+        })
+    }
+}
+
+/// Idle reader connections.
+pub(crate) struct Readers {
+    store: Store,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub(crate) fn new(store: Store) -> Self {
+        Self { store, idle: Mutex::new(Vec::new()) }
+    }
+
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T, JournalError>) -> Result<T, JournalError> {
+        let idle = self.idle.lock().pop();
+        let db = match idle {
+            Some(db) => db,
+            None => self.store.open_reader()?,
+        };
+        let result = work(&db);
+        let mut idle = self.idle.lock();
+        if result.is_ok() && idle.len() < 4 {
+            idle.push(db);
+        }
+        result
+    }
+
+    pub(crate) fn close(&self) {
+        self.idle.lock().clear();
+    }
+}
+
+type Visit<'a> = &'a mut dyn FnMut(Record) -> ControlFlow<()>;
+
+pub(crate) fn select(db: &Connection, filter: &Filter, visit: Visit<'_>) -> Result<(), JournalError> {
+    each(db, filter, &mut |stored| Ok(visit(Record::of(stored)?)))
+}
+
+pub(crate) fn replay(
+    db: &Connection,
+    genesis: Genesis,
+    from_seq: u64,
+    mut visit: impl FnMut(Record) -> ControlFlow<()>,
+) -> Result<Vec<Finding>, JournalError> {
+    let mut checker = match from_seq {
+        0 => Checker::new(genesis, None),
+        _ => Checker::from(genesis, from_seq),
+    };
+    let filter = Filter { after_seq: from_seq.checked_sub(1), ..Filter::default() };
+    each(db, &filter, &mut |stored| {
+        checker.check(stored);
+        Ok(visit(Record::of(stored)?))
+    })?;
+    Ok(checker.findings)
+}
+
+pub(crate) fn export(db: &Connection, filter: &Filter, out: &mut dyn Write, path: &Path) -> Result<u64, JournalError> {
+    let mut count = 0;
+    each(db, filter, &mut |stored| {
+        let line = stored.line.unwrap_or_default();
+        let written = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n"));
+        written.map_err(JournalError::io("export", path))?;
+        count += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    out.flush().map_err(JournalError::io("export", path))?;
+    Ok(count)
+}
+
+type Each<'a> = &'a mut dyn FnMut(&Stored<'_>) -> Result<ControlFlow<()>, JournalError>;
+
+fn each(db: &Connection, filter: &Filter, visit: Each<'_>) -> Result<(), JournalError> {
+    let (sql, values) = filter.query();
+    let mut statement = db.prepare_cached(&sql).map_err(JournalError::db("prepare a read"))?;
+    let mut rows = statement.query(params_from_iter(values)).map_err(JournalError::db("read records"))?;
+    while let Some(row) = rows.next().map_err(JournalError::db("read records"))? {
+        let stored = Stored::of(row).map_err(JournalError::db("read a record"))?;
+        if visit(&stored)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl Filter {
+    fn query(&self) -> (String, Vec<Value>) {
+        let mut sql = format!("SELECT {} FROM record WHERE 1", store::COLUMNS);
+        let mut values = Vec::new();
+        let mut and = |condition: &str, value: Value| {
+            sql.push_str(" AND ");
+            sql.push_str(condition);
+            values.push(value);
+        };
+        let number = |seq: u64| Value::Integer(i64::try_from(seq).unwrap_or(i64::MAX));
+        if let Some(seq) = self.after_seq {
+            and("seq > ?", number(seq));
+        }
+        if let Some(seq) = self.before_seq {
+            and("seq < ?", number(seq));
+        }
+        if let Some(pid) = self.pid {
+            and("pid = ?", number(pid));
+        }
+        if let Some(task) = &self.task {
+            and("task = ?", Value::Text(task.clone()));
+        }
+        if let Some(session) = &self.session {
+            and("session = ?", Value::Text(session.clone()));
+        }
+        if let Some(at_ms) = self.since_ms {
+            and("at_ms >= ?", Value::Integer(at_ms));
+        }
+        if let Some(at_ms) = self.until_ms {
+            and("at_ms < ?", Value::Integer(at_ms));
+        }
+        if !self.kinds.is_empty() {
+            sql.push_str(" AND (0");
+            for kind in &self.kinds {
+                // A kind never ends in a dot, so one that does is a prefix.
+                let prefix = kind.strip_suffix('*').or_else(|| kind.ends_with('.').then_some(kind.as_str()));
+                let kind = prefix.unwrap_or(kind);
+                if prefix.is_some() {
+                    sql.push_str(" OR substr(kind, 1, length(?)) = ?");
+                    values.push(Value::Text(kind.to_owned()));
+                } else {
+                    sql.push_str(" OR kind = ?");
+                }
+                values.push(Value::Text(kind.to_owned()));
+            }
+            sql.push(')');
+        }
+        sql.push_str(if self.reverse { " ORDER BY seq DESC" } else { " ORDER BY seq" });
+        if let Some(limit) = self.limit {
+            sql.push_str(" LIMIT ?");
+            values.push(number(limit));
+        }
+        (sql, values)
+    }
+}

@@ -1,0 +1,90 @@
+//! Secrets known by value, in the shapes in which they travel.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use super::REDACTED;
+
+const SECRET_BYTES_MIN: usize = 4;
+
+#[derive(Default)]
+pub(super) struct Known {
+    shapes: BTreeSet<String>,
+    automaton: Option<AhoCorasick>,
+}
+
+impl Known {
+    pub(super) fn add(&mut self, secret: &str) -> bool {
+        if secret.len() < SECRET_BYTES_MIN || REDACTED.contains(secret) {
+            return false;
+        }
+        self.shapes.extend(shapes(secret));
+        self.automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&self.shapes).ok();
+        self.automaton.is_some()
+    }
+
+    pub(super) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let Some(automaton) = &self.automaton else { return Cow::Borrowed(text) };
+        let mut out = String::new();
+        let mut from = 0;
+        for found in automaton.find_iter(text) {
+            out.push_str(&text[from..found.start()]);
+            out.push_str(REDACTED);
+            from = found.end();
+        }
+        if from == 0 {
+            return Cow::Borrowed(text);
+        }
+        out.push_str(&text[from..]);
+        Cow::Owned(out)
+    }
+}
+
+fn shapes(secret: &str) -> Vec<String> {
+    let mut shapes = vec![secret.to_owned(), percent(secret, true), percent(secret, false), percent(secret, true).replace("%20", "+")];
+    let mut json = String::new();
+    crate::canon::push_string(&mut json, secret);
+    shapes.push(json[1..json.len() - 1].to_owned());
+    for (alphabet, offset) in [(STANDARD, 0), (STANDARD, 1), (STANDARD, 2), (URL_SAFE, 0), (URL_SAFE, 1), (URL_SAFE, 2)] {
+        let shape = base64_inside(secret.as_bytes(), offset, alphabet);
+        // What is left of a short secret inside base64 is too little to tell it from other text.
+        if shape.len() >= SECRET_BYTES_MIN {
+            shapes.push(shape);
+        }
+    }
+    shapes
+}
+
+fn percent(text: &str, upper: bool) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String can't fail.
+            let _ = if upper { write!(out, "%{byte:02X}") } else { write!(out, "%{byte:02x}") };
+        }
+    }
+    out
+}
+
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// The base64 digits that depend on the secret alone when `offset` (0 to 2) other bytes stand before it, so that a
+/// secret is found inside a longer encoded text as well.
+fn base64_inside(secret: &[u8], offset: usize, alphabet: &[u8; 64]) -> String {
+    let bytes: Vec<u8> = std::iter::repeat_n(0, offset).chain(secret.iter().copied()).collect();
+    let sextet = |index: usize| {
+        let bit = index * 6;
+        let pair = u16::from(bytes[bit / 8]) << 8 | u16::from(bytes.get(bit / 8 + 1).copied().unwrap_or(0));
+        usize::from(pair >> (10 - bit % 8)) & 63
+    };
+    // The first digit that has no bit of the bytes before, up to the last that has no bit of those after.
+    let first = (offset * 8).div_ceil(6);
+    let last = bytes.len() * 8 / 6;
+    (first..last).map(|index| char::from(alphabet[sextet(index)])).collect()
+}

@@ -1,0 +1,217 @@
+//! Finds secrets in plain text by their shape or by the name before them.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use super::REDACTED;
+use super::key::{self, looks_random};
+
+/// Beginnings of keys: how they begin and how many key characters must follow.
+const PREFIXES: [(&str, usize); 11] = [
+    ("sk-", 16), ("ghp_", 16), ("gho_", 16), ("ghs_", 16), ("github_pat_", 16), ("AKIA", 12), ("xoxb-", 10), ("xoxa-", 10), ("xoxp-", 10), ("glpat-", 16), ("npm_", 16),
+];
+const PEM: &str = "-----BEGIN ";
+const URL: &str = "://";
+/// Names are looked at no further than this around the word that made them interesting.
+const NAME_BYTES_MAX: usize = 64;
+
+#[derive(Clone, Copy)]
+enum Hit {
+    Prefix(usize),
+    Pem,
+    Url,
+    Name,
+}
+
+static TRIGGERS: LazyLock<(Option<AhoCorasick>, Vec<Hit>)> = LazyLock::new(|| {
+    let mut words = Vec::new();
+    let mut hits = Vec::new();
+    for (index, (prefix, _)) in PREFIXES.iter().enumerate() {
+        words.push(*prefix);
+        hits.push(Hit::Prefix(index));
+    }
+    words.extend([PEM, URL]);
+    hits.extend([Hit::Pem, Hit::Url]);
+    for word in key::WORDS {
+        words.push(word);
+        hits.push(Hit::Name);
+    }
+    let automaton = AhoCorasick::builder().ascii_case_insensitive(true).match_kind(MatchKind::LeftmostFirst).build(words);
+    (automaton.ok(), hits)
+});
+
+pub(super) fn redact(text: &str) -> Cow<'_, str> {
+    let (automaton, hits) = &*TRIGGERS;
+    let Some(automaton) = automaton else {
+        // Without the automaton nothing could be found, and doubt counts as a secret.
+        return Cow::Borrowed(REDACTED);
+    };
+    let mut out = String::new();
+    let mut done = 0;
+    for found in automaton.find_iter(text) {
+        if found.start() < done {
+            continue;
+        }
+        let secret = match hits[found.pattern().as_usize()] {
+            Hit::Prefix(index) => after_prefix(text, found.start(), index),
+            Hit::Pem => pem_body(text, found.start()),
+            Hit::Url => userinfo(text, found.end()),
+            Hit::Name => after_name(text, found.range()),
+        };
+        if let Some(secret) = secret.filter(|secret| secret.start >= done && !secret.is_empty())
+            && &text[secret.clone()] != REDACTED
+        {
+            out.push_str(&text[done..secret.start]);
+            out.push_str(REDACTED);
+            done = secret.end;
+        }
+    }
+    if done == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[done..]);
+    Cow::Owned(out)
+}
+
+fn after_prefix(text: &str, start: usize, index: usize) -> Option<Range<usize>> {
+    let (prefix, min) = PREFIXES[index];
+    let bytes = text.as_bytes();
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
+    let starts_word = start == 0 || !is_word(bytes[start - 1]);
+    if !starts_word || !text[start..].starts_with(prefix) {
+        return None;
+    }
+    let from = start + prefix.len();
+    let end = from + bytes[from..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')).count();
+    let body = &bytes[from..end];
+    // A shorter one counts if it does not look like words with dashes.
+    let has_digit = body.iter().any(u8::is_ascii_digit);
+    (body.len() >= min || body.len() >= 8 && has_digit).then_some(start..end)
+}
+
+fn pem_body(text: &str, start: usize) -> Option<Range<usize>> {
+    let label_from = start + PEM.len();
+    let label_to = label_from + text[label_from..].bytes().take(NAME_BYTES_MAX).take_while(|byte| byte.is_ascii_uppercase() || *byte == b' ' || byte.is_ascii_digit()).count();
+    if !text[label_from..label_to].ends_with("PRIVATE KEY") || !text[label_to..].starts_with("-----") {
+        return None;
+    }
+    let body = label_to + 5;
+    let end = text[body..].find("-----END").map_or(text.len(), |at| body + at);
+    Some(body..end)
+}
+
+fn userinfo(text: &str, start: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let ends = |byte: &u8| matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'\\' | b'`') || byte.is_ascii_whitespace();
+    let end = start + bytes[start..].iter().take_while(|byte| !ends(byte)).count();
+    let at = start + bytes[start..end].iter().rposition(|byte| *byte == b'@')?;
+    match bytes[start..at].iter().position(|byte| *byte == b':') {
+        Some(colon) => Some(start + colon + 1..at),
+        None => looks_random(&text[start..at]).then_some(start..at),
+    }
+}
+
+/// The value after a name that holds a secret: `name=value`, `name: value`, `"name": "value"`, `--name value`, and
+/// `Bearer value`.
+fn after_name(text: &str, word: Range<usize>) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let start = word.start - bytes[..word.start].iter().rev().take(NAME_BYTES_MAX).take_while(is_name).count();
+    let end = word.end + bytes[word.end..].iter().take(NAME_BYTES_MAX).take_while(is_name).count();
+    let name = &text[start..end];
+    let value = match separator(bytes, end) {
+        Some(from) => value_at(text, from)?,
+        None if name.eq_ignore_ascii_case("bearer") || name.starts_with("--") => {
+            let from = end + spaces(bytes, end);
+            let value = bare(text, from);
+            let is_value = from > end && !text[from..].starts_with('-');
+            let is_secret = name.starts_with("--") || looks_random(&text[value.clone()]) || value.len() >= 20;
+            return (is_value && is_secret && (name.starts_with("--") && key::is_secret(name, &text[value.clone()]) || !name.starts_with("--"))).then_some(value);
+        }
+        None => return None,
+    };
+    if name.to_ascii_lowercase().ends_with("authorization") {
+        return Some(credentials(text, value));
+    }
+    key::is_secret(name, &text[value.clone()]).then_some(value)
+}
+
+/// Behind a name: an optional quote (perhaps escaped), `:` or `=`, and spaces; returns where the value begins.
+fn separator(bytes: &[u8], mut at: usize) -> Option<usize> {
+    at += bytes[at..].iter().take_while(|byte| **byte == b'\\').count();
+    if matches!(bytes.get(at), Some(b'"' | b'\'')) {
+        at += 1;
+    }
+    at += spaces(bytes, at);
+    if !matches!(bytes.get(at), Some(b':' | b'=')) {
+        return None;
+    }
+    at += 1;
+    // `==`, `=>`, `::` and `://` compare, map or qualify; no value follows.
+    if matches!(bytes.get(at), Some(b'=' | b'>' | b':')) || bytes[at..].starts_with(b"//") {
+        return None;
+    }
+    Some(at + spaces(bytes, at))
+}
+
+fn value_at(text: &str, from: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let escapes = bytes[from..].iter().take_while(|byte| **byte == b'\\').count();
+    match bytes.get(from + escapes)? {
+        quote @ (b'"' | b'\'') => Some(quoted(bytes, from + escapes + 1, *quote, escapes)),
+        b'{' | b'(' => None,
+        b'[' if !text[from..].starts_with(REDACTED) => None,
+        _ => Some(bare(text, from)),
+    }
+}
+
+/// Up to the quote that is escaped as often as the one that opened; without one, to the end of the text.
+fn quoted(bytes: &[u8], from: usize, quote: u8, escapes: usize) -> Range<usize> {
+    let mut run = 0;
+    for (at, byte) in bytes.iter().enumerate().skip(from) {
+        match *byte {
+            b'\\' => run += 1,
+            byte if byte == quote && run <= escapes => return from..at - run,
+            _ => run = 0,
+        }
+    }
+    from..bytes.len()
+}
+
+/// A value without quotes ends at white space or punctuation that separates; closing brackets at its end are not its own.
+fn bare(text: &str, from: usize) -> Range<usize> {
+    let bytes = text.as_bytes();
+    let ends = |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'&' | b'"' | b'\'' | b'<' | b'>' | b'`');
+    let mut to = from + bytes[from..].iter().take_while(|byte| !ends(**byte)).count();
+    while &text[from..to] != REDACTED && to > from && matches!(bytes[to - 1], b')' | b'}' | b']' | b'\\') {
+        to -= 1;
+    }
+    from..to
+}
+
+/// An Authorization value runs to the end of its line or quotes; its scheme stays.
+fn credentials(text: &str, value: Range<usize>) -> Range<usize> {
+    let bytes = text.as_bytes();
+    let is_quoted = value.start > 0 && matches!(bytes[value.start - 1], b'"' | b'\'');
+    let end = match is_quoted {
+        true => value.end,
+        false => value.start + bytes[value.start..].iter().take_while(|byte| !matches!(byte, b'\n' | b'\r' | b'"' | b'\'')).count(),
+    };
+    let whole = &text[value.start..end];
+    let schemes = ["bearer", "basic", "digest", "token", "negotiate"];
+    let scheme = whole.split_once(' ').filter(|(scheme, _)| schemes.contains(&scheme.to_ascii_lowercase().as_str()));
+    match scheme {
+        Some((scheme, rest)) => {
+            let from = value.start + scheme.len() + 1 + (rest.len() - rest.trim_start().len());
+            from..end
+        }
+        None => value.start..end,
+    }
+}
+
+fn spaces(bytes: &[u8], at: usize) -> usize {
+    bytes[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
+}

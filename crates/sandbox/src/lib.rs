@@ -1,0 +1,41 @@
+//! Run a job in a closed room and bring out its changes.
+//!
+//! Three kinds of process, each single-threaded and forked from the one above it:
+//! - the **launcher**, forked from the kernel before it has a second thread; it only forks holders;
+//! - a **holder** per workspace, which owns the user and mount namespace with the overlay and the room's file tree;
+//! - a **job**, which is pid 1 of its own pid, network, ipc, uts, cgroup and mount namespace, and one command beneath it.
+//!
+//! **Invariant.** A job runs in a room that is closed on every side, or it does not run: every step that fails is an error
+//! with its name, and nothing falls back to less. **Invariant.** A tree dies with its owner, however the owner dies: each
+//! process asks for SIGKILL when its parent ends, and the end of a pid 1 ends its namespace.
+//!
+//! It does not know policy, the journal, or what a job is for.
+
+#![expect(unsafe_code, reason = "system calls without a safe wrapper: fork, clone3, mount_setattr, seccomp, posix_spawn")]
+#![cfg(target_os = "linux")]
+
+mod cgroup;
+mod changes;
+mod fault;
+mod holder;
+mod job;
+mod launcher;
+mod namespace;
+mod order;
+mod orphan;
+mod output;
+mod packet;
+mod probe;
+mod process;
+mod seccomp;
+mod spec;
+mod sys;
+mod workspace;
+
+pub use changes::{Change, ChangeKind, Changes, FileKind, Refused, changes};
+pub use fault::{SandboxError, Step};
+pub use launcher::Launcher;
+pub use orphan::{Swept, sweep};
+pub use probe::Check;
+pub use spec::{Act, Bind, Enforcement, Exit, JobSpec, Limits, Outcome, Profile, Stdio, Usage, WorkspaceSpec};
+pub use workspace::{Ended, Job, Workspace};

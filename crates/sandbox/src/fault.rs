@@ -1,0 +1,181 @@
+//! What can go wrong with a room, where it went wrong, and how a person mends it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The step of building a room or starting a job that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    Fork,
+    Socket,
+    Credentials,
+    Namespaces,
+    IdentityMap,
+    IdmappedLower,
+    WorkDirectory,
+    RootFilesystem,
+    SystemFolders,
+    Devices,
+    ProcFilesystem,
+    Overlay,
+    Binds,
+    Masks,
+    PivotRoot,
+    Descriptors,
+    Cgroup,
+    JobNamespaces,
+    JobMounts,
+    Loopback,
+    ResourceLimits,
+    Privileges,
+    Lifeline,
+    Seccomp,
+    WorkingDirectory,
+    Spawn,
+    Write,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Step::Fork => "forking a process",
+            Step::Socket => "making the control socket",
+            Step::Credentials => "changing to the job's user",
+            Step::Namespaces => "making user and mount namespaces",
+            Step::IdentityMap => "mapping user and group ids",
+            Step::IdmappedLower => "making an idmapped mount of the project",
+            Step::WorkDirectory => "preparing the workspace directory",
+            Step::RootFilesystem => "building the room's root",
+            Step::SystemFolders => "binding system folders",
+            Step::Devices => "binding devices",
+            Step::ProcFilesystem => "mounting /proc",
+            Step::Overlay => "mounting the overlay over the project",
+            Step::Binds => "binding a requested path",
+            Step::Masks => "masking a path",
+            Step::PivotRoot => "leaving the host's file tree",
+            Step::Descriptors => "arranging descriptors",
+            Step::Cgroup => "joining the cgroup",
+            Step::JobNamespaces => "making the job's namespaces",
+            Step::JobMounts => "mounting the job's private file systems",
+            Step::Loopback => "starting the loopback interface",
+            Step::ResourceLimits => "setting resource limits",
+            Step::Privileges => "dropping privileges",
+            Step::Lifeline => "tying the job to its holder",
+            Step::Seccomp => "loading the system-call filter",
+            Step::WorkingDirectory => "entering the working directory",
+            Step::Spawn => "starting the command",
+            Step::Write => "writing the file",
+        })
+    }
+}
+
+/// A step that failed in another process, as it travels to the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) step: Step,
+    pub(crate) errno: i32,
+    /// The path or name the step was busy with, when that says more than the step.
+    pub(crate) about: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(step: Step, error: impl Into<io::Error>) -> Failure {
+        let errno = error.into().raw_os_error().unwrap_or(libc::EIO);
+        Failure { step, errno, about: None }
+    }
+
+    pub(crate) fn about(mut self, about: impl fmt::Display) -> Failure {
+        self.about = Some(about.to_string());
+        self
+    }
+}
+
+/// Names the step on the way out of a fallible system call.
+pub(crate) trait At<T> {
+    fn at(self, step: Step) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
+    fn at(self, step: Step) -> Result<T, Failure> {
+        self.map_err(|error| Failure::new(step, error))
+    }
+}
+
+/// Why no room, no job or no answer came about.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    #[error("the launcher must start before any other thread, but {threads} threads run")]
+    Threads { threads: usize },
+    #[error("the room could not be closed: {step} failed{}: {cause}", show_about(.about))]
+    Room { step: Step, about: Option<String>, #[source] cause: io::Error },
+    #[error("`{}` cannot be a workspace's project: {why}", .path.display())]
+    Project { path: PathBuf, why: &'static str },
+    #[error("`{program}` was not found in the room")]
+    NotFound { program: String },
+    #[error("`{program}` cannot be executed in the room: {cause}")]
+    NotExecutable { program: String, #[source] cause: io::Error },
+    #[error("`{}` cannot be written: it or its folder belongs to another user", .path.display())]
+    ForeignOwner { path: PathBuf },
+    #[error("`{}` cannot be written: {cause}", .path.display())]
+    Write { path: PathBuf, #[source] cause: io::Error },
+    #[error("the job is not well formed: {why}")]
+    BadJob { why: &'static str },
+    #[error("the {who} has ended")]
+    Gone { who: &'static str },
+    #[error("{what} failed: {cause}")]
+    Io { what: &'static str, #[source] cause: io::Error },
+}
+
+fn show_about(about: &Option<String>) -> String {
+    about.as_ref().map(|name| format!(" (`{name}`)")).unwrap_or_default()
+}
+
+impl SandboxError {
+    pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> SandboxError {
+        move |cause| SandboxError::Io { what, cause }
+    }
+
+    /// What a person can do about it, where that is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            SandboxError::Threads { .. } => Some("call Launcher::start first in main, before the async runtime"),
+            SandboxError::Room { step, cause, .. } => room_hint(*step, cause.raw_os_error().unwrap_or(0)),
+            SandboxError::NotFound { .. } => {
+                Some("rooms see /usr and the project; name other tool folders as binds of the workspace")
+            }
+            SandboxError::ForeignOwner { .. } => Some("give the file to the project's owner with chown"),
+            _ => None,
+        }
+    }
+}
+
+fn room_hint(step: Step, errno: i32) -> Option<&'static str> {
+    match (step, errno) {
+        (Step::Namespaces | Step::IdentityMap, libc::EPERM | libc::EACCES) => Some(
+            "allow user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 \
+             kernel.unprivileged_userns_clone=1; `skep sandbox doctor` says which of them this host has",
+        ),
+        (Step::Namespaces, libc::ENOSPC | libc::EUSERS) => Some("raise the limit: sysctl -w user.max_user_namespaces=10000"),
+        (Step::IdmappedLower, libc::EINVAL) => {
+            Some("the project's file system has no idmapped mounts; run skep as the project's owner instead of root")
+        }
+        (Step::Overlay, libc::ELOOP) => Some("the workspace must not lie inside the project; set SKEP_HOME elsewhere"),
+        (Step::Overlay, libc::EINVAL) => {
+            Some("the project must have no mounts inside it, and the workspace's file system must keep user xattrs (ext4, xfs, btrfs)")
+        }
+        (Step::ProcFilesystem | Step::JobMounts, libc::EPERM) => {
+            Some("the host's /proc is partly covered, as in a container; run with an unmasked /proc")
+        }
+        _ => None,
+    }
+}
+
+impl From<Failure> for SandboxError {
+    fn from(failure: Failure) -> SandboxError {
+        let Failure { step, errno, about } = failure;
+        SandboxError::Room { step, about, cause: io::Error::from_raw_os_error(errno) }
+    }
+}

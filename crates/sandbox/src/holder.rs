@@ -1,0 +1,139 @@
+//! The holder: the process that owns a workspace's mount and starts its jobs.
+//!
+//! **Invariant.** It has one thread, never execs, and lives no longer than the launcher or the kernel's end of its socket.
+//! Its jobs live no longer than it does.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::fault::{At, Failure, Step};
+use crate::job;
+use crate::namespace::{self, User};
+use crate::order::{HolderReply, OpenOrder, SpawnOrder};
+use crate::packet;
+use crate::seccomp::Filters;
+use crate::sys;
+
+pub(crate) mod tree;
+
+/// What a job needs to know of its holder.
+pub(crate) struct Holder {
+    pub(crate) room: tree::Room,
+    /// Of this process: a job asks it whether its holder still lives.
+    pub(crate) lifeline: OwnedFd,
+}
+
+struct Running {
+    id: u64,
+    pidfd: OwnedFd,
+}
+
+/// Builds the room and serves jobs until the kernel hangs up. The exit code is for the launcher, which ignores it.
+pub(crate) fn main(order: &OpenOrder, kernel: &OwnedFd, launcher: Pid, filters: &Filters) -> i32 {
+    let opened = open(order, launcher);
+    let told = match &opened {
+        Ok(holder) => packet::send(kernel, &HolderReply::Ready, &[holder.room.root.as_fd()]),
+        Err(failure) => packet::send(kernel, &HolderReply::Failed(failure.clone()), &[]),
+    };
+    match (opened, told) {
+        (Ok(holder), Ok(())) => i32::from(serve(&holder, kernel, filters).is_err()),
+        _ => 1,
+    }
+}
+
+pub(crate) fn open(order: &OpenOrder, launcher: Pid) -> Result<Holder, Failure> {
+    let _ = rustix::thread::set_name(c"skep-holder");
+    let user = User::of_jobs();
+    let sources = tree::Sources::as_root(order, user)?;
+    namespace::leave(user)?;
+    // The last change of credentials is behind us; an earlier request would have been forgotten.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at(Step::Lifeline)?;
+    if rustix::process::getppid() != Some(launcher) {
+        return Err(Failure::new(Step::Lifeline, io::Error::from_raw_os_error(libc::ESRCH)));
+    }
+    let room = tree::build(order, user, sources)?;
+    namespace::forswear().at(Step::Privileges)?;
+    let lifeline = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).at(Step::Lifeline)?;
+    Ok(Holder { room, lifeline })
+}
+
+fn serve(holder: &Holder, kernel: &OwnedFd, filters: &Filters) -> io::Result<()> {
+    let ended = sys::child_signal_fd()?;
+    let mut running: HashMap<i32, Running> = HashMap::new();
+    let result = loop {
+        let mut polled = [PollFd::new(kernel, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+        match rustix::event::poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => break Err(error.into()),
+        }
+        if !polled[1].revents().is_empty() {
+            collect(kernel, &ended, &mut running)?;
+        }
+        if !polled[0].revents().is_empty() {
+            match packet::receive::<SpawnOrder>(kernel) {
+                Ok(Some((order, files))) => start(holder, kernel, filters, order, files, &mut running)?,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        }
+    };
+    for job in running.values() {
+        let _ = rustix::process::pidfd_send_signal(&job.pidfd, Signal::KILL);
+    }
+    for pid in running.keys() {
+        let _ = sys::reap(*pid, true);
+    }
+    result
+}
+
+fn start(
+    holder: &Holder,
+    kernel: &OwnedFd,
+    filters: &Filters,
+    order: SpawnOrder,
+    files: Vec<OwnedFd>,
+    running: &mut HashMap<i32, Running>,
+) -> io::Result<()> {
+    let id = order.id;
+    match sys::clone_into(job::namespaces(&order.act), || job::main(holder, filters, &order, files)) {
+        Ok((pid, pidfd)) => {
+            packet::send(kernel, &HolderReply::Started { id, pid }, &[pidfd.as_fd()])?;
+            running.insert(pid, Running { id, pidfd });
+            Ok(())
+        }
+        Err(error) => {
+            let failure = Failure::new(Step::JobNamespaces, error);
+            packet::send(kernel, &HolderReply::NotStarted { id, failure }, &[])
+        }
+    }
+}
+
+/// Buries ended jobs. One that exited well has reported for itself; for one that was killed this speaks.
+fn collect(kernel: &OwnedFd, ended: &OwnedFd, running: &mut HashMap<i32, Running>) -> io::Result<()> {
+    let mut drained = [0; 128];
+    let _ = rustix::io::read(ended, &mut drained);
+    loop {
+        match sys::reap(-1, false) {
+            Ok(Some((pid, status, usage))) => {
+                if let Some(job) = running.remove(&pid)
+                    && status != 0
+                {
+                    packet::send(kernel, &HolderReply::Unreported { id: job.id, status, usage }, &[])?;
+                }
+            }
+            Ok(None) => return Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether the process behind a pidfd has ended.
+pub(crate) fn has_ended(pidfd: &OwnedFd) -> io::Result<bool> {
+    let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
+    Ok(rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0)
+}

@@ -1,0 +1,269 @@
+//! The room's file tree: what a job can see.
+//!
+//! A read-only tmpfs with the host's system folders bound read-only, a handful of devices, a few files of /etc, and the project's
+//! overlay at the project's own path. Everything is attached through detached mounts: they reach sources that the job's user could
+//! not walk to, and they do not care that the new root covers the old paths.
+//!
+//! Seen while building it (6.18): overlayfs refuses a layer that is a mere descriptor opened before the unshare (it clones the
+//! layer's mount, and wants that mount in its own namespace); a detached mount moved in is accepted, idmapped or not. A new proc
+//! can be mounted in a user namespace only while another, uncovered proc is visible, so the host's stays beneath the job's own.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags};
+
+use crate::fault::{At, Failure, Step};
+use crate::namespace::{self, User};
+use crate::order::{BindOrder, OpenOrder};
+use crate::sys;
+
+/// Where the new root is mounted until it is the root. Any folder that every user can reach will do.
+const STAGE: &str = "/tmp";
+
+const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+const HARMLESS: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+
+/// Folders with programs and libraries. A symbolic link, as on merged-/usr hosts, is made again as a link.
+const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+/// What programs look up in /etc, none of it secret.
+const ETC: &[&str] = &[
+    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl", "ca-certificates", "pki", "nsswitch.conf", "hosts",
+    "localtime", "timezone", "mime.types", "services", "protocols", "gitconfig", "os-release", "debian_version",
+];
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+
+/// A built room.
+pub(crate) struct Room {
+    /// The merged project.
+    pub(crate) root: OwnedFd,
+    pub(crate) project: PathBuf,
+    /// The project lies under /tmp, where a job mounts its own file system.
+    pub(crate) project_in_tmp: bool,
+}
+
+/// Mounts of host paths, not yet attached.
+pub(crate) struct Sources {
+    layers: Option<(OwnedFd, OwnedFd)>,
+    binds: Vec<OwnedFd>,
+}
+
+impl Sources {
+    /// As root: taken while still root, because the job's user can walk neither to the workspace nor to a private project.
+    pub(crate) fn as_root(order: &OpenOrder, user: User) -> Result<Sources, Failure> {
+        if !user.assumed {
+            return Ok(Sources { layers: None, binds: Vec::new() });
+        }
+        let work = order.work.path();
+        for path in [work.to_owned(), work.join("upper"), work.join("work")] {
+            std::os::unix::fs::chown(&path, Some(user.uid), Some(user.gid))
+                .map_err(|error| Failure::new(Step::WorkDirectory, error).about(path.display()))?;
+        }
+        let lower = namespace::idmapped(order.project.path(), user)
+            .map_err(|error| Failure::new(Step::IdmappedLower, error).about(order.project.path().display()))?;
+        let work = namespace::detached(work, false).at(Step::WorkDirectory)?;
+        let bind = |bind: &BindOrder| {
+            let source = bind.source.path();
+            // A foreign file in a writable bind would be the job's to read but not to write; mapping makes it the job's own.
+            let mount = if bind.writable { namespace::idmapped(source, user) } else { namespace::detached(source, true) };
+            mount.map_err(|error| Failure::new(Step::Binds, error).about(source.display()))
+        };
+        Ok(Sources { layers: Some((lower, work)), binds: order.binds.iter().map(bind).collect::<Result<_, _>>()? })
+    }
+
+    /// As an ordinary user: taken in the new namespace, where that user has the right to.
+    fn complete(self, order: &OpenOrder) -> Result<(OwnedFd, OwnedFd, Vec<OwnedFd>), Failure> {
+        if let Some((lower, work)) = self.layers {
+            return Ok((lower, work, self.binds));
+        }
+        let take = |path: &Path, recursive, step| {
+            namespace::detached(path, recursive).map_err(|error| Failure::new(step, error).about(path.display()))
+        };
+        let lower = take(order.project.path(), false, Step::Overlay)?;
+        let work = take(order.work.path(), false, Step::WorkDirectory)?;
+        let binds = order.binds.iter().map(|bind| take(bind.source.path(), true, Step::Binds)).collect::<Result<_, _>>()?;
+        Ok((lower, work, binds))
+    }
+}
+
+/// Builds the tree in this mount namespace and makes it the root.
+pub(super) fn build(order: &OpenOrder, user: User, sources: Sources) -> Result<Room, Failure> {
+    rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).at(Step::RootFilesystem)?;
+    let (lower, work, binds) = sources.complete(order)?;
+    let system = System::take()?;
+
+    let options = c"mode=0755,size=16m";
+    rustix::mount::mount("skep", STAGE, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options).at(Step::RootFilesystem)?;
+    rustix::process::chdir(STAGE).at(Step::RootFilesystem)?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+
+    folders(user).at(Step::RootFilesystem)?;
+    system.attach()?;
+    let project = order.project.path();
+    overlay(&lower, &work, inside(project).at(Step::Overlay)?)?;
+    for (bind, mount) in order.binds.iter().zip(&binds) {
+        attach_bind(bind, mount).map_err(|error| Failure::new(Step::Binds, error).about(bind.target.path().display()))?;
+    }
+    pivot().at(Step::PivotRoot)?;
+
+    let root = rustix::fs::open(project, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).at(Step::Overlay)?;
+    for path in &order.masked {
+        mask(&root, path.path()).map_err(|error| Failure::new(Step::Masks, error).about(path.path().display()))?;
+    }
+    let slash = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).at(Step::PivotRoot)?;
+    sys::mount_setattr(&slash, false, READ_ONLY, None).at(Step::PivotRoot)?;
+    Ok(Room { root, project: project.to_owned(), project_in_tmp: project.starts_with("/tmp") })
+}
+
+/// The host's part of the tree.
+struct System {
+    folders: Vec<(String, OwnedFd)>,
+    links: Vec<(String, PathBuf)>,
+    devices: Vec<(&'static str, OwnedFd)>,
+    proc: OwnedFd,
+}
+
+impl System {
+    fn take() -> Result<System, Failure> {
+        let mut system = System {
+            folders: Vec::new(),
+            links: Vec::new(),
+            devices: Vec::new(),
+            proc: namespace::detached(Path::new("/proc"), true).at(Step::ProcFilesystem)?,
+        };
+        let names = SYSTEM.iter().map(|name| (*name).to_owned()).chain(ETC.iter().map(|name| format!("etc/{name}")));
+        for name in names {
+            let path = Path::new("/").join(&name);
+            match fs::symlink_metadata(&path) {
+                Ok(kind) if kind.is_symlink() => {
+                    system.links.push((name, fs::read_link(&path).at(Step::SystemFolders)?));
+                }
+                Ok(_) => {
+                    let mount = namespace::detached(&path, true)
+                        .and_then(|mount| sys::mount_setattr(&mount, true, READ_ONLY, None).map(|()| mount))
+                        .map_err(|error| Failure::new(Step::SystemFolders, error).about(path.display()))?;
+                    system.folders.push((name, mount));
+                }
+                Err(_) => {}
+            }
+        }
+        for name in DEVICES {
+            let mount = namespace::detached(&Path::new("/dev").join(name), false)
+                .map_err(|error| Failure::new(Step::Devices, error).about(name))?;
+            system.devices.push((name, mount));
+        }
+        Ok(system)
+    }
+
+    fn attach(self) -> Result<(), Failure> {
+        for (name, target) in &self.links {
+            symlink(target, name).at(Step::SystemFolders)?;
+        }
+        for (name, mount) in &self.folders {
+            attach(mount, Path::new(name)).map_err(|error| Failure::new(Step::SystemFolders, error).about(name))?;
+        }
+        for (name, mount) in &self.devices {
+            attach(mount, &Path::new("dev").join(name)).at(Step::Devices)?;
+        }
+        // No gid option: the group that owns terminals on the host does not exist here.
+        let options = c"newinstance,ptmxmode=0666,mode=0620";
+        rustix::mount::mount("devpts", "dev/pts", "devpts", MountFlags::NOSUID | MountFlags::NOEXEC, options).at(Step::Devices)?;
+        attach(&self.proc, Path::new("proc")).at(Step::ProcFilesystem)
+    }
+}
+
+/// Folders, links and files that are the room's own.
+fn folders(user: User) -> io::Result<()> {
+    for name in ["proc", "tmp", "run", "etc", "dev", "dev/shm", "dev/pts", ".layers/lower", ".layers/work", ".mask/folder"] {
+        fs::create_dir_all(name)?;
+    }
+    for (name, target) in [
+        ("dev/fd", "/proc/self/fd"),
+        ("dev/stdin", "/proc/self/fd/0"),
+        ("dev/stdout", "/proc/self/fd/1"),
+        ("dev/stderr", "/proc/self/fd/2"),
+        ("dev/ptmx", "pts/ptmx"),
+    ] {
+        symlink(target, name)?;
+    }
+    let User { uid, gid, .. } = user;
+    fs::write(
+        "etc/passwd",
+        format!("root:x:0:0:root:/:/usr/sbin/nologin\nskep:x:{uid}:{gid}:skep:/tmp/home:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"),
+    )?;
+    fs::write("etc/group", format!("root:x:0:\nskep:x:{gid}:\nnogroup:x:65534:\n"))?;
+    fs::write(".mask/file", "")?;
+    for name in [".mask/file", ".mask/folder"] {
+        fs::set_permissions(name, fs::Permissions::from_mode(0o000))?;
+    }
+    Ok(())
+}
+
+/// Attaches a detached mount, making a mount point of the same kind where there is none.
+fn attach(mount: &OwnedFd, target: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(target).is_err() {
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let stat = rustix::fs::fstat(mount)?;
+        if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() { fs::create_dir(target)? } else { fs::write(target, "")? }
+    }
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    Ok(rustix::mount::move_mount(mount, "", rustix::fs::CWD, target, flags)?)
+}
+
+/// An absolute path as a path beneath the new root.
+fn inside(path: &Path) -> io::Result<&Path> {
+    let plain = path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
+    match path.strip_prefix("/") {
+        Ok(relative) if plain && relative != Path::new("") => Ok(relative),
+        _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+    }
+}
+
+fn overlay(lower: &OwnedFd, work: &OwnedFd, project: &Path) -> Result<(), Failure> {
+    attach(lower, Path::new(".layers/lower")).at(Step::Overlay)?;
+    attach(work, Path::new(".layers/work")).at(Step::Overlay)?;
+    fs::create_dir_all(project).at(Step::Overlay)?;
+    // The names are ours and relative, so no byte of the project's path can be taken for an option.
+    let options = c"userxattr,lowerdir=.layers/lower,upperdir=.layers/work/upper,workdir=.layers/work/work";
+    rustix::mount::mount("skep", project, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options).at(Step::Overlay)?;
+    // The overlay keeps its own copies; a job must not reach the layers beside it.
+    for layer in [".layers/lower", ".layers/work"] {
+        rustix::mount::unmount(layer, UnmountFlags::DETACH).at(Step::Overlay)?;
+    }
+    Ok(())
+}
+
+fn attach_bind(bind: &BindOrder, mount: &OwnedFd) -> io::Result<()> {
+    sys::mount_setattr(mount, !bind.writable, if bind.writable { HARMLESS } else { READ_ONLY }, None)?;
+    attach(mount, inside(bind.target.path())?)
+}
+
+/// Makes the current directory the root and lets go of the old one.
+fn pivot() -> io::Result<()> {
+    // Both paths the same: the old root lies over the new one and is taken off at once, and needs no folder of its own.
+    rustix::process::pivot_root(".", ".")?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH)?;
+    Ok(rustix::process::chdir("/")?)
+}
+
+/// Covers a path with something empty that nobody may open. A link is followed as long as it stays in the project.
+fn mask(root: &OwnedFd, path: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let target = match rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS) {
+        Ok(target) => target,
+        // Absent, or a link to something that the room does not hold.
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR | rustix::io::Errno::XDEV | rustix::io::Errno::LOOP) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let is_dir = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&target)?.st_mode).is_dir();
+    let cover = namespace::detached(Path::new(if is_dir { "/.mask/folder" } else { "/.mask/file" }), false)?;
+    sys::mount_setattr(&cover, false, READ_ONLY, None)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(rustix::mount::move_mount(&cover, "", target.as_fd(), "", flags)?)
+}

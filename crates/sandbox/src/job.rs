@@ -1,0 +1,144 @@
+//! A job: pid 1 of its own namespaces, and the command beneath it.
+//!
+//! Pid 1 finishes closing the room from inside, gives up every right, loads the filter, starts the command, and buries whoever
+//! ends. When the command has ended it kills the rest, and only when nothing else lives does it report. It never execs.
+
+use std::ffi::CString;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+
+use rustix::mount::{MountFlags, MoveMountFlags};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+
+use crate::fault::{At, Failure, Step};
+use crate::holder::{self, Holder};
+use crate::namespace;
+use crate::order::{ActOrder, Report, SpawnOrder};
+use crate::seccomp::Filters;
+use crate::spec::Limits;
+use crate::sys;
+
+mod exec;
+mod write;
+
+pub(crate) use write::TEMPORARY_PREFIX;
+
+const STREAMS_AND_REPORT: usize = 4;
+const REPORT_FD: RawFd = 3;
+const LIFELINE_FD: RawFd = 4;
+
+/// A program needs a room with every wall. Writing runs no foreign code and opens no socket, so it needs only the walls that
+/// cost nothing; the filter and the missing rights hold for it all the same.
+pub(crate) fn namespaces(act: &ActOrder) -> libc::c_int {
+    let always = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
+    match act {
+        ActOrder::Exec { .. } => {
+            always | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP
+        }
+        ActOrder::Write { .. } => always,
+    }
+}
+
+/// Carries out one order as pid 1. `files` are stdin, stdout, stderr, the report, and the cgroups to join.
+///
+/// The exit code is 0 only when the report was written; otherwise the holder speaks for the job.
+pub(crate) fn main(holder: &Holder, filters: &Filters, order: &SpawnOrder, files: Vec<OwnedFd>) -> i32 {
+    let _ = rustix::thread::set_name(c"skep-room");
+    if arrange(holder, &files).is_err() {
+        return 1;
+    }
+    // The cgroup files lie above the arranged descriptors and are closed with everything else, not by their owners.
+    let cgroups: Vec<RawFd> = files.into_iter().skip(STREAMS_AND_REPORT).map(IntoRawFd::into_raw_fd).collect();
+    let mut report = fs::File::from(sys::placed(REPORT_FD));
+    let result = enter(holder, filters, order, &cgroups).and_then(|()| match &order.act {
+        ActOrder::Exec { argv } => exec::run(argv, &order.env),
+        ActOrder::Write { path, mode } => write::run(path.path(), *mode).map(|()| Report::Written),
+    });
+    let result = result.unwrap_or_else(Report::Failed);
+    let told = serde_json::to_vec(&result).map_err(Into::into).and_then(|bytes| report.write_all(&bytes));
+    i32::from(told.is_err())
+}
+
+/// Streams to 0, 1, 2, the report to 3, the holder's pidfd to 4.
+fn arrange(holder: &Holder, files: &[OwnedFd]) -> io::Result<()> {
+    if files.len() < STREAMS_AND_REPORT || files.iter().any(|file| file.as_raw_fd() <= LIFELINE_FD) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    for (target, file) in files.iter().take(STREAMS_AND_REPORT).enumerate() {
+        sys::place(file, target as RawFd, target < 3)?;
+    }
+    sys::place(&holder.lifeline, LIFELINE_FD, false)
+}
+
+/// Closes the room around this process. After it there is no way back.
+fn enter(holder: &Holder, filters: &Filters, order: &SpawnOrder, cgroups: &[RawFd]) -> Result<(), Failure> {
+    for cgroup in cgroups {
+        rustix::io::write(sys::placed(*cgroup), b"0").at(Step::Cgroup)?;
+    }
+    sys::close_from(LIFELINE_FD + 1).at(Step::Descriptors)?;
+    if matches!(order.act, ActOrder::Exec { .. }) {
+        mounts(holder, &order.limits)?;
+        sys::raise_loopback().at(Step::Loopback)?;
+    }
+    rustix::process::setsid().at(Step::Privileges)?;
+    limits(&order.limits).at(Step::ResourceLimits)?;
+    sys::drop_capabilities().at(Step::Privileges)?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at(Step::Privileges)?;
+
+    // The last change of credentials is behind us. A holder that ended before this line sent no signal, so ask.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at(Step::Lifeline)?;
+    if holder::has_ended(&sys::placed(LIFELINE_FD)).at(Step::Lifeline)? {
+        sys::exit(1);
+    }
+    let cwd = holder.room.project.join(order.cwd.path());
+    rustix::process::chdir(&cwd).map_err(|error| Failure::new(Step::WorkingDirectory, error).about(cwd.display()))?;
+    filters.load(order.profile).at(Step::Seccomp)
+}
+
+/// File systems that no other job sees.
+fn mounts(holder: &Holder, limits: &Limits) -> Result<(), Failure> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("proc", "/proc", "proc", flags | MountFlags::NOEXEC, None).at(Step::ProcFilesystem)?;
+    // A project under /tmp is carried over the new /tmp.
+    let project = &holder.room.project;
+    let carried = if holder.room.project_in_tmp { Some(namespace::detached(project, true).at(Step::JobMounts)?) } else { None };
+    for (path, bytes) in [(c"/tmp", limits.tmp_bytes), (c"/dev/shm", limits.shm_bytes)] {
+        let options = CString::new(format!("mode=1777,size={bytes}")).unwrap_or_default();
+        rustix::mount::mount("tmpfs", path, "tmpfs", flags, options.as_c_str()).at(Step::JobMounts)?;
+    }
+    if let Some(mount) = carried {
+        fs::create_dir_all(project).at(Step::JobMounts)?;
+        rustix::mount::move_mount(&mount, "", rustix::fs::CWD, project, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+            .at(Step::JobMounts)?;
+    }
+    fs::create_dir(exec::HOME).at(Step::JobMounts)
+}
+
+fn limits(limits: &Limits) -> io::Result<()> {
+    let both = |value| Rlimit { current: value, maximum: value };
+    let mut wanted = vec![
+        (Resource::Core, Some(0)),
+        (Resource::Nofile, Some(limits.open_files)),
+        (Resource::Nproc, Some(u64::from(limits.pids))),
+        // Locked memory escapes the page cache's accounting; nothing ordinary needs more than this.
+        (Resource::Memlock, Some(8 << 20)),
+    ];
+    for (resource, value) in
+        [(Resource::Data, limits.data_bytes), (Resource::Fsize, limits.file_bytes), (Resource::Cpu, limits.cpu_seconds)]
+    {
+        if value.is_some() {
+            wanted.push((resource, value));
+        }
+    }
+    for (resource, value) in wanted {
+        // Only downward: the host's own limits hold for rooms too, and raising them takes a right that even root may lack.
+        let held = rustix::process::getrlimit(resource).maximum;
+        let value = match (value, held) {
+            (Some(value), Some(held)) => Some(value.min(held)),
+            (value, held) => value.or(held),
+        };
+        rustix::process::setrlimit(resource, both(value))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! The kernel's side of the launcher.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::cgroup::Cgroups;
+use crate::fault::{At, Failure, SandboxError, Step};
+use crate::order::{BindOrder, LauncherOrder, LauncherReply, OpenOrder};
+use crate::packet;
+use crate::probe::Check;
+use crate::process::{self, Identity};
+use crate::seccomp::Filters;
+use crate::spec::WorkspaceSpec;
+use crate::sys;
+use crate::workspace::Workspace;
+
+mod serve;
+
+/// The one process that rooms come from. Dropping it ends it, and with it every workspace.
+#[derive(Debug)]
+pub struct Launcher {
+    link: Arc<Mutex<OwnedFd>>,
+    pid: i32,
+    pidfd: OwnedFd,
+    cgroups: Arc<Cgroups>,
+}
+
+impl Launcher {
+    /// Forks the launcher. Must come first in `main`, on the thread that lives as long as the process: before the async
+    /// runtime, before anything that makes threads, and before secrets are read.
+    pub fn start() -> Result<Launcher, SandboxError> {
+        let threads = process::threads().map_err(SandboxError::io("reading /proc/self/status"))?;
+        if threads != 1 {
+            return Err(SandboxError::Threads { threads });
+        }
+        let filters = Filters::compile().map_err(|error| SandboxError::Io {
+            what: "compiling the system-call filters",
+            cause: io::Error::other(error),
+        })?;
+        let (here, there) = packet::pair().at(Step::Socket)?;
+        let kernel = rustix::process::getpid();
+        let pid = sys::fork(|| serve::main(there, kernel, &filters)).at(Step::Fork)?;
+        let pidfd = Pid::from_raw(pid)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+            .and_then(|pid| Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
+            .at(Step::Fork)?;
+        Ok(Launcher { link: Arc::new(Mutex::new(here)), pid, pidfd, cgroups: Arc::new(Cgroups::find()) })
+    }
+
+    /// The launcher's process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Opens a workspace: makes its directories, mounts its overlay, closes its room. An `upper/` that is there is used again.
+    pub async fn open(&self, spec: WorkspaceSpec) -> Result<Workspace, SandboxError> {
+        let order = prepare(spec)?;
+        let work = order.work.path().to_owned();
+        let project = order.project.path().to_owned();
+        let (reply, mut fds) = self.ask(LauncherOrder::Open(order)).await?;
+        let LauncherReply::Opened { pid } = reply else { return Err(unexpected(reply)) };
+        let (Some(link), Some(pidfd)) = (fds.pop(), fds.pop()) else { return Err(SandboxError::Gone { who: "launcher" }) };
+        remember(&work, pid)?;
+        Workspace::join(link, pidfd, pid, project, work, Arc::clone(&self.cgroups)).await
+    }
+
+    /// What this host supports, tried for real. `scratch` is a directory beside which workspaces will lie: whether an overlay
+    /// can be built depends on the file system.
+    pub async fn probe(&self, scratch: &Path) -> Result<Vec<Check>, SandboxError> {
+        match self.ask(LauncherOrder::Probe(scratch.to_owned().into())).await?.0 {
+            LauncherReply::Probed(checks) => Ok(checks),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// One order at a time: the launcher answers in microseconds, as it only forks.
+    async fn ask(&self, order: LauncherOrder) -> Result<(LauncherReply, Vec<OwnedFd>), SandboxError> {
+        let link = Arc::clone(&self.link);
+        let asked = tokio::task::spawn_blocking(move || {
+            let link = link.lock();
+            packet::send(&*link, &order, &[])?;
+            packet::receive(&*link)
+        });
+        match asked.await {
+            Ok(Ok(Some(answer))) => Ok(answer),
+            Ok(Ok(None)) | Err(_) => Err(SandboxError::Gone { who: "launcher" }),
+            Ok(Err(cause)) if cause.raw_os_error() == Some(libc::EPIPE) => Err(SandboxError::Gone { who: "launcher" }),
+            Ok(Err(cause)) => Err(SandboxError::Io { what: "asking the launcher", cause }),
+        }
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+        let _ = sys::reap(self.pid, true);
+    }
+}
+
+fn unexpected(reply: LauncherReply) -> SandboxError {
+    match reply {
+        LauncherReply::Failed(failure) => failure.into(),
+        _ => SandboxError::Gone { who: "launcher" },
+    }
+}
+
+/// Checks the paths and makes the workspace's directories.
+fn prepare(spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
+    let real = std::fs::canonicalize(&spec.project)
+        .map_err(|error| SandboxError::from(Failure::new(Step::Overlay, error).about(spec.project.display())))?;
+    // The room shows the project under the name it really has; another name would be a promise about a link.
+    if real != spec.project {
+        return Err(SandboxError::Project { path: spec.project, why: "its path must be absolute and without links" });
+    }
+    let reserved = ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/dev", "/proc", "/sys", "/tmp", "/run"];
+    if reserved.iter().any(|path| Path::new(path).starts_with(&real)) {
+        return Err(SandboxError::Project { path: real, why: "rooms need this folder for themselves" });
+    }
+    if ["/dev", "/proc", "/sys"].iter().any(|path| real.starts_with(path)) {
+        return Err(SandboxError::Project { path: real, why: "it lies on a system file system" });
+    }
+    for folder in [spec.work.clone(), spec.work.join("upper"), spec.work.join("work")] {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(|error| SandboxError::from(Failure::new(Step::WorkDirectory, error).about(folder.display())))?;
+    }
+    let mode = std::fs::metadata(&real).map_err(SandboxError::io("reading the project's mode"))?.permissions();
+    let work = std::fs::canonicalize(&spec.work).map_err(SandboxError::io("finding the workspace directory"))?;
+    // The upper folder is the merged project's own folder.
+    std::fs::set_permissions(work.join("upper"), mode).map_err(SandboxError::io("preparing the workspace directory"))?;
+    let binds = spec.binds.into_iter().map(|bind| BindOrder {
+        source: bind.source.into(),
+        target: bind.target.into(),
+        writable: bind.writable,
+    });
+    Ok(OpenOrder {
+        project: real.into(),
+        work: work.into(),
+        masked: spec.masked.into_iter().map(Into::into).collect(),
+        binds: binds.collect(),
+    })
+}
+
+/// Notes which process holds the workspace, so that a later kernel can tell whether it still does.
+fn remember(work: &Path, pid: i32) -> Result<(), SandboxError> {
+    let noted = Identity::of(pid)
+        .and_then(|identity| Ok(serde_json::to_vec(&identity)?))
+        .and_then(|bytes| std::fs::write(work.join(crate::orphan::HOLDER), bytes));
+    noted.map_err(SandboxError::io("noting the workspace's holder"))
+}

@@ -1,0 +1,142 @@
+//! The user a job is, and the namespaces a holder lives in.
+//!
+//! As an ordinary user the job is that user, mapped to itself. As root it is [`JOB_ID`], an id without any rights, and the
+//! project appears as its own through an idmapped mount. Root changes to that id *before* it leaves its user namespace, keeping
+//! its capabilities only for the one unshare (hosts may forbid user namespaces to the unprivileged); from there on both cases
+//! are the same: a process without host rights that maps its own single id.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{Gid, Mode, OFlags, Uid};
+use rustix::mount::OpenTreeFlags;
+use rustix::process::DumpableBehavior;
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySets, UnshareFlags};
+
+use crate::fault::{At, Failure, Step};
+use crate::packet;
+use crate::sys;
+
+/// The user and group of jobs when the kernel runs as root. Outside the ranges that Debian, Fedora and systemd hand out.
+pub(crate) const JOB_ID: u32 = 64_800;
+
+/// Who runs a workspace's jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    /// The kernel runs as root, so the ids above are not its own.
+    pub(crate) assumed: bool,
+}
+
+impl User {
+    pub(crate) fn of_jobs() -> User {
+        let uid = rustix::process::geteuid();
+        if uid.is_root() {
+            User { uid: JOB_ID, gid: JOB_ID, assumed: true }
+        } else {
+            User { uid: uid.as_raw(), gid: rustix::process::getegid().as_raw(), assumed: false }
+        }
+    }
+}
+
+/// Leaves the host's user, mount and uts namespaces for new ones in which `user` alone exists and has all capabilities.
+pub(crate) fn leave(user: User) -> Result<(), Failure> {
+    if user.assumed {
+        become_user(user).at(Step::Credentials)?;
+    }
+    // A process that changed its ids is not dumpable, and then its own /proc/self/uid_map belongs to root.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).at(Step::Credentials)?;
+    // SAFETY: the process has one thread and shares no descriptor table.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWUTS) }
+        .at(Step::Namespaces)?;
+    fs::write("/proc/self/setgroups", "deny").at(Step::IdentityMap)?;
+    fs::write("/proc/self/uid_map", format!("{0} {0} 1", user.uid)).at(Step::IdentityMap)?;
+    fs::write("/proc/self/gid_map", format!("{0} {0} 1", user.gid)).at(Step::IdentityMap)?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at(Step::Credentials)?;
+    rustix::system::sethostname(b"skep").at(Step::Namespaces)
+}
+
+fn become_user(user: User) -> io::Result<()> {
+    let held = rustix::thread::capabilities(None)?;
+    let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_keep_capabilities(true)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+    rustix::thread::set_capabilities(None, CapabilitySets { effective: held.permitted, ..held })?;
+    Ok(())
+}
+
+/// Gives up, for this process and all it forks, what only exec could use: the bounding set, root's magic, new privileges.
+pub(crate) fn forswear() -> io::Result<()> {
+    for capability in 0..64_u32 {
+        match rustix::thread::remove_capability_from_bounding_set(rustix::thread::CapabilitySet::from_bits_retain(1 << capability)) {
+            Ok(()) => {}
+            // The first number this kernel does not know.
+            Err(rustix::io::Errno::INVAL) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    use CapabilitiesSecureBits as Bits;
+    rustix::thread::set_capabilities_secure_bits(
+        Bits::NO_ROOT
+            | Bits::NO_ROOT_LOCKED
+            | Bits::NO_SETUID_FIXUP
+            | Bits::NO_SETUID_FIXUP_LOCKED
+            | Bits::KEEP_CAPS_LOCKED
+            | Bits::NO_CAP_AMBIENT_RAISE
+            | Bits::NO_CAP_AMBIENT_RAISE_LOCKED,
+    )?;
+    rustix::thread::set_no_new_privs(true)?;
+    Ok(())
+}
+
+/// A copy of the mount at `path` that hangs nowhere yet.
+pub(crate) fn detached(path: &Path, recursive: bool) -> io::Result<OwnedFd> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    if recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    Ok(rustix::mount::open_tree(rustix::fs::CWD, path, flags)?)
+}
+
+/// A copy of the mount at `path` in which files of the path's owner appear to belong to `user`. Needs root.
+pub(crate) fn idmapped(path: &Path, user: User) -> io::Result<OwnedFd> {
+    let owner = fs::metadata(path)?;
+    let map = mapping((owner.uid(), user.uid), (owner.gid(), user.gid))?;
+    let mount = detached(path, false)?;
+    sys::mount_setattr(&mount, false, 0, Some(&map))?;
+    Ok(mount)
+}
+
+/// A user namespace that exists only for its map: a descriptor to it, without a process in it.
+fn mapping(uid: (u32, u32), gid: (u32, u32)) -> io::Result<OwnedFd> {
+    let (here, there) = packet::pair()?;
+    let parents_end = here.as_raw_fd();
+    let pid = sys::fork(|| {
+        // Its copy here would keep the socket from ever ending.
+        drop(sys::placed(parents_end));
+        // SAFETY: the process has one thread and shares no descriptor table.
+        let made = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER) };
+        let told = packet::send(&there, &made.is_ok(), &[]);
+        // Stays until the parent has opened its namespace and closes the socket.
+        let _: io::Result<Option<(bool, _)>> = told.and_then(|()| packet::receive(&there));
+        0
+    })?;
+    drop(there);
+    let opened = (|| {
+        if !matches!(packet::receive(&here)?, Some((true, _))) {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        fs::write(format!("/proc/{pid}/uid_map"), format!("{} {} 1", uid.0, uid.1))?;
+        fs::write(format!("/proc/{pid}/gid_map"), format!("{} {} 1", gid.0, gid.1))?;
+        Ok(rustix::fs::open(format!("/proc/{pid}/ns/user"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+    })();
+    drop(here);
+    sys::reap(pid, true)?;
+    opened
+}

@@ -1,0 +1,117 @@
+//! What kernel, launcher and holders say to each other.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Failure;
+use crate::probe::Check;
+use crate::spec::{Limits, Profile, Usage};
+
+/// A path, argument or variable: any bytes, as text where they are text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Bytes {
+    Text(String),
+    Raw(Vec<u8>),
+}
+
+impl Bytes {
+    pub(crate) fn os(&self) -> &OsStr {
+        match self {
+            Bytes::Text(text) => OsStr::new(text),
+            Bytes::Raw(bytes) => OsStr::from_bytes(bytes),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        Path::new(self.os())
+    }
+}
+
+impl From<OsString> for Bytes {
+    fn from(string: OsString) -> Bytes {
+        match String::from_utf8(string.into_vec()) {
+            Ok(text) => Bytes::Text(text),
+            Err(error) => Bytes::Raw(error.into_bytes()),
+        }
+    }
+}
+
+impl From<PathBuf> for Bytes {
+    fn from(path: PathBuf) -> Bytes {
+        path.into_os_string().into()
+    }
+}
+
+/// Kernel to launcher.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum LauncherOrder {
+    Open(OpenOrder),
+    /// With the directory in which workspaces will lie.
+    Probe(Bytes),
+}
+
+/// Launcher to kernel. `Opened` brings the holder's pidfd and the kernel's end of its socket.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum LauncherReply {
+    Opened { pid: i32 },
+    Failed(Failure),
+    Probed(Vec<Check>),
+}
+
+/// A workspace as the holder needs it; every path is absolute but the masked ones.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct OpenOrder {
+    pub(crate) project: Bytes,
+    pub(crate) work: Bytes,
+    pub(crate) masked: Vec<Bytes>,
+    pub(crate) binds: Vec<BindOrder>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct BindOrder {
+    pub(crate) source: Bytes,
+    pub(crate) target: Bytes,
+    pub(crate) writable: bool,
+}
+
+/// Kernel to holder, with stdin, stdout, stderr, the report's write end and the `cgroup.procs` files to join.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SpawnOrder {
+    pub(crate) id: u64,
+    pub(crate) act: ActOrder,
+    pub(crate) env: Vec<(Bytes, Bytes)>,
+    /// Relative to the project.
+    pub(crate) cwd: Bytes,
+    pub(crate) profile: Profile,
+    pub(crate) limits: Limits,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ActOrder {
+    Exec { argv: Vec<Bytes> },
+    Write { path: Bytes, mode: Option<u32> },
+}
+
+/// Holder to kernel. `Ready` brings the merged root, `Started` the pidfd of the job's pid 1.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum HolderReply {
+    Ready,
+    Failed(Failure),
+    Started { id: u64, pid: i32 },
+    NotStarted { id: u64, failure: Failure },
+    /// Pid 1 ended with this wait status and without a report; most likely it was killed.
+    Unreported { id: u64, status: i32, usage: Usage },
+}
+
+/// What pid 1 of a job writes last, when nothing else lives in its namespace any more.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// The command ended with this wait status.
+    Ended { status: i32, usage: Usage },
+    Written,
+    Failed(Failure),
+}

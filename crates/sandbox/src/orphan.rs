@@ -1,0 +1,124 @@
+//! What an earlier kernel left behind.
+//!
+//! Its processes are gone by design. This makes sure of it for the holders it noted, and removes cgroups and directories.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::cgroup;
+use crate::process::Identity;
+
+/// In a workspace's directory: which process held it last.
+pub(crate) const HOLDER: &str = "holder";
+
+/// What a sweep found and removed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    pub killed: usize,
+    pub cgroups: usize,
+    pub directories: usize,
+    /// What could not be removed, and why.
+    pub left: Vec<(PathBuf, String)>,
+}
+
+/// Ends the holders that these workspaces name, removes cgroups of kernels that are no more, and removes the workspaces for
+/// which `keep` is false. To be called before the first workspace is opened. Blocks.
+pub fn sweep(workspaces: &[PathBuf], keep: impl Fn(&Path) -> bool) -> Swept {
+    let mut swept = Swept::default();
+    for work in workspaces {
+        match end_holder(work) {
+            Ok(ended) => swept.killed += usize::from(ended),
+            Err(error) => {
+                // Its mount may still be in use, so its files stay.
+                swept.left.push((work.clone(), error.to_string()));
+                continue;
+            }
+        }
+        if !keep(work) {
+            match remove(work) {
+                Ok(()) => swept.directories += 1,
+                Err(error) => swept.left.push((work.clone(), error.to_string())),
+            }
+        }
+    }
+    for controller in ["memory", "pids"].iter().filter_map(|name| cgroup::controller(name)) {
+        for folder in stale_groups(&controller.path) {
+            match fs::remove_dir(&folder) {
+                Ok(()) => swept.cgroups += 1,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => swept.left.push((folder, error.to_string())),
+            }
+        }
+    }
+    swept
+}
+
+/// Kills the noted holder if that very process still runs, and waits for its end. True when it did.
+fn end_holder(work: &Path) -> io::Result<bool> {
+    let noted = match fs::read(work.join(HOLDER)) {
+        Ok(bytes) => serde_json::from_slice::<Identity>(&bytes)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let Some(pid) = Pid::from_raw(noted.pid) else { return Ok(false) };
+    // Opened before the check: if the identity holds afterwards, the descriptor is of that process.
+    let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
+    if !noted.runs() {
+        return Ok(false);
+    }
+    rustix::process::pidfd_send_signal(&pidfd, Signal::KILL)?;
+    let mut polled = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
+    let ten_seconds = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
+    if rustix::event::poll(&mut polled, Some(&ten_seconds))? == 0 {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    Ok(true)
+}
+
+/// Removes a workspace. Overlayfs leaves a folder without any permission in `work/`, and a job may have made more of them.
+fn remove(work: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(work) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            unlock(work)?;
+            fs::remove_dir_all(work)
+        }
+        other => other,
+    }
+}
+
+/// Removes a directory that was only for a trial.
+pub(crate) fn discard(folder: &Path) {
+    let _ = remove(folder);
+}
+
+/// Makes every folder beneath one's own to remove. Nobody else changes it any more, so names are safe to use.
+fn unlock(top: &Path) -> io::Result<()> {
+    let mut folders = vec![top.to_owned()];
+    while let Some(folder) = folders.pop() {
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Groups named after a kernel that does not run any more: `skep-PID-START-N`.
+fn stale_groups(parent: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
+    let stale = |name: &str| {
+        let mut numbers = name.strip_prefix(cgroup::PREFIX)?.split('-').map(|part| part.parse::<u64>().ok());
+        let (pid, start) = (numbers.next()??, numbers.next()??);
+        Some(!Identity::of(pid as i32).is_ok_and(|now| now.start == start))
+    };
+    let names = entries.flatten().filter(|entry| entry.file_name().to_str().and_then(stale) == Some(true));
+    names.map(|entry| entry.path()).collect()
+}

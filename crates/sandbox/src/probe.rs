@@ -1,0 +1,153 @@
+//! What this host lets us build, tried for real. Runs in the launcher, which may fork.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup;
+use crate::fault::{Failure, SandboxError};
+use crate::holder;
+use crate::namespace::{self, User};
+use crate::order::OpenOrder;
+use crate::packet;
+use crate::seccomp::Filters;
+use crate::spec::Profile;
+use crate::sys;
+
+/// One thing a room needs, or is better with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    pub name: String,
+    pub ok: bool,
+    pub detail: String,
+    /// The command or change that mends it.
+    pub fix: Option<String>,
+}
+
+impl Check {
+    fn good(name: &str, detail: impl Into<String>) -> Check {
+        Check { name: name.into(), ok: true, detail: detail.into(), fix: None }
+    }
+
+    fn bad(name: &str, detail: impl Into<String>, fix: impl Into<String>) -> Check {
+        Check { name: name.into(), ok: false, detail: detail.into(), fix: Some(fix.into()) }
+    }
+
+    /// A trial in a child of its own, whose failure says what to do.
+    fn tried(name: &str, detail: &str, trial: impl FnOnce() -> Result<(), Failure>) -> Check {
+        match in_child(trial) {
+            Ok(()) => Check::good(name, detail),
+            Err(failure) => {
+                let error = SandboxError::from(failure);
+                let fix = error.hint().unwrap_or("see `skep sandbox doctor` in the manual");
+                Check::bad(name, error.to_string(), fix)
+            }
+        }
+    }
+}
+
+/// Tries everything. `scratch` is where workspaces will lie; what is made there is removed.
+pub(crate) fn run(scratch: &Path, filters: &Filters) -> Vec<Check> {
+    let user = User::of_jobs();
+    let mut checks = vec![user_namespace_limit(), apparmor()];
+    checks.push(Check::tried("user namespaces", "can be made", || namespace::leave(user)));
+    checks.push(Check::tried("seccomp", "filters load", || {
+        let load = || {
+            rustix::thread::set_no_new_privs(true)?;
+            filters.load(Profile::Standard)
+        };
+        load().map_err(|error: io::Error| Failure::new(crate::Step::Seccomp, error))
+    }));
+    let folder = scratch.join(format!("probe-{}", rustix::process::getpid().as_raw_nonzero()));
+    match prepare(&folder) {
+        Ok(order) => {
+            if user.assumed {
+                checks.push(Check::tried("idmapped mounts", "the project can belong to the job's user", || {
+                    let mapped = namespace::idmapped(order.project.path(), user);
+                    mapped.map(drop).map_err(|error| Failure::new(crate::Step::IdmappedLower, error))
+                }));
+            }
+            let launcher = rustix::process::getpid();
+            checks.push(Check::tried("room", "overlay, root and masks can be built", || {
+                holder::open(&order, launcher).map(drop)
+            }));
+        }
+        Err(error) => checks.push(Check::bad("room", error.to_string(), format!("make {} writable", scratch.display()))),
+    }
+    crate::orphan::discard(&folder);
+    checks.push(landlock());
+    checks.extend(["memory", "pids"].map(cgroups));
+    checks
+}
+
+/// Runs a trial where it can do no harm, and brings its result home.
+fn in_child(trial: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    let broken = |error: io::Error| Failure::new(crate::Step::Fork, error);
+    let (here, there) = packet::pair().map_err(broken)?;
+    let pid = sys::fork(|| i32::from(packet::send(&there, &trial(), &[]).is_err())).map_err(broken)?;
+    drop(there);
+    let result = packet::receive::<Result<(), Failure>>(&here).map_err(broken)?;
+    sys::reap(pid, true).map_err(broken)?;
+    result.map_or_else(|| Err(broken(io::ErrorKind::UnexpectedEof.into())), |(result, _)| result)
+}
+
+fn prepare(folder: &Path) -> io::Result<OpenOrder> {
+    for name in ["project", "work/upper", "work/work"] {
+        fs::create_dir_all(folder.join(name))?;
+    }
+    fs::write(folder.join("project/masked"), "")?;
+    let folder = fs::canonicalize(folder)?;
+    Ok(OpenOrder {
+        project: folder.join("project").into(),
+        work: folder.join("work").into(),
+        masked: vec![Path::new("masked").to_owned().into()],
+        binds: Vec::new(),
+    })
+}
+
+fn setting(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn user_namespace_limit() -> Check {
+    let name = "user namespace limit";
+    match setting("/proc/sys/user/max_user_namespaces") {
+        Some(limit) if limit >= 64 => Check::good(name, limit.to_string()),
+        Some(limit) => Check::bad(name, format!("only {limit}"), "sysctl -w user.max_user_namespaces=10000"),
+        None => Check::bad(name, "this kernel has no user namespaces", "use a kernel with CONFIG_USER_NS"),
+    }
+}
+
+fn apparmor() -> Check {
+    let name = "AppArmor user namespace restriction";
+    match setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") {
+        Some(1) if !rustix::process::geteuid().is_root() => {
+            Check::bad(name, "in force", "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0")
+        }
+        Some(_) => Check::good(name, "not in force for this user"),
+        None => Check::good(name, "not present"),
+    }
+}
+
+fn landlock() -> Check {
+    match sys::landlock_abi() {
+        Ok(abi) => Check::good("landlock", format!("ABI {abi}")),
+        Err(error) => Check::bad("landlock", error.to_string(), "add landlock to the kernel's lsm= parameter"),
+    }
+}
+
+fn cgroups(name: &str) -> Check {
+    let title = format!("{name} cgroup");
+    match cgroup::controller(name) {
+        Some(found) if found.usable() => {
+            Check::good(&title, format!("version {}, {}", if found.unified { 2 } else { 1 }, found.path.display()))
+        }
+        found => {
+            let why = if found.is_some() { "not writable by this user" } else { "the controller is not passed to this process" };
+            let fix = "run the kernel with `systemd-run --user --scope -p Delegate=yes`; until then resource limits stand in";
+            Check::bad(&title, why, fix)
+        }
+    }
+}

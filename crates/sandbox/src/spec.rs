@@ -1,0 +1,182 @@
+//! What the caller says about a workspace and a job, and what comes back.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A workspace to open: one overlay over one project.
+#[derive(Debug, Clone)]
+pub struct WorkspaceSpec {
+    /// The project on the host; jobs see it at the same absolute path.
+    pub project: PathBuf,
+    /// The workspace's own directory, which receives `upper/`, `work/` and `holder`. Kept when the workspace closes.
+    pub work: PathBuf,
+    /// Paths relative to the project that no job may read. Those that do not exist are passed over.
+    pub masked: Vec<PathBuf>,
+    /// More of the host that jobs may see, such as a toolchain in a home directory.
+    pub binds: Vec<Bind>,
+}
+
+impl WorkspaceSpec {
+    pub fn new(project: impl Into<PathBuf>, work: impl Into<PathBuf>) -> WorkspaceSpec {
+        WorkspaceSpec { project: project.into(), work: work.into(), masked: Vec::new(), binds: Vec::new() }
+    }
+}
+
+/// A host path that appears in the room.
+#[derive(Debug, Clone)]
+pub struct Bind {
+    pub source: PathBuf,
+    /// Where jobs see it; absolute.
+    pub target: PathBuf,
+    pub writable: bool,
+}
+
+/// One act in a room.
+#[derive(Debug, Clone)]
+pub struct JobSpec {
+    pub act: Act,
+    /// The whole environment, besides defaults for PATH, HOME, LANG, TERM and USER.
+    pub env: Vec<(OsString, OsString)>,
+    /// Relative to the project; empty is the project itself.
+    pub cwd: PathBuf,
+    pub profile: Profile,
+    pub limits: Limits,
+    /// How much of each stream `run` keeps; the rest is read and dropped.
+    pub output_max: usize,
+}
+
+impl JobSpec {
+    /// One MiB of each stream: far above what a brain reads, far below what hurts.
+    pub const OUTPUT_MAX: usize = 1024 * 1024;
+
+    pub fn new(act: Act) -> JobSpec {
+        JobSpec {
+            act,
+            env: Vec::new(),
+            cwd: PathBuf::new(),
+            profile: Profile::Standard,
+            limits: Limits::default(),
+            output_max: JobSpec::OUTPUT_MAX,
+        }
+    }
+
+    pub fn exec<S: Into<OsString>>(argv: impl IntoIterator<Item = S>) -> JobSpec {
+        JobSpec::new(Act::Exec { argv: argv.into_iter().map(Into::into).collect() })
+    }
+
+    /// Replaces or creates one file with what comes on stdin.
+    pub fn write(path: impl Into<PathBuf>) -> JobSpec {
+        JobSpec::new(Act::Write { path: path.into(), mode: None })
+    }
+}
+
+/// What the job does.
+#[derive(Debug, Clone)]
+pub enum Act {
+    /// Runs a program; the first argument is its name, searched in the job's PATH when it holds no slash.
+    Exec { argv: Vec<OsString> },
+    /// Writes stdin to a path relative to the project, making its folders. The mode is for a new file; an old one keeps its own.
+    Write { path: PathBuf, mode: Option<u32> },
+}
+
+/// The system-call filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Profile {
+    /// Everyday programs, without internet sockets.
+    Standard,
+    /// The same with internet sockets, for programs that bind localhost; the room has still no interface but loopback.
+    StandardNet,
+}
+
+/// Bounds of one job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Wall-clock time, after which the tree is killed.
+    pub wall: Option<Duration>,
+    /// Memory of the whole tree with its /tmp; needs a writable memory cgroup.
+    pub memory_bytes: Option<u64>,
+    /// Data segment per process (RLIMIT_DATA), for hosts without cgroups.
+    pub data_bytes: Option<u64>,
+    /// Processes and threads: of the job with a pids cgroup, else of all jobs of the workspace together.
+    pub pids: u32,
+    pub open_files: u64,
+    pub file_bytes: Option<u64>,
+    pub cpu_seconds: Option<u64>,
+    pub tmp_bytes: u64,
+    pub shm_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            wall: None,
+            memory_bytes: None,
+            data_bytes: None,
+            pids: 1024,
+            open_files: 4096,
+            file_bytes: None,
+            cpu_seconds: None,
+            tmp_bytes: 1 << 30,
+            shm_bytes: 256 << 20,
+        }
+    }
+}
+
+/// Where a stream of a spawned job goes.
+#[derive(Debug)]
+pub enum Stdio {
+    Null,
+    Fd(OwnedFd),
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Code(i32),
+    Signal(i32),
+}
+
+impl Exit {
+    pub fn success(self) -> bool {
+        self == Exit::Code(0)
+    }
+}
+
+/// What the tree consumed, as far as its processes were collected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    pub user_ms: u64,
+    pub system_ms: u64,
+    /// The largest process, not the sum.
+    pub resident_bytes_max: u64,
+}
+
+/// What holds a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enforcement {
+    Cgroup,
+    Rlimit,
+    /// Nothing was asked, or this host has no means.
+    None,
+}
+
+/// A finished job with its output.
+#[derive(Debug)]
+pub struct Outcome {
+    pub exit: Exit,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    /// One of the streams was longer than `output_max`.
+    pub truncated: bool,
+    pub timed_out: bool,
+    /// The memory limit killed a process of the tree.
+    pub out_of_memory: bool,
+    pub duration: Duration,
+    pub usage: Usage,
+    pub memory: Enforcement,
+    pub pids: Enforcement,
+}

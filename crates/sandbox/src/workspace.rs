@@ -1,0 +1,424 @@
+//! The kernel's side of a holder: a workspace, its jobs, and the one task that reads what the holder says.
+//!
+//! **Invariant.** No job outlives the value that stands for it: dropping a [`Job`], the future of `run`, or the [`Workspace`]
+//! kills what is behind it, also when its start is not confirmed yet.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use rustix::process::Signal;
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncReadExt, Interest};
+use tokio::net::unix::pipe;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use crate::cgroup::{Cgroups, Group};
+use crate::fault::{Failure, SandboxError, Step};
+use crate::order::{ActOrder, Bytes, HolderReply, Report, SpawnOrder};
+use crate::output;
+use crate::packet;
+use crate::sys;
+use crate::spec::{Act, Enforcement, Exit, JobSpec, Outcome, Stdio, Usage};
+
+type Started = Result<(i32, OwnedFd), Failure>;
+type Unreported = (i32, Usage);
+
+/// Who waits for which job. The second sender stays until the job is over.
+struct Waiting {
+    started: Option<oneshot::Sender<Started>>,
+    unreported: oneshot::Sender<Unreported>,
+}
+
+#[derive(Debug)]
+struct Link {
+    socket: AsyncFd<OwnedFd>,
+    next_id: AtomicU64,
+    /// `None` once the holder is gone.
+    waiting: Mutex<Option<HashMap<u64, Waiting>>>,
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").field("started", &self.started.is_none()).finish_non_exhaustive()
+    }
+}
+
+/// An open workspace. Dropping it ends its holder, every job and the mount; the files in its work directory stay.
+#[derive(Debug)]
+pub struct Workspace {
+    link: Arc<Link>,
+    root: OwnedFd,
+    pid: i32,
+    pidfd: OwnedFd,
+    project: PathBuf,
+    work: PathBuf,
+    cgroups: Arc<Cgroups>,
+}
+
+impl Workspace {
+    /// Waits until the holder has built its room.
+    pub(crate) async fn join(
+        socket: OwnedFd,
+        pidfd: OwnedFd,
+        pid: i32,
+        project: PathBuf,
+        work: PathBuf,
+        cgroups: Arc<Cgroups>,
+    ) -> Result<Workspace, SandboxError> {
+        let holder = KillOnDrop(Some(pidfd));
+        rustix::io::ioctl_fionbio(&socket, true).map_err(|error| SandboxError::io("preparing a socket")(error.into()))?;
+        let socket = sys::watch(socket).map_err(SandboxError::io("watching a socket"))?;
+        let root = match receive(&socket).await {
+            Ok(Some((HolderReply::Ready, mut fds))) => fds.pop().ok_or(SandboxError::Gone { who: "holder" })?,
+            Ok(Some((HolderReply::Failed(failure), _))) => return Err(failure.into()),
+            _ => return Err(SandboxError::Gone { who: "holder" }),
+        };
+        let link = Arc::new(Link { socket, next_id: AtomicU64::new(1), waiting: Mutex::new(Some(HashMap::new())) });
+        tokio::spawn(read(Arc::clone(&link)));
+        let pidfd = holder.keep().ok_or(SandboxError::Gone { who: "holder" })?;
+        Ok(Workspace { link, root, pid, pidfd, project, work, cgroups })
+    }
+
+    /// The merged project as a directory descriptor: a read through it sees what jobs wrote. Valid while the workspace is open.
+    pub fn root(&self) -> &OwnedFd {
+        &self.root
+    }
+
+    /// The holder's process id.
+    pub fn holder_pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// The directory with `upper/`, for [`crate::changes()`].
+    pub fn work(&self) -> &Path {
+        &self.work
+    }
+
+    pub fn project(&self) -> &Path {
+        &self.project
+    }
+
+    /// What jobs have changed so far.
+    pub async fn changes(&self) -> Result<crate::Changes, SandboxError> {
+        let (project, work) = (self.project.clone(), self.work.clone());
+        let walked = tokio::task::spawn_blocking(move || crate::changes(&project, &work)).await;
+        walked.map_err(io::Error::other).and_then(|result| result).map_err(SandboxError::io("reading the changes"))
+    }
+
+    /// Runs a job to its end and collects its output.
+    pub async fn run(&self, spec: JobSpec, stdin: Option<Vec<u8>>) -> Result<Outcome, SandboxError> {
+        let began = Instant::now();
+        let output_max = spec.output_max;
+        let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
+        let io = |error: rustix::io::Errno| SandboxError::io("making a pipe")(error.into());
+        let (out_read, out_write) = pipe().map_err(io)?;
+        let (err_read, err_write) = pipe().map_err(io)?;
+        let (input, feed) = match stdin {
+            Some(bytes) => {
+                let (read, write) = pipe().map_err(io)?;
+                (Stdio::Fd(read), Some((write, bytes)))
+            }
+            None => (Stdio::Null, None),
+        };
+        let job = self.spawn(spec, input, Stdio::Fd(out_write), Stdio::Fd(err_write)).await?;
+        let streams = SandboxError::io("reading a job's output");
+        let (ended, stdout, stderr, fed) = tokio::join!(
+            job.wait(),
+            output::collect(out_read, output_max),
+            output::collect(err_read, output_max),
+            output::feed(feed),
+        );
+        let (ended, (stdout, stderr)) = (ended?, (stdout, stderr));
+        let ((stdout, out_cut), (stderr, err_cut)) = match (stdout, stderr, fed) {
+            (Ok(stdout), Ok(stderr), Ok(())) => (stdout, stderr),
+            (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => return Err(streams(error)),
+        };
+        Ok(Outcome {
+            exit: ended.exit,
+            stdout,
+            stderr,
+            truncated: out_cut || err_cut,
+            timed_out: ended.timed_out,
+            out_of_memory: ended.out_of_memory,
+            duration: began.elapsed(),
+            usage: ended.usage,
+            memory: ended.memory,
+            pids: ended.pids,
+        })
+    }
+
+    /// Starts a job whose streams are the caller's.
+    pub async fn spawn(&self, spec: JobSpec, stdin: Stdio, stdout: Stdio, stderr: Stdio) -> Result<Job, SandboxError> {
+        let id = self.link.next_id.fetch_add(1, Ordering::Relaxed);
+        let order = order(id, &spec)?;
+        let group = self.cgroups.open(&spec.limits);
+        let (report, report_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|error| SandboxError::io("making a pipe")(error.into()))?;
+        let report = pipe::Receiver::from_owned_fd(report).map_err(SandboxError::io("watching a pipe"))?;
+        let streams = [stdin, stdout, stderr].map(open_stream);
+        let (started_here, started) = oneshot::channel();
+        let (unreported_here, unreported) = oneshot::channel();
+        match self.link.waiting.lock().as_mut() {
+            Some(waiting) => {
+                waiting.insert(id, Waiting { started: Some(started_here), unreported: unreported_here });
+            }
+            None => return Err(SandboxError::Gone { who: "holder" }),
+        }
+        let forget = Forget { link: Arc::clone(&self.link), id };
+        {
+            let mut files: Vec<BorrowedFd<'_>> = Vec::new();
+            for stream in &streams {
+                files.push(stream.as_ref().map_err(|error| clone_error("opening a stream", error))?.as_fd());
+            }
+            files.push(report_write.as_fd());
+            files.extend(group.iter().flat_map(Group::joins).map(AsFd::as_fd));
+            send(&self.link.socket, &order, &files).await?;
+        }
+        drop((streams, report_write));
+        let (pid, pidfd) = match started.await {
+            Ok(Ok(started)) => started,
+            Ok(Err(failure)) => return Err(failure.into()),
+            Err(_) => return Err(SandboxError::Gone { who: "holder" }),
+        };
+        let pidfd = Arc::new(pidfd);
+        let timed_out = Arc::new(AtomicBool::new(false));
+        let timer = spec.limits.wall.map(|wall| {
+            let (pidfd, timed_out) = (Arc::clone(&pidfd), Arc::clone(&timed_out));
+            tokio::spawn(async move {
+                tokio::time::sleep(wall).await;
+                timed_out.store(true, Ordering::Relaxed);
+                let _ = rustix::process::pidfd_send_signal(&*pidfd, Signal::KILL);
+            })
+            .abort_handle()
+        });
+        Ok(Job { pid, act: spec.act, pidfd, report, unreported, timed_out, timer, group, over: false, _forget: forget })
+    }
+
+    /// Ends the holder and waits until it and its jobs are gone.
+    pub async fn close(self) -> Result<(), SandboxError> {
+        let pidfd = self.pidfd.try_clone().map_err(SandboxError::io("closing a workspace"))?;
+        drop(self);
+        let gone = sys::watch(pidfd).map_err(SandboxError::io("watching a holder"))?;
+        gone.readable().await.map(drop).map_err(SandboxError::io("watching a holder"))
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        // Jobs asked to die with their holder, so killing it reaches them all. The reader ends with the holder's socket.
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+}
+
+/// A job that runs. Dropping it kills it with everything it started.
+#[derive(Debug)]
+pub struct Job {
+    pid: i32,
+    act: Act,
+    pidfd: Arc<OwnedFd>,
+    report: pipe::Receiver,
+    unreported: oneshot::Receiver<Unreported>,
+    timed_out: Arc<AtomicBool>,
+    timer: Option<AbortHandle>,
+    group: Option<Group>,
+    over: bool,
+    _forget: Forget,
+}
+
+/// How a job ended and what it used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    pub exit: Exit,
+    pub timed_out: bool,
+    pub out_of_memory: bool,
+    pub usage: Usage,
+    pub memory: Enforcement,
+    pub pids: Enforcement,
+}
+
+impl Job {
+    /// The host's pid of the room's pid 1.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    pub fn pidfd(&self) -> &OwnedFd {
+        &self.pidfd
+    }
+
+    /// Kills the whole tree. `wait` then says so.
+    pub fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(&*self.pidfd, Signal::KILL);
+    }
+
+    /// Waits until the command has ended and nothing that it started lives any more.
+    pub async fn wait(mut self) -> Result<Ended, SandboxError> {
+        let mut bytes = Vec::new();
+        self.report.read_to_end(&mut bytes).await.map_err(SandboxError::io("reading a job's report"))?;
+        let (exit, usage) = match serde_json::from_slice(&bytes) {
+            Ok(Report::Ended { status, usage }) => (exit(status), usage),
+            Ok(Report::Written) => (Exit::Code(0), Usage::default()),
+            Ok(Report::Failed(failure)) => return Err(self.fault(failure)),
+            Err(_) => {
+                let (status, usage) = (&mut self.unreported).await.map_err(|_| SandboxError::Gone { who: "holder" })?;
+                (exit(status), usage)
+            }
+        };
+        self.over = true;
+        let limits = self.group.as_ref().map(Group::enforced);
+        Ok(Ended {
+            exit,
+            timed_out: self.timed_out.load(Ordering::Relaxed) && exit == Exit::Signal(libc::SIGKILL),
+            out_of_memory: self.group.as_ref().is_some_and(Group::ran_out_of_memory),
+            usage,
+            memory: limits.map_or(Enforcement::None, |(memory, _)| memory),
+            pids: limits.map_or(Enforcement::Rlimit, |(_, pids)| pids),
+        })
+    }
+
+    /// A failure in the caller's words.
+    fn fault(&self, failure: Failure) -> SandboxError {
+        let cause = io::Error::from_raw_os_error(failure.errno);
+        match (&self.act, failure.step, failure.errno) {
+            (Act::Exec { argv }, Step::Spawn, errno) => {
+                let program = argv.first().map(|name| name.display().to_string()).unwrap_or_default();
+                match errno {
+                    libc::ENOENT | libc::ENOTDIR => SandboxError::NotFound { program },
+                    _ => SandboxError::NotExecutable { program, cause },
+                }
+            }
+            (Act::Write { path, .. }, Step::Write, libc::EOVERFLOW) => SandboxError::ForeignOwner { path: path.clone() },
+            (Act::Write { path, .. }, Step::Write, _) => SandboxError::Write { path: path.clone(), cause },
+            _ => failure.into(),
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if let Some(timer) = &self.timer {
+            timer.abort();
+        }
+        if !self.over {
+            self.kill();
+        }
+        if let Some(group) = self.group.take() {
+            group.remove_after(Arc::clone(&self.pidfd));
+        }
+    }
+}
+
+/// Takes a job off the list; a start that is confirmed later is answered with a kill.
+#[derive(Debug)]
+struct Forget {
+    link: Arc<Link>,
+    id: u64,
+}
+
+impl Drop for Forget {
+    fn drop(&mut self) {
+        if let Some(waiting) = self.link.waiting.lock().as_mut() {
+            waiting.remove(&self.id);
+        }
+    }
+}
+
+/// A holder whose workspace never came to be.
+struct KillOnDrop(Option<OwnedFd>);
+
+impl KillOnDrop {
+    fn keep(mut self) -> Option<OwnedFd> {
+        self.0.take()
+    }
+}
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        if let Some(pidfd) = &self.0 {
+            let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
+        }
+    }
+}
+
+/// Hands every message of the holder to whoever waits for it, until the holder is gone.
+async fn read(link: Arc<Link>) {
+    while let Ok(Some((reply, fds))) = receive(&link.socket).await {
+        let mut guard = link.waiting.lock();
+        let Some(waiting) = guard.as_mut() else { break };
+        match reply {
+            HolderReply::Started { id, pid } => {
+                let Some(pidfd) = fds.into_iter().next() else { break };
+                let unwanted = match waiting.get_mut(&id).and_then(|job| job.started.take()) {
+                    Some(started) => started.send(Ok((pid, pidfd))).err().and_then(Result::ok).map(|(_, pidfd)| pidfd),
+                    None => Some(pidfd),
+                };
+                if let Some(pidfd) = unwanted {
+                    let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
+                }
+            }
+            HolderReply::NotStarted { id, failure } => {
+                if let Some(started) = waiting.get_mut(&id).and_then(|job| job.started.take()) {
+                    let _ = started.send(Err(failure));
+                }
+            }
+            HolderReply::Unreported { id, status, usage } => {
+                if let Some(job) = waiting.remove(&id) {
+                    let _ = job.unreported.send((status, usage));
+                }
+            }
+            HolderReply::Ready | HolderReply::Failed(_) => break,
+        }
+    }
+    // Whoever still waits sees its channel close.
+    link.waiting.lock().take();
+}
+
+async fn receive(socket: &AsyncFd<OwnedFd>) -> io::Result<Option<(HolderReply, Vec<OwnedFd>)>> {
+    socket.async_io(Interest::READABLE, |fd| packet::receive(fd)).await
+}
+
+async fn send(socket: &AsyncFd<OwnedFd>, order: &SpawnOrder, files: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
+    let sent = socket.async_io(Interest::WRITABLE, |fd| packet::send(fd, order, files)).await;
+    sent.map_err(|cause| match cause.raw_os_error() {
+        Some(libc::EPIPE | libc::ECONNRESET) => SandboxError::Gone { who: "holder" },
+        _ => SandboxError::Io { what: "asking the holder", cause },
+    })
+}
+
+fn exit(status: i32) -> Exit {
+    if libc::WIFSIGNALED(status) { Exit::Signal(libc::WTERMSIG(status)) } else { Exit::Code(libc::WEXITSTATUS(status)) }
+}
+
+fn open_stream(stream: Stdio) -> io::Result<OwnedFd> {
+    match stream {
+        Stdio::Fd(fd) => Ok(fd),
+        Stdio::Null => Ok(std::fs::File::options().read(true).write(true).open("/dev/null")?.into()),
+    }
+}
+
+fn clone_error(what: &'static str, error: &io::Error) -> SandboxError {
+    SandboxError::Io { what, cause: error.raw_os_error().map_or(error.kind().into(), io::Error::from_raw_os_error) }
+}
+
+fn order(id: u64, spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
+    let act = match &spec.act {
+        Act::Exec { argv } if argv.first().is_none_or(|name| name.is_empty()) => {
+            return Err(SandboxError::BadJob { why: "the argument list names no program" });
+        }
+        Act::Exec { argv } => ActOrder::Exec { argv: argv.iter().cloned().map(Bytes::from).collect() },
+        Act::Write { path, mode } => ActOrder::Write { path: path.clone().into(), mode: *mode },
+    };
+    if spec.cwd.is_absolute() || spec.cwd.components().any(|part| part == std::path::Component::ParentDir) {
+        return Err(SandboxError::BadJob { why: "the working directory must lie in the project" });
+    }
+    let env = spec.env.iter().map(|(key, value)| (key.clone().into(), value.clone().into())).collect();
+    let (cwd, limits) = (spec.cwd.clone().into(), spec.limits.clone());
+    Ok(SpawnOrder { id, act, env, cwd, profile: spec.profile, limits })
+}

@@ -1,0 +1,1 @@
+use super::host::Test; pub const TESTS: &[Test] = &[];

@@ -1,1 +1,63 @@
+//! May this call happen?
+//!
+//! Pure: no IO, no clock, no threads. Everything that needs the outside was gathered into [`Facts`] before; what the world says is
+//! in [`Standing`]. **Invariant.** [`decide`] is the only maker of a [`Warrant`], deny is final, and silence is a no.
 #![forbid(unsafe_code)]
+
+mod builtin;
+mod decide;
+mod index;
+mod rule;
+mod scope;
+mod token;
+mod units;
+mod yaml;
+
+pub use builtin::{Builtin, Guard};
+pub use decide::{Facts, Opinion, RealPath, Standing, Verdict, Warrant, decide};
+pub use rule::{Action, Rule};
+pub use scope::{BadGlob, Globs};
+pub use token::{Peer, TokenFacts};
+pub use units::{UnitError, parse_duration, parse_size};
+pub use yaml::{PolicyError, Warning};
+
+use index::Index;
+
+/// A policy in force: rules and the index over them. Share it in an `Arc`.
+#[derive(Debug, Default)]
+pub struct Policy {
+    rules: Vec<Rule>,
+    index: Index,
+    guards: Vec<Guard>,
+}
+
+impl Policy {
+    /// Reads the text of a policy file. `name` is how messages call it.
+    pub fn parse(text: &str, name: &str) -> Result<(Policy, Vec<Warning>), PolicyError> {
+        let (rules, warnings) = yaml::parse(text, name)?;
+        let index = Index::new(&rules);
+        Ok((Policy { rules, index, guards: Vec::new() }, warnings))
+    }
+
+    /// Built-ins only: nothing is allowed.
+    pub fn empty() -> Policy {
+        Policy::default()
+    }
+
+    /// Adds the kernel's own files to the built-ins, for when they lie inside a project.
+    #[must_use]
+    pub fn guarded(mut self, guards: Vec<Guard>) -> Policy {
+        self.guards = guards;
+        self
+    }
+
+    /// In the order of the file.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+}
+
+/// The commented `.skep/policy.yaml` that `skep init` writes.
+pub fn default_policy() -> &'static str {
+    include_str!("default.yaml")
+}

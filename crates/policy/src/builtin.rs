@@ -1,0 +1,120 @@
+//! What no policy, token or grant can loosen: the gate's own protection.
+//!
+//! Paths here are real: symlinks, `..` and doubled slashes are gone before anything is compared. **Invariant.** At most ten.
+
+use crate::decide::{Facts, RealPath};
+use world::Mode;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Builtin {
+    /// `skep.yml` and `.skep/` change only through `skep trust`.
+    PolicyFiles,
+    /// The running `skep` program.
+    Bootstrap,
+    /// `$SKEP_HOME`, which holds keys: not even read.
+    KernelFiles,
+    /// The journal, which is audit log and state in one.
+    Journal,
+    /// `.git` directories: hooks and configuration there run as the person.
+    GitDirectory,
+    /// Nothing changes outside the project.
+    OutsideProject,
+    /// `skep ask` changes nothing.
+    AskMode,
+    /// A change of policy is always a person's.
+    PolicyUpdate,
+}
+
+/// A file or directory of the kernel's own that lies inside the project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    /// Relative to the project, normalised.
+    pub path: String,
+    pub rule: Builtin,
+}
+
+/// What the built-ins have to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    Nothing,
+    Review(Builtin),
+    Deny(Builtin),
+}
+
+impl Builtin {
+    pub fn name(self) -> &'static str {
+        match self {
+            Builtin::PolicyFiles => "builtin:policy-files",
+            Builtin::Bootstrap => "builtin:bootstrap",
+            Builtin::KernelFiles => "builtin:kernel-files",
+            Builtin::Journal => "builtin:journal",
+            Builtin::GitDirectory => "builtin:git-directory",
+            Builtin::OutsideProject => "builtin:outside-project",
+            Builtin::AskMode => "builtin:ask-mode",
+            Builtin::PolicyUpdate => "builtin:policy-update",
+        }
+    }
+
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Builtin::PolicyFiles => "policy files are not written by calls",
+            Builtin::Bootstrap => "the skep program does not change itself",
+            Builtin::KernelFiles => "the kernel's own files are closed",
+            Builtin::Journal => "the journal is written by the kernel alone",
+            Builtin::GitDirectory => "git directories hold hooks and settings that run as you",
+            Builtin::OutsideProject => "it lies outside the project",
+            Builtin::AskMode => "`skep ask` only reads",
+            Builtin::PolicyUpdate => "a change of policy is always a person's decision",
+        }
+    }
+
+    pub(crate) fn hint(self) -> &'static str {
+        match self {
+            Builtin::PolicyFiles => "edit the file yourself and run `skep trust`",
+            Builtin::Bootstrap => "install another version yourself, outside skep",
+            Builtin::KernelFiles => "move SKEP_HOME out of the project, or work on another path",
+            Builtin::Journal => "read it with `skep journal`",
+            Builtin::GitDirectory => "run git in the room with shell.run; its writes stay in the task's private layer",
+            Builtin::OutsideProject => "write inside the project, or copy the file yourself afterwards",
+            Builtin::AskMode => "give the work to `skep act`",
+            Builtin::PolicyUpdate => "answer the review",
+        }
+    }
+}
+
+pub(crate) fn weigh(guards: &[Guard], facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Said {
+    if let Some(RealPath::Inside(path)) = path {
+        let guard = guards.iter().find(|guard| within(path, &guard.path) && (!facts.read_only || guard.rule == Builtin::KernelFiles));
+        if let Some(guard) = guard {
+            return Said::Deny(guard.rule);
+        }
+    }
+    if facts.tool == "policy.update" {
+        return Said::Review(Builtin::PolicyUpdate);
+    }
+    if facts.read_only {
+        return Said::Nothing;
+    }
+    if facts.mode == Mode::Ask {
+        return Said::Deny(Builtin::AskMode);
+    }
+    match path {
+        None => Said::Nothing,
+        Some(RealPath::Outside(_)) => Said::Deny(Builtin::OutsideProject),
+        Some(RealPath::Inside(path)) => {
+            for name in path.split('/') {
+                match name {
+                    ".skep" | "skep.yml" => return Said::Deny(Builtin::PolicyFiles),
+                    ".git" => return Said::Deny(Builtin::GitDirectory),
+                    _ => {}
+                }
+            }
+            Said::Nothing
+        }
+    }
+}
+
+/// Is `path` the guarded one or below it? SQLite's `-wal` and `-shm` files belong to their database.
+fn within(path: &str, guarded: &str) -> bool {
+    path.strip_prefix(guarded).is_some_and(|rest| matches!(rest, "" | "-wal" | "-shm" | "-journal") || rest.starts_with('/'))
+}

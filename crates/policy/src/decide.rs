@@ -1,0 +1,290 @@
+//! The decision: built-ins, token, rules and opinions folded into one verdict.
+//!
+//! Deny is final, a review outweighs an allow, and where nobody speaks the answer is no. A call with several paths is allowed
+//! only if each of them is. The order of rules never shows: what is reported is sorted by name.
+
+use crate::Policy;
+use crate::builtin::{self, Said};
+use crate::rule::Action;
+use crate::token::TokenFacts;
+use std::borrow::Cow;
+use world::{Code, GrantId, Mode, Refusal};
+
+/// Everything a decision needs that took IO to learn.
+#[derive(Debug, Clone)]
+pub struct Facts<'a> {
+    /// The syscall: `fs.write`.
+    pub tool: &'a str,
+    /// From the tool's manifest.
+    pub read_only: bool,
+    pub paths: &'a [RealPath<'a>],
+    pub caller: &'a str,
+    pub caller_tags: &'a [String],
+    pub role: &'a str,
+    pub tier: &'a str,
+    pub user: &'a str,
+    pub zone: &'a str,
+    pub mode: Mode,
+    /// `live`, `dry_run` or `mock`; the field `mode` of a policy file.
+    pub run_mode: &'a str,
+    pub workflow_state: &'a str,
+    pub command: Option<&'a [String]>,
+    /// Without port.
+    pub host: Option<&'a str>,
+    pub method: Option<&'a str>,
+    /// Bytes that the call reads or writes, where it says so before it runs.
+    pub size: Option<u64>,
+    /// The template of the room it will run in.
+    pub sandbox: Option<&'a str>,
+    pub token: Option<&'a TokenFacts>,
+    pub opinions: &'a [Opinion],
+}
+
+/// Where a path really leads, symlinks resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RealPath<'a> {
+    /// Relative to the project, normalised, `/`-separated; `.` is the project itself.
+    Inside(&'a str),
+    /// Absolute.
+    Outside(&'a str),
+}
+
+impl<'a> RealPath<'a> {
+    pub fn as_str(self) -> &'a str {
+        match self {
+            RealPath::Inside(path) | RealPath::Outside(path) => path,
+        }
+    }
+}
+
+/// What an extension thinks of the call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opinion {
+    /// The extension's name.
+    pub from: String,
+    pub says: Action,
+    pub reason: String,
+}
+
+impl Opinion {
+    /// Of an extension that crashed, hung or was not there. Doubt counts as deny.
+    pub fn lost(from: impl Into<String>, why: impl Into<String>) -> Opinion {
+        Opinion { from: from.into(), says: Action::Deny, reason: format!("the extension gave no answer: {}", why.into()) }
+    }
+}
+
+/// What the world says about the caller, read in the commit that records the decision.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// A person's answer to exactly this call.
+    pub grant: Option<GrantId>,
+    /// `None` is no limit.
+    pub calls_left: Option<u64>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Allow(Warrant),
+    Review { reasons: Vec<String>, rules: Vec<String> },
+    Deny { refusal: Refusal, rules: Vec<String> },
+}
+
+/// Proof that [`decide`] said yes. Nothing else makes one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Warrant {
+    rules: Vec<String>,
+    grant: Option<GrantId>,
+    token: Option<String>,
+}
+
+impl Warrant {
+    /// Who allowed it, or asked and was answered; sorted.
+    pub fn rules(&self) -> &[String] {
+        &self.rules
+    }
+
+    /// The grant that this call uses up; `None` when nothing had asked for one.
+    pub fn grant(&self) -> Option<GrantId> {
+        self.grant
+    }
+
+    /// The token that this call uses one operation of.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+}
+
+pub fn decide(policy: &Policy, facts: &Facts<'_>, standing: &Standing) -> Verdict {
+    let mut tally = Tally::default();
+    if facts.paths.is_empty() {
+        weigh(policy, facts, None, &mut tally);
+    }
+    for path in facts.paths {
+        weigh(policy, facts, Some(*path), &mut tally);
+    }
+    tally.verdict(facts, standing)
+}
+
+/// One path of the call, or the call itself when it has none.
+fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, tally: &mut Tally<'a>) {
+    let before = tally.spoken();
+    match builtin::weigh(&policy.guards, facts, path) {
+        Said::Deny(rule) => {
+            tally.denies.push(Voice { rule: rule.name().into(), reason: Some(rule.reason().into()), hint: Some(rule.hint()), path });
+            return;
+        }
+        Said::Review(rule) => tally.review(Voice { rule: rule.name().into(), reason: Some(rule.reason().into()), hint: None, path }),
+        Said::Nothing => {}
+    }
+    if let Some(token) = facts.token.filter(|token| token.covers(facts, path)) {
+        tally.token = Some(&token.id);
+        return;
+    }
+    let inside = match path {
+        Some(RealPath::Inside(path)) => Some(path),
+        _ => None,
+    };
+    policy.index.candidates(facts.tool, inside, |number| {
+        let rule = &policy.rules[number as usize];
+        if rule.action == Action::Pass || !rule.matches(facts, path) {
+            return;
+        }
+        let voice = |reason: Option<Cow<'a, str>>| Voice { rule: rule.name.as_str().into(), reason, hint: rule.hint.as_deref(), path };
+        let reason = || rule.reason.as_deref().map(Cow::Borrowed);
+        match (rule.action, rule.constraints.broken(facts)) {
+            (Action::Pass, _) => {}
+            (Action::Deny, _) => tally.denies.push(voice(reason())),
+            (_, Some(broken)) => tally.denies.push(voice(Some(broken.into()))),
+            (Action::RequireReview, None) => tally.review(voice(reason())),
+            (Action::Allow, None) => tally.allow(Cow::Borrowed(&rule.name)),
+        }
+    });
+    for opinion in facts.opinions {
+        let rule = || Cow::Owned(format!("extension:{}", opinion.from));
+        let voice = || Voice { rule: rule(), reason: Some(opinion.reason.as_str().into()), hint: None, path };
+        match opinion.says {
+            Action::Pass => {}
+            Action::Deny => tally.denies.push(voice()),
+            Action::RequireReview => tally.review(voice()),
+            Action::Allow if matches!(path, Some(RealPath::Outside(_))) => {}
+            Action::Allow => tally.allow(rule()),
+        }
+    }
+    if tally.spoken() == before {
+        tally.silence.get_or_insert(path);
+    }
+}
+
+/// What was said so far, about all paths together.
+#[derive(Default)]
+struct Tally<'a> {
+    denies: Vec<Voice<'a>>,
+    reviews: Vec<Voice<'a>>,
+    allows: Vec<Cow<'a, str>>,
+    /// Yes or review, each time one is said: the lists above hold a rule once.
+    yes: usize,
+    token: Option<&'a str>,
+    /// The first path that nobody spoke about.
+    silence: Option<Option<RealPath<'a>>>,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Voice<'a> {
+    rule: Cow<'a, str>,
+    reason: Option<Cow<'a, str>>,
+    hint: Option<&'a str>,
+    path: Option<RealPath<'a>>,
+}
+
+impl<'a> Tally<'a> {
+    fn spoken(&self) -> usize {
+        self.denies.len() + self.yes
+    }
+
+    fn allow(&mut self, rule: Cow<'a, str>) {
+        self.yes += 1;
+        if !self.allows.contains(&rule) {
+            self.allows.push(rule);
+        }
+    }
+
+    fn review(&mut self, voice: Voice<'a>) {
+        self.yes += 1;
+        if !self.reviews.iter().any(|known| known.rule == voice.rule && known.reason == voice.reason) {
+            self.reviews.push(voice);
+        }
+    }
+
+    fn verdict(mut self, facts: &Facts<'_>, standing: &Standing) -> Verdict {
+        self.denies.sort();
+        if let Some(first) = self.denies.first() {
+            let refusal = denied(facts, first);
+            return Verdict::Deny { refusal, rules: names(self.denies.into_iter().map(|voice| voice.rule)) };
+        }
+        if let Some(path) = self.silence {
+            return Verdict::Deny { refusal: unspoken(facts, path), rules: Vec::new() };
+        }
+        if standing.calls_left == Some(0) {
+            return Verdict::Deny { refusal: exhausted(facts), rules: Vec::new() };
+        }
+        let token = self.token.map(str::to_owned);
+        if self.reviews.is_empty() {
+            let rules = names(self.allows.into_iter().chain(self.token.map(|id| format!("token:{id}").into())));
+            return Verdict::Allow(Warrant { rules, grant: None, token });
+        }
+        self.reviews.sort();
+        let Some(grant) = standing.grant else {
+            let reasons = self.reviews.iter().map(asked).collect();
+            return Verdict::Review { reasons, rules: names(self.reviews.into_iter().map(|voice| voice.rule)) };
+        };
+        let rules = names(self.reviews.into_iter().map(|voice| voice.rule));
+        Verdict::Allow(Warrant { rules, grant: Some(grant), token })
+    }
+}
+
+fn names<'a>(rules: impl Iterator<Item = Cow<'a, str>>) -> Vec<String> {
+    let mut names: Vec<String> = rules.map(Cow::into_owned).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// `fs.write` on `src/lib.rs`
+fn act(facts: &Facts<'_>, path: Option<RealPath<'_>>) -> String {
+    match path {
+        Some(path) => format!("`{}` on `{}`", facts.tool, path.as_str()),
+        None => format!("`{}`", facts.tool),
+    }
+}
+
+fn asked(voice: &Voice<'_>) -> String {
+    voice.reason.as_deref().map_or_else(|| format!("rule `{}` asks for a review", voice.rule), str::to_owned)
+}
+
+fn denied(facts: &Facts<'_>, voice: &Voice<'_>) -> Refusal {
+    let act = act(facts, voice.path);
+    let reason = match &voice.reason {
+        Some(reason) => format!("{act} is denied by `{}`: {reason}", voice.rule),
+        None => format!("{act} is denied by `{}`", voice.rule),
+    };
+    let hint = match voice.hint {
+        Some(hint) => hint.to_owned(),
+        None => format!("do it another way, or change rule `{}`: edit .skep/policy.yaml and run `skep trust`", voice.rule),
+    };
+    Refusal::new(Code::Denied, reason).hint(hint)
+}
+
+fn unspoken(facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Refusal {
+    let act = act(facts, path);
+    if let Some(RealPath::Outside(_)) = path {
+        return Refusal::new(Code::Denied, format!("{act} is denied: it lies outside the project"))
+            .hint("use a path inside the project, or have the operator copy the file there");
+    }
+    Refusal::new(Code::Denied, format!("{act} is denied: no rule allows it"))
+        .hint(format!("add a rule with `syscall: {}` and `action: allow`: edit .skep/policy.yaml and run `skep trust`", facts.tool))
+}
+
+fn exhausted(facts: &Facts<'_>) -> Refusal {
+    Refusal::new(Code::Exhausted, format!("`{}` is refused: no calls are left in the budget of `{}`", facts.tool, facts.caller))
+        .hint("finish with what is there, or have the operator raise the budget")
+}

@@ -1,0 +1,245 @@
+//! A rule: what it speaks about, what it says, and what must hold for its yes.
+
+use crate::decide::{Facts, RealPath};
+use crate::scope::{Globs, Word};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Abstains.
+    Pass,
+    /// A yes that a review or a deny of any other rule outweighs.
+    Allow,
+    /// A person answers.
+    RequireReview,
+    /// Final.
+    Deny,
+}
+
+impl Action {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::Pass => "pass",
+            Action::Allow => "allow",
+            Action::RequireReview => "require_review",
+            Action::Deny => "deny",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Rule {
+    pub name: String,
+    pub action: Action,
+    pub reason: Option<String>,
+    pub hint: Option<String>,
+    /// Where it stands in its file.
+    pub line: u64,
+    pub(crate) on: Condition,
+    pub(crate) except: Vec<Condition>,
+    pub(crate) constraints: Constraints,
+}
+
+impl Rule {
+    /// Does it speak about this call on this path?
+    pub(crate) fn matches(&self, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> bool {
+        // An allow is the project's word and ends at its border.
+        if self.action == Action::Allow && matches!(path, Some(RealPath::Outside(_))) {
+            return false;
+        }
+        self.on.matches(facts, path) && !self.except.iter().any(|except| except.matches(facts, path))
+    }
+}
+
+/// Fields are AND, the values of one field OR. `None` is a field that was not written; an empty list matches nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Condition {
+    pub syscall: Option<Vec<Syscall>>,
+    pub path_glob: Option<Globs>,
+    pub caller: Option<Vec<Word>>,
+    pub caller_tag: Option<Vec<Word>>,
+    pub role: Option<Vec<Word>>,
+    pub tier: Option<Vec<Word>>,
+    pub user: Option<Vec<Word>>,
+    pub zone: Option<Vec<Word>>,
+    pub mode: Option<Vec<Word>>,
+    pub workflow_state: Option<Vec<Word>>,
+    pub command: Option<Vec<Command>>,
+    pub host: Option<Vec<Word>>,
+    pub method: Option<Vec<String>>,
+    pub size: Option<Vec<SizeTest>>,
+}
+
+impl Condition {
+    pub(crate) fn matches(&self, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> bool {
+        let word = |field: &Option<Vec<Word>>, value: &str| any(field, |word| word.matches(value));
+        any(&self.syscall, |syscall| syscall.matches(facts.tool))
+            && self.path_glob.as_ref().is_none_or(|globs| matches!(path, Some(RealPath::Inside(path)) if globs.matches(path)))
+            && word(&self.caller, facts.caller)
+            && any(&self.caller_tag, |word| facts.caller_tags.iter().any(|tag| word.matches(tag)))
+            && word(&self.role, facts.role)
+            && word(&self.tier, facts.tier)
+            && word(&self.user, facts.user)
+            && word(&self.zone, facts.zone)
+            && word(&self.mode, facts.run_mode)
+            && word(&self.workflow_state, facts.workflow_state)
+            && any(&self.command, |command| facts.command.is_some_and(|argv| command.matches(argv)))
+            && any(&self.host, |word| facts.host.is_some_and(|host| host_matches(word, host)))
+            && any(&self.method, |method| facts.method.is_some_and(|own| own.eq_ignore_ascii_case(method)))
+            && any(&self.size, |test| facts.size.is_some_and(|size| test.holds(size)))
+    }
+}
+
+fn any<T>(field: &Option<Vec<T>>, test: impl FnMut(&T) -> bool) -> bool {
+    field.as_ref().is_none_or(|values| values.iter().any(test))
+}
+
+/// Host names have no case, and a final dot changes nothing. Patterns are stored in lower case.
+fn host_matches(word: &Word, host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    if host.bytes().any(|byte| byte.is_ascii_uppercase()) { word.matches(&host.to_ascii_lowercase()) } else { word.matches(host) }
+}
+
+/// Which calls by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Syscall {
+    Exact(String),
+    /// `fs.*`, kept as `fs.`
+    Family(String),
+    Every,
+}
+
+impl Syscall {
+    pub(crate) fn parse(text: &str) -> Option<Syscall> {
+        if text == "*" {
+            return Some(Syscall::Every);
+        }
+        let (name, family) = match text.strip_suffix(".*") {
+            Some(name) => (name, true),
+            None => (text, false),
+        };
+        let plain = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+        if !name.split('.').all(plain) {
+            return None;
+        }
+        Some(if family { Syscall::Family(format!("{name}.")) } else { Syscall::Exact(name.to_owned()) })
+    }
+
+    pub(crate) fn matches(&self, tool: &str) -> bool {
+        match self {
+            Syscall::Exact(name) => name == tool,
+            Syscall::Family(family) => tool.starts_with(family.as_str()),
+            Syscall::Every => true,
+        }
+    }
+}
+
+/// The beginning of an argument list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Command {
+    pub prefix: Vec<String>,
+    /// A rule that restricts also means `/usr/bin/npm` when it says `npm`; one that loosens means only what it says.
+    pub any_folder: bool,
+}
+
+impl Command {
+    fn matches(&self, argv: &[String]) -> bool {
+        let Some((program, args)) = self.prefix.split_first() else { return false };
+        let Some((own_program, own_args)) = argv.split_first() else { return false };
+        let same = own_program == program
+            || (self.any_folder && !program.contains('/') && own_program.rsplit_once('/').is_some_and(|(_, name)| name == program));
+        same && own_args.starts_with(args)
+    }
+}
+
+/// `<=100KiB`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SizeTest {
+    Less(u64),
+    AtMost(u64),
+    Equal(u64),
+    AtLeast(u64),
+    More(u64),
+}
+
+impl SizeTest {
+    fn holds(self, size: u64) -> bool {
+        match self {
+            SizeTest::Less(limit) => size < limit,
+            SizeTest::AtMost(limit) => size <= limit,
+            SizeTest::Equal(limit) => size == limit,
+            SizeTest::AtLeast(limit) => size >= limit,
+            SizeTest::More(limit) => size > limit,
+        }
+    }
+}
+
+/// What must hold for a yes. A yes whose constraint does not hold is a no.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Constraints {
+    pub require_sandbox: Option<Room>,
+    pub require_capability_token: bool,
+    pub max_file_size: Option<u64>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Any,
+    OneOf(Vec<String>),
+}
+
+impl Constraints {
+    /// The constraint that does not hold, as a fragment. Doubt counts as broken.
+    pub(crate) fn broken(&self, facts: &Facts<'_>) -> Option<String> {
+        match (&self.require_sandbox, facts.sandbox) {
+            (None, _) | (Some(Room::Any), Some(_)) => {}
+            (Some(Room::OneOf(rooms)), Some(room)) if rooms.iter().any(|name| name == room) => {}
+            (Some(Room::OneOf(rooms)), room) => {
+                let room = room.map_or_else(|| "no sandbox".to_owned(), |room| format!("`{room}`"));
+                return Some(format!("it must run in sandbox `{}`, and would run in {room}", rooms.join("` or `")));
+            }
+            (Some(Room::Any), None) => return Some("it must run in a sandbox, and would run in none".to_owned()),
+        }
+        // A call with a valid token never comes here.
+        if self.require_capability_token {
+            return Some("it needs a capability token that is valid for it".to_owned());
+        }
+        match (self.max_file_size, facts.size) {
+            (Some(max), Some(size)) if size > max => Some(format!("{size} bytes are more than the {max} that are allowed")),
+            (Some(max), None) => Some(format!("at most {max} bytes are allowed, and its size is not known")),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syscalls() {
+        for bad in ["", "fs.", ".fs", "fs.re*", "*.read", "fs..read", "fs.*.x", "fs read", "**"] {
+            assert_eq!(Syscall::parse(bad), None, "{bad}");
+        }
+        let family = Syscall::parse("fs.*").unwrap();
+        assert!(family.matches("fs.read") && !family.matches("fs") && !family.matches("fsx.read"));
+        assert!(Syscall::parse("*").unwrap().matches("anything.at.all"));
+    }
+
+    #[test]
+    fn a_command_is_an_argv_prefix() {
+        let argv = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let strict = Command { prefix: argv("npm install"), any_folder: false };
+        assert!(strict.matches(&argv("npm install left-pad")));
+        assert!(!strict.matches(&argv("npm installed")) && !strict.matches(&argv("npm")));
+        assert!(!strict.matches(&argv("/tmp/npm install")));
+        let wide = Command { prefix: argv("npm install"), any_folder: true };
+        assert!(wide.matches(&argv("/usr/bin/npm install")) && !wide.matches(&argv("pnpm install")));
+    }
+
+    #[test]
+    fn hosts_have_no_case() {
+        let word = Word::parse("*.example.com").unwrap();
+        assert!(host_matches(&word, "API.example.COM.") && !host_matches(&word, "example.com.evil.org"));
+    }
+}

@@ -1,0 +1,186 @@
+//! One segment of a glob: the part between two slashes.
+
+use super::{BadGlob, Key};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Segment {
+    /// `**`: any number of segments, also none.
+    Deep,
+    /// `*`: one segment, whatever its name.
+    Any,
+    Literal(Box<str>),
+    /// `name*`
+    Prefix(Box<str>),
+    /// `*.rs`
+    Suffix(Box<str>),
+    /// `*test*`
+    Contains(Box<str>),
+    Pattern(Box<[Token]>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Token {
+    Char(char),
+    /// `?`
+    One,
+    /// `*`
+    Many,
+    /// `[a-z]`, `[!a-z]`
+    Class {
+        negated: bool,
+        ranges: Box<[(char, char)]>,
+    },
+}
+
+pub(super) fn parse(text: &str) -> Result<Segment, BadGlob> {
+    if text == "**" {
+        return Ok(Segment::Deep);
+    }
+    let mut tokens = Vec::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        let token = match c {
+            '*' => Token::Many,
+            '?' => Token::One,
+            '[' => class(text, &mut chars)?,
+            '\\' => match chars.next() {
+                Some(escaped) => Token::Char(escaped),
+                None => return Err(BadGlob::new(format!("the glob `{text}` ends in a lone `\\`"), "write `\\\\` for a backslash")),
+            },
+            c => Token::Char(c),
+        };
+        if token != Token::Many || tokens.last() != Some(&Token::Many) {
+            tokens.push(token);
+        }
+    }
+    Ok(simplify(tokens))
+}
+
+/// Most segments are a name, `*`, `name*` or `*.ext`, and those compare as strings.
+fn simplify(tokens: Vec<Token>) -> Segment {
+    let literal = |tokens: &[Token]| -> Option<Box<str>> {
+        let chars = tokens.iter().map(|token| if let Token::Char(c) = token { Some(*c) } else { None });
+        chars.collect::<Option<String>>().map(String::into_boxed_str)
+    };
+    if let Some(name) = literal(&tokens) {
+        return Segment::Literal(name);
+    }
+    match tokens.as_slice() {
+        [Token::Many] => return Segment::Any,
+        [Token::Many, middle @ .., Token::Many] => {
+            if let Some(part) = literal(middle) {
+                return Segment::Contains(part);
+            }
+        }
+        [Token::Many, rest @ ..] => {
+            if let Some(suffix) = literal(rest) {
+                return Segment::Suffix(suffix);
+            }
+        }
+        [rest @ .., Token::Many] => {
+            if let Some(prefix) = literal(rest) {
+                return Segment::Prefix(prefix);
+            }
+        }
+        _ => {}
+    }
+    Segment::Pattern(tokens.into())
+}
+
+fn class(text: &str, chars: &mut std::str::Chars<'_>) -> Result<Token, BadGlob> {
+    let bad = |why: &str| BadGlob::new(format!("the glob `{text}` {why}"), "write a set as `[abc]` or `[a-z]`, and a bracket as `\\[`");
+    let mut rest = chars.clone();
+    let negated = matches!(rest.clone().next(), Some('!' | '^'));
+    if negated {
+        rest.next();
+    }
+    let mut members = Vec::new();
+    loop {
+        match rest.next() {
+            None => return Err(bad("has a `[` without its `]`")),
+            Some(']') if !members.is_empty() => break,
+            Some('\\') => return Err(bad("has a `\\` inside a set")),
+            Some(c) => members.push(c),
+        }
+    }
+    *chars = rest;
+
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    while let Some(&low) = members.get(at) {
+        match (members.get(at + 1), members.get(at + 2)) {
+            (Some('-'), Some(&high)) if low <= high => {
+                ranges.push((low, high));
+                at += 3;
+            }
+            (Some('-'), Some(_)) => return Err(bad("has a range that runs backwards")),
+            _ => {
+                ranges.push((low, low));
+                at += 1;
+            }
+        }
+    }
+    Ok(Token::Class { negated, ranges: ranges.into() })
+}
+
+impl Segment {
+    pub(super) fn matches(&self, name: &str) -> bool {
+        match self {
+            Segment::Deep | Segment::Any => true,
+            Segment::Literal(literal) => **literal == *name,
+            Segment::Prefix(prefix) => name.starts_with(&**prefix),
+            Segment::Suffix(suffix) => name.ends_with(&**suffix),
+            Segment::Contains(part) => name.as_bytes().windows(part.len()).any(|window| window == part.as_bytes()),
+            Segment::Pattern(tokens) => run(tokens, name),
+        }
+    }
+
+    pub(super) fn key(&self) -> Option<Key<'_>> {
+        match self {
+            Segment::Literal(name) => Some(Key::Name(name)),
+            Segment::Suffix(suffix) => suffix.rsplit_once('.').map(|(_, extension)| Key::Extension(extension)),
+            _ => None,
+        }
+    }
+}
+
+impl Token {
+    fn takes(&self, c: char) -> bool {
+        match self {
+            Token::Char(own) => *own == c,
+            Token::One | Token::Many => true,
+            Token::Class { negated, ranges } => ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *negated,
+        }
+    }
+}
+
+/// Backtracks only to the last `*`, so the cost is at most tokens × characters.
+fn run(tokens: &[Token], name: &str) -> bool {
+    let mut at = 0;
+    let mut rest = name.chars();
+    let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
+    loop {
+        if let Some(Token::Many) = tokens.get(at) {
+            at += 1;
+            retry = Some((at, rest.clone()));
+            continue;
+        }
+        let mut ahead = rest.clone();
+        match (tokens.get(at), ahead.next()) {
+            (None, None) => return true,
+            (Some(token), Some(c)) if token.takes(c) => {
+                at += 1;
+                rest = ahead;
+                continue;
+            }
+            _ => {}
+        }
+        let Some((behind, mut from)) = retry else { return false };
+        if from.next().is_none() {
+            return false;
+        }
+        at = behind;
+        rest = from.clone();
+        retry = Some((behind, from));
+    }
+}

@@ -1,0 +1,211 @@
+//! The policy file: YAML in, rules out, and for every mistake the place where it stands.
+//!
+//! A key that nobody knows is an error, never skipped: a typo in `match` must not widen a rule.
+
+mod compile;
+
+use crate::rule::{Action, Rule};
+use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
+use serde_saphyr::{DefaultMessageFormatter, Location, MessageFormatter, Spanned};
+use std::fmt;
+
+/// A policy file that cannot be put in force.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {what}")]
+pub struct PolicyError {
+    pub file: String,
+    pub line: u64,
+    pub column: u64,
+    pub what: String,
+    pub hint: Option<String>,
+}
+
+/// A rule that is legal and surely not what its writer meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {what}")]
+pub struct Warning {
+    pub file: String,
+    pub line: u64,
+    pub column: u64,
+    pub what: String,
+    pub hint: Option<String>,
+}
+
+pub(crate) fn parse(text: &str, name: &str) -> Result<(Vec<Rule>, Vec<Warning>), PolicyError> {
+    let file: Option<File> = serde_saphyr::from_str(text).map_err(|error| unreadable(&error, name))?;
+    compile::rules(file.and_then(|file| file.capabilities).unwrap_or_default(), name)
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    capabilities: Option<Vec<Capability>>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Capability {
+    name: Spanned<String>,
+    #[serde(rename = "match")]
+    on: Spanned<Fields>,
+    #[serde(default, deserialize_with = "written")]
+    except: Option<Excepts>,
+    action: Spanned<Action>,
+    #[serde(default, deserialize_with = "written")]
+    reason: Option<String>,
+    #[serde(default, deserialize_with = "written")]
+    hint: Option<String>,
+    #[serde(default, deserialize_with = "written")]
+    constraints: Option<Spanned<Limits>>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Limits {
+    #[serde(default, deserialize_with = "written")]
+    require_sandbox: Option<Spanned<Tree>>,
+    #[serde(default)]
+    require_capability_token: bool,
+    #[serde(default, deserialize_with = "written")]
+    max_file_size: Option<Spanned<Tree>>,
+}
+
+macro_rules! fields {
+    ($($name:ident),*) => {
+        /// A condition as written. `None` is a field that is not there.
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            $(#[serde(default, deserialize_with = "written")] $name: Option<Spanned<Tree>>,)*
+        }
+
+        impl Fields {
+            fn is_empty(&self) -> bool {
+                true $(&& self.$name.is_none())*
+            }
+        }
+    };
+}
+fields!(syscall, path_glob, caller, caller_tag, role, tier, user, zone, mode, workflow_state, command, host, method, size);
+
+/// A key with nothing behind it is no value, so `caller:` alone is an error rather than a field that was not written.
+fn written<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A word, a list of words, or a list of lists.
+#[derive(Debug)]
+enum Tree {
+    Word(String),
+    Flag(bool),
+    List(Vec<Spanned<Tree>>),
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Tree;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a word or a list of words")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Tree, E> {
+                Ok(Tree::Word(text.to_owned()))
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Tree, E> {
+                Ok(Tree::Word(number.to_string()))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Tree, E> {
+                u64::try_from(number).map(|number| Tree::Word(number.to_string())).map_err(|_| E::custom("a number below zero"))
+            }
+
+            fn visit_bool<E: serde::de::Error>(self, flag: bool) -> Result<Tree, E> {
+                Ok(Tree::Flag(flag))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
+                let mut list = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    list.push(item);
+                }
+                Ok(Tree::List(list))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// One condition or a list of them.
+#[derive(Debug)]
+struct Excepts(Vec<Spanned<Fields>>);
+
+impl<'de> Deserialize<'de> for Excepts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Excepts;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of conditions")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Excepts, A::Error> {
+                let mut list = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    list.push(item);
+                }
+                Ok(Excepts(list))
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, _: A) -> Result<Excepts, A::Error> {
+                Err(A::Error::custom("`except` is a list of conditions: put a `- ` before each"))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// serde's and the YAML reader's complaints in our three lines.
+fn unreadable(error: &serde_saphyr::Error, file: &str) -> PolicyError {
+    use serde_saphyr::Error as E;
+    let error = error.without_snippet();
+    let location = error.location().unwrap_or(Location::UNKNOWN);
+    let (what, hint) = match error {
+        E::SerdeUnknownField { field, expected, .. } => {
+            (format!("nobody knows the key `{field}`"), Some(suggestion(field, expected, "keys")))
+        }
+        E::SerdeUnknownVariant { variant, expected, .. } => {
+            (format!("nobody knows the action `{variant}`"), Some(suggestion(variant, expected, "actions")))
+        }
+        E::SerdeMissingField { field, .. } => (format!("the key `{field}` is missing"), None),
+        other => (DefaultMessageFormatter.format_message(other).into_owned(), None),
+    };
+    PolicyError { file: file.to_owned(), line: location.line(), column: location.column(), what, hint }
+}
+
+fn suggestion(word: &str, known: &[&str], kind: &str) -> String {
+    match known.iter().map(|name| (distance(word, name), name)).min() {
+        Some((distance, name)) if distance <= 2 => format!("did you mean `{name}`?"),
+        _ => format!("the {kind} here are {}", known.join(", ")),
+    }
+}
+
+/// Letters to add, drop or change to come from one word to the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.chars().enumerate() {
+            let change = diagonal + usize::from(from != to);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[row.len() - 1]
+}

@@ -1,0 +1,259 @@
+//! From what was written to what is matched.
+
+use super::{Capability, Fields, Limits, PolicyError, Tree, Warning};
+use crate::rule::{Action, Command, Condition, Constraints, Room, Rule, SizeTest, Syscall};
+use crate::scope::{BadGlob, Globs, Word};
+use crate::units::parse_size;
+use serde_saphyr::{Location, Spanned};
+use std::collections::HashMap;
+
+/// Names that the gate itself speaks under.
+const RESERVED: [&str; 3] = ["builtin:", "extension:", "token:"];
+const MODES: [&str; 3] = ["live", "dry_run", "mock"];
+
+pub(super) fn rules(capabilities: Vec<Capability>, file: &str) -> Result<(Vec<Rule>, Vec<Warning>), PolicyError> {
+    let mut compiler = Compiler { file, warnings: Vec::new() };
+    let mut known: HashMap<String, u64> = HashMap::new();
+    let mut rules = Vec::with_capacity(capabilities.len());
+    for capability in capabilities {
+        let rule = compiler.rule(&capability)?;
+        if let Some(line) = known.insert(rule.name.clone(), rule.line) {
+            let what = format!("the name `{}` is already taken in line {line}", rule.name);
+            return Err(compiler.error(capability.name.referenced, what, "give each rule a name of its own"));
+        }
+        rules.push(rule);
+    }
+    Ok((rules, compiler.warnings))
+}
+
+struct Compiler<'a> {
+    file: &'a str,
+    warnings: Vec<Warning>,
+}
+
+impl Compiler<'_> {
+    fn error(&self, at: Location, what: impl Into<String>, hint: impl Into<String>) -> PolicyError {
+        PolicyError { file: self.file.to_owned(), line: at.line(), column: at.column(), what: what.into(), hint: Some(hint.into()) }
+    }
+
+    fn bad_glob(&self, at: Location, bad: BadGlob) -> PolicyError {
+        self.error(at, bad.what, bad.hint)
+    }
+
+    fn warn(&mut self, at: Location, what: impl Into<String>, hint: impl Into<String>) {
+        let hint = Some(hint.into());
+        self.warnings.push(Warning { file: self.file.to_owned(), line: at.line(), column: at.column(), what: what.into(), hint });
+    }
+
+    fn rule(&mut self, capability: &Capability) -> Result<Rule, PolicyError> {
+        let (name, at) = (capability.name.value.as_str(), capability.name.referenced);
+        if name.trim().is_empty() {
+            return Err(self.error(at, "a rule's name is empty", "name it after what it is for: refusals show it"));
+        }
+        if RESERVED.iter().any(|prefix| name.starts_with(prefix)) {
+            return Err(self.error(at, format!("the name `{name}` is the gate's own"), "choose one without that beginning"));
+        }
+        if capability.on.value.is_empty() {
+            return Err(self.error(
+                capability.on.referenced,
+                format!("the rule `{name}` has no condition and would match everything"),
+                "write syscall: '*' if that is meant",
+            ));
+        }
+        let action = capability.action.value;
+        let restricts = matches!(action, Action::Deny | Action::RequireReview);
+        let on = self.condition(&capability.on.value, restricts)?;
+        let mut except = Vec::new();
+        for fields in capability.except.iter().flat_map(|list| &list.0) {
+            if fields.value.is_empty() {
+                return Err(self.error(
+                    fields.referenced,
+                    format!("an exception of `{name}` has no condition and would take the whole rule away"),
+                    "write the condition, or delete the rule",
+                ));
+            }
+            let condition = self.condition(&fields.value, !restricts)?;
+            if same(&condition, &on) {
+                let what = format!("the rule `{name}` never speaks: what it matches is what it excepts");
+                self.warn(fields.referenced, what, "make the exception narrower than the match");
+            }
+            except.push(condition);
+        }
+        let constraints = match &capability.constraints {
+            None => Constraints::default(),
+            Some(limits) => {
+                if matches!(action, Action::Deny | Action::Pass) {
+                    let what = format!("the constraints of `{name}` do nothing: its action is `{}`", action.as_str());
+                    self.warn(limits.referenced, what, "constraints belong to `allow` and `require_review`");
+                }
+                self.constraints(&limits.value)?
+            }
+        };
+        let (reason, hint) = (capability.reason.clone(), capability.hint.clone());
+        Ok(Rule { name: name.to_owned(), action, reason, hint, line: at.line(), on, except, constraints })
+    }
+
+    fn condition(&mut self, fields: &Fields, any_folder: bool) -> Result<Condition, PolicyError> {
+        let path_glob = match self.strings("path_glob", &fields.path_glob)? {
+            None => None,
+            Some(list) => {
+                // One by one first, so that the error stands at its own glob.
+                for (at, pattern) in &list {
+                    let alone = pattern.strip_prefix('!').unwrap_or(pattern);
+                    Globs::parse(&[alone]).map_err(|bad| self.bad_glob(*at, bad))?;
+                }
+                let patterns: Vec<&str> = list.iter().map(|(_, pattern)| pattern.as_str()).collect();
+                let at = fields.path_glob.as_ref().map_or(Location::UNKNOWN, |tree| tree.referenced);
+                Some(Globs::parse(&patterns).map_err(|bad| self.bad_glob(at, bad))?)
+            }
+        };
+        Ok(Condition {
+            syscall: self.each("syscall", &fields.syscall, |compiler, at, text| {
+                Syscall::parse(text).ok_or_else(|| {
+                    compiler.error(
+                        at,
+                        format!("`{text}` is not a syscall"),
+                        "write a name such as `fs.read`, a family such as `fs.*`, or `*`",
+                    )
+                })
+            })?,
+            path_glob,
+            caller: self.words("caller", &fields.caller)?,
+            caller_tag: self.words("caller_tag", &fields.caller_tag)?,
+            role: self.words("role", &fields.role)?,
+            tier: self.words("tier", &fields.tier)?,
+            user: self.words("user", &fields.user)?,
+            zone: self.words("zone", &fields.zone)?,
+            mode: self.each("mode", &fields.mode, |compiler, at, text| {
+                let mode = if text == "real" { "live" } else { text };
+                if !MODES.contains(&mode) {
+                    return Err(compiler.error(at, format!("`{text}` is not a mode"), "the modes are live, dry_run and mock"));
+                }
+                Word::parse(mode).map_err(|bad| compiler.bad_glob(at, bad))
+            })?,
+            workflow_state: self.words("workflow_state", &fields.workflow_state)?,
+            command: self.commands(&fields.command, any_folder)?,
+            host: self.each("host", &fields.host, |compiler, at, text| {
+                Word::parse(&text.to_ascii_lowercase()).map_err(|bad| compiler.bad_glob(at, bad))
+            })?,
+            method: self.each("method", &fields.method, |_, _, text| Ok(text.to_ascii_uppercase()))?,
+            size: self.each("size", &fields.size, size_test)?,
+        })
+    }
+
+    fn constraints(&self, limits: &Limits) -> Result<Constraints, PolicyError> {
+        let require_sandbox = match &limits.require_sandbox {
+            None => None,
+            Some(tree) => match &tree.value {
+                Tree::Flag(false) => None,
+                // `L2` is seed 003's name for any sandbox at all.
+                Tree::Flag(true) => Some(Room::Any),
+                Tree::Word(word) if word == "L2" => Some(Room::Any),
+                value => {
+                    Some(Room::OneOf(self.flat("require_sandbox", tree.referenced, value)?.into_iter().map(|(_, word)| word).collect()))
+                }
+            },
+        };
+        let max_file_size = match &limits.max_file_size {
+            None => None,
+            Some(Spanned { value: Tree::Word(text), referenced, .. }) => {
+                Some(parse_size(text).map_err(|bad| self.error(*referenced, bad.to_string(), bad.hint))?)
+            }
+            Some(other) => return Err(self.error(other.referenced, "`max_file_size` is one size", "write one such as `100KiB`")),
+        };
+        Ok(Constraints { require_sandbox, require_capability_token: limits.require_capability_token, max_file_size })
+    }
+
+    /// A list of strings is one argument list; a list of lists is several.
+    fn commands(&mut self, field: &Option<Spanned<Tree>>, any_folder: bool) -> Result<Option<Vec<Command>>, PolicyError> {
+        let Some(tree) = field else { return Ok(None) };
+        let at = tree.referenced;
+        let mut commands = Vec::new();
+        match &tree.value {
+            Tree::List(items) if items.is_empty() => self.warn_empty("command", at),
+            Tree::List(items) if items.iter().all(|item| matches!(item.value, Tree::List(_))) => {
+                for item in items {
+                    commands.push(self.command(item.referenced, &item.value, any_folder)?);
+                }
+            }
+            value => commands.push(self.command(at, value, any_folder)?),
+        }
+        Ok(Some(commands))
+    }
+
+    fn command(&self, at: Location, value: &Tree, any_folder: bool) -> Result<Command, PolicyError> {
+        let hint = "write the beginning of the argument list, such as [npm, install]";
+        let prefix: Vec<String> = self.flat("command", at, value)?.into_iter().map(|(_, word)| word).collect();
+        match prefix.first() {
+            None => Err(self.error(at, "an empty command matches nothing", hint)),
+            Some(program) if program.contains(char::is_whitespace) => {
+                Err(self.error(at, format!("`{program}` is one word here, and no program has that name"), hint))
+            }
+            Some(_) => Ok(Command { prefix, any_folder }),
+        }
+    }
+
+    fn words(&mut self, name: &str, field: &Option<Spanned<Tree>>) -> Result<Option<Vec<Word>>, PolicyError> {
+        self.each(name, field, |compiler, at, text| Word::parse(text).map_err(|bad| compiler.bad_glob(at, bad)))
+    }
+
+    fn each<T>(
+        &mut self,
+        name: &str,
+        field: &Option<Spanned<Tree>>,
+        parse: impl Fn(&Self, Location, &str) -> Result<T, PolicyError>,
+    ) -> Result<Option<Vec<T>>, PolicyError> {
+        let Some(list) = self.strings(name, field)? else { return Ok(None) };
+        list.iter().map(|(at, text)| parse(self, *at, text)).collect::<Result<Vec<T>, _>>().map(Some)
+    }
+
+    fn strings(&mut self, name: &str, field: &Option<Spanned<Tree>>) -> Result<Option<Vec<(Location, String)>>, PolicyError> {
+        let Some(tree) = field else { return Ok(None) };
+        let list = self.flat(name, tree.referenced, &tree.value)?;
+        if list.is_empty() {
+            self.warn_empty(name, tree.referenced);
+        }
+        Ok(Some(list))
+    }
+
+    fn warn_empty(&mut self, name: &str, at: Location) {
+        self.warn(at, format!("`{name}` is an empty list and matches nothing"), format!("list what is meant, or take `{name}` away"));
+    }
+
+    fn flat(&self, name: &str, at: Location, value: &Tree) -> Result<Vec<(Location, String)>, PolicyError> {
+        let word = |at: Location, value: &Tree| match value {
+            Tree::Word(word) => Ok((at, word.clone())),
+            Tree::Flag(flag) => {
+                Err(self.error(at, format!("`{name}` is a word, not `{flag}`"), format!("write \"{flag}\" in quotes if that is the word")))
+            }
+            Tree::List(_) => Err(self.error(at, format!("`{name}` does not take lists in a list"), "write one flat list")),
+        };
+        match value {
+            Tree::List(items) => items.iter().map(|item| word(item.referenced, &item.value)).collect(),
+            value => Ok(vec![word(at, value)?]),
+        }
+    }
+}
+
+/// The same condition, whether a command is meant loosely or not.
+fn same(a: &Condition, b: &Condition) -> bool {
+    let commands = |condition: &Condition| -> Option<Vec<Vec<String>>> {
+        condition.command.as_ref().map(|list| list.iter().map(|command| command.prefix.clone()).collect())
+    };
+    let without = |condition: &Condition| Condition { command: None, ..condition.clone() };
+    commands(a) == commands(b) && without(a) == without(b)
+}
+
+fn size_test(compiler: &Compiler<'_>, at: Location, text: &str) -> Result<SizeTest, PolicyError> {
+    let sign_end = text.find(|c| !matches!(c, '<' | '>' | '=')).unwrap_or(text.len());
+    let (sign, size) = text.split_at(sign_end);
+    let size = parse_size(size.trim_start()).map_err(|bad| compiler.error(at, bad.to_string(), bad.hint))?;
+    match sign {
+        "<" => Ok(SizeTest::Less(size)),
+        "<=" => Ok(SizeTest::AtMost(size)),
+        "" | "=" => Ok(SizeTest::Equal(size)),
+        ">=" => Ok(SizeTest::AtLeast(size)),
+        ">" => Ok(SizeTest::More(size)),
+        _ => Err(compiler.error(at, format!("`{sign}` compares nothing"), "write `<`, `<=`, `=`, `>=` or `>` before the size")),
+    }
+}

@@ -146,6 +146,7 @@ impl SandboxError {
             SandboxError::NotFound { .. } => {
                 Some("rooms see /usr and the project; name other tool folders as binds of the workspace")
             }
+            SandboxError::Project { .. } => Some("name another folder, or set SKEP_HOME outside of the project"),
             SandboxError::ForeignOwner { .. } => Some("give the file to the project's owner with chown"),
             _ => None,
         }
@@ -162,7 +163,6 @@ fn room_hint(step: Step, errno: i32) -> Option<&'static str> {
         (Step::IdmappedLower, libc::EINVAL) => {
             Some("the project's file system has no idmapped mounts; run skep as the project's owner instead of root")
         }
-        (Step::Overlay, libc::ELOOP) => Some("the workspace must not lie inside the project; set SKEP_HOME elsewhere"),
         (Step::Overlay, libc::EINVAL) => {
             Some("the project must have no mounts inside it, and the workspace's file system must keep user xattrs (ext4, xfs, btrfs)")
         }

@@ -15,6 +15,7 @@ use crate::job;
 use crate::namespace::{self, User};
 use crate::order::{HolderReply, OpenOrder, SpawnOrder};
 use crate::packet;
+use crate::process;
 use crate::seccomp::Filters;
 use crate::sys;
 
@@ -46,7 +47,9 @@ pub(crate) fn main(order: &OpenOrder, kernel: &OwnedFd, launcher: Pid, filters: 
 }
 
 pub(crate) fn open(order: &OpenOrder, launcher: Pid) -> Result<Holder, Failure> {
+    // Names are for people who look at the process list; a holder works without.
     let _ = rustix::thread::set_name(c"skep-holder");
+    let _ = process::wipe_memory_of_start("skep: holder");
     let user = User::of_jobs();
     let sources = tree::Sources::as_root(order, user)?;
     namespace::leave(user)?;

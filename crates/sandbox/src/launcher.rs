@@ -125,6 +125,9 @@ fn prepare(spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
     if ["/dev", "/proc", "/sys"].iter().any(|path| real.starts_with(path)) {
         return Err(SandboxError::Project { path: real, why: "it lies on a system file system" });
     }
+    if spec.work.starts_with(&real) || real.starts_with(&spec.work) {
+        return Err(SandboxError::Project { path: real, why: "it and the workspace lie in each other" });
+    }
     for folder in [spec.work.clone(), spec.work.join("upper"), spec.work.join("work")] {
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -134,6 +137,9 @@ fn prepare(spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
     }
     let mode = std::fs::metadata(&real).map_err(SandboxError::io("reading the project's mode"))?.permissions();
     let work = std::fs::canonicalize(&spec.work).map_err(SandboxError::io("finding the workspace directory"))?;
+    if work.starts_with(&real) {
+        return Err(SandboxError::Project { path: real, why: "it and the workspace lie in each other" });
+    }
     // The upper folder is the merged project's own folder.
     std::fs::set_permissions(work.join("upper"), mode).map_err(SandboxError::io("preparing the workspace directory"))?;
     let binds = spec.binds.into_iter().map(|bind| BindOrder {

@@ -17,9 +17,13 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// The identity of a process that runs now.
+    /// The identity of a process that runs now; one that only waits to be buried does not.
     pub(crate) fn of(pid: i32) -> io::Result<Identity> {
-        Ok(Identity { pid, start: stat_field(&pid.to_string(), 22)?, boot: boot_id()? })
+        let fields = stat(&pid.to_string())?;
+        if matches!(fields.first().map(String::as_str), Some("Z" | "X")) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(Identity { pid, start: number(&fields, 22)?, boot: boot_id()? })
     }
 
     /// Whether that very process still runs. A pid of another boot or another start is somebody else.
@@ -32,13 +36,16 @@ fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// A numeric field of /proc/PID/stat, counted from 1 as proc(5) does. The name in parentheses may hold anything.
-fn stat_field(pid: &str, field: usize) -> io::Result<u64> {
+/// The fields of /proc/PID/stat from the state on, which is number 3. The name before it may hold anything, spaces too.
+fn stat(pid: &str) -> io::Result<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-    let (_, rest) = stat.rsplit_once(')').ok_or_else(invalid)?;
-    // The first field after the name is number 3.
-    rest.split_whitespace().nth(field - 3).and_then(|text| text.parse().ok()).ok_or_else(invalid)
+    let (_, rest) = stat.rsplit_once(')').ok_or(io::ErrorKind::InvalidData)?;
+    Ok(rest.split_whitespace().map(str::to_owned).collect())
+}
+
+/// A numeric field, counted from 1 as proc(5) does.
+fn number(fields: &[String], field: usize) -> io::Result<u64> {
+    fields.get(field - 3).and_then(|text| text.parse().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// How many threads this process has.
@@ -52,14 +59,15 @@ pub(crate) fn threads() -> io::Result<usize> {
 ///
 /// Moving the area instead (PR_SET_MM) needs CAP_SYS_RESOURCE, which even root may lack.
 pub(crate) fn wipe_memory_of_start(title: &str) -> io::Result<()> {
-    let fields: Vec<usize> =
-        [48, 49, 50, 51].iter().map(|field| stat_field("self", *field).map(|at| at as usize)).collect::<io::Result<_>>()?;
+    let stat = stat("self")?;
+    let at = |field| number(&stat, field).map(|at| at as usize);
+    let (arguments, environment) = ((at(48)?, at(49)?), (at(50)?, at(51)?));
     sys::clear_environment();
     // SAFETY: the kernel says that these ranges hold the initial argument and environment strings, on our own stack. Rust copies
     // both before it lends them out, and the environment was just cleared.
     unsafe {
-        sys::overwrite(fields[0], fields[1], title.as_bytes());
-        sys::overwrite(fields[2], fields[3], &[]);
+        sys::overwrite(arguments.0, arguments.1, title.as_bytes());
+        sys::overwrite(environment.0, environment.1, &[]);
     }
     Ok(())
 }

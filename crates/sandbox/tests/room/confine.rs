@@ -1,1 +1,293 @@
-use super::host::Test; pub const TESTS: &[Test] = &[];
+//! What a job cannot do. Every attempt is also made where it must succeed.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::process::{Command, Stdio as ProcessStdio};
+
+use sandbox::{Exit, JobSpec, Profile, Stdio, Workspace};
+
+use super::host::{Host, Test, sh, text};
+
+pub const TESTS: &[Test] = &[
+    ("a_job_has_no_rights", a_job_has_no_rights),
+    ("the_start_environment_is_wiped", the_start_environment_is_wiped),
+    ("no_descriptor_leaks", no_descriptor_leaks),
+    ("the_host_is_out_of_sight", the_host_is_out_of_sight),
+    ("only_the_project_can_be_written", only_the_project_can_be_written),
+    ("there_is_no_network", there_is_no_network),
+    ("calls_are_refused", calls_are_refused),
+    ("the_other_abi_kills", the_other_abi_kills),
+    ("masked_paths_are_unreadable", masked_paths_are_unreadable),
+    ("binds_are_read_only", binds_are_read_only),
+    ("workspaces_are_apart", workspaces_are_apart),
+];
+
+const PYTHON: &str = "/usr/bin/python3";
+
+fn python(host: &Host, workspace: &Workspace, profile: Profile, script: &str) -> String {
+    let mut job = JobSpec::exec([PYTHON, "-c", script]);
+    job.profile = profile;
+    text(&host.run(workspace, job).unwrap())
+}
+
+/// The same script on the host, as the same user.
+fn outside(script: &str) -> String {
+    let output = Command::new(PYTHON).args(["-c", script]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+fn a_job_has_no_rights(host: &Host) {
+    let workspace = host.open();
+    for process in ["self", "1"] {
+        let status = text(&host.sh(&workspace, &format!("cat /proc/{process}/status")));
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+            assert_eq!(field(set), "0000000000000000", "{process} {set}");
+        }
+        assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1".into(), "2".into()));
+        assert_eq!(field("Groups:").split_whitespace().filter(|group| *group != "65534").count(), 0);
+    }
+    let own = rustix::process::geteuid().as_raw();
+    let uid: u32 = text(&host.sh(&workspace, "id -u")).parse().unwrap();
+    assert_ne!(uid, 0);
+    assert_eq!(uid == own, !host.root);
+    // The host agrees: that is the uid outside as well.
+    let seen = host.block_on(async {
+        let job = workspace.spawn(sh("sleep 30"), Stdio::Null, Stdio::Null, Stdio::Null).await.unwrap();
+        fs::read_to_string(format!("/proc/{}/status", job.pid())).unwrap()
+    });
+    assert!(seen.contains(&format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}")), "{seen}");
+}
+
+fn the_start_environment_is_wiped(host: &Host) {
+    // Control: this process, from which all others were forked, shows its own.
+    assert!(fs::read_to_string("/proc/self/environ").unwrap().contains("PATH="));
+    let workspace = host.open();
+    host.block_on(async {
+        let job = workspace.spawn(sh("sleep 30"), Stdio::Null, Stdio::Null, Stdio::Null).await.unwrap();
+        for pid in [host.launcher.pid(), workspace.holder_pid(), job.pid()] {
+            // Only root may look at all; the processes are not dumpable.
+            match fs::read(format!("/proc/{pid}/environ")) {
+                Ok(bytes) => assert!(bytes.iter().all(|byte| *byte == 0), "{pid}: {}", String::from_utf8_lossy(&bytes)),
+                Err(error) => assert!(!host.root, "{error}"),
+            }
+            if let Ok(title) = fs::read_to_string(format!("/proc/{pid}/cmdline")) {
+                assert!(title.starts_with("skep: "), "{title}");
+            }
+        }
+    });
+    let looks = "for f in environ mem maps; do head -c 1 /proc/1/$f 2>/dev/null; done; head -c 4 /proc/self/environ";
+    assert_eq!(text(&host.sh(&workspace, looks)).len(), 4);
+}
+
+fn no_descriptor_leaks(host: &Host) {
+    let workspace = host.open();
+    // The fourth is the listing's own.
+    assert_eq!(text(&host.sh(&workspace, "ls /proc/self/fd | wc -l; ls -l /proc/self/fd | grep -c -e socket -e pidfd; true")), "4\n0");
+}
+
+fn the_host_is_out_of_sight(host: &Host) {
+    let workspace = host.open();
+    let home = host.folder.path().join("home");
+    assert!(home.join("work/t1/upper").exists());
+    let hidden = [home.to_str().unwrap(), "/root", "/home", "/sys", "/boot", "/etc/shadow", "/etc/sudoers", "/run/user", "/dev/vda", "/dev/kmsg", "/.layers/work/upper"];
+    for path in hidden {
+        assert_eq!(text(&host.sh(&workspace, &format!("test -e {path} && echo there || echo none"))), "none", "{path}");
+    }
+    assert_eq!(text(&host.sh(&workspace, "test -e /usr/bin && echo there")), "there");
+    // The room's processes are pid 1, the shell and what it runs.
+    assert_eq!(text(&host.sh(&workspace, "ls /proc | grep -c '^[0-9]'; true")).parse::<u32>().unwrap() <= 4, true);
+    let kill = format!("kill -0 {} 2>/dev/null && echo reached || echo missed", std::process::id());
+    assert_eq!(text(&host.sh(&workspace, &kill)), "missed");
+    assert_eq!(text(&host.sh(&workspace, "kill -0 1 && echo reached")), "reached");
+}
+
+fn only_the_project_can_be_written(host: &Host) {
+    let workspace = host.open();
+    let attempt = |path: &str| host.sh(&workspace, &format!("echo x > {path}")).exit.success();
+    for path in ["/x", "/usr/x", "/usr/bin/x", "/etc/x", "/etc/passwd", "/dev/x", "/run/x", "/proc/sys/kernel/hostname", "/proc/sysrq-trigger"] {
+        assert!(!attempt(path), "{path}");
+    }
+    for path in ["x", "/tmp/x", "/dev/shm/x", "/dev/null"] {
+        assert!(attempt(path), "{path}");
+    }
+    assert!(!host.sh(&workspace, "mknod /tmp/disk b 8 0").exit.success());
+    assert!(host.sh(&workspace, "mknod /tmp/pipe p").exit.success());
+    // A private /tmp: the next job does not find what this one left.
+    assert_eq!(text(&host.sh(&workspace, "ls -A /tmp /dev/shm | grep -cx x; true")), "0");
+}
+
+fn there_is_no_network(host: &Host) {
+    let workspace = host.open();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = format!(
+        "import socket\ntry:\n socket.create_connection(('127.0.0.1',{}),2); print('connected')\nexcept OSError as e: print(e.errno)",
+        tcp.local_addr().unwrap().port()
+    );
+    assert_eq!(outside(&connect), "connected");
+    assert_eq!(python(host, &workspace, Profile::StandardNet, &connect), libc::ECONNREFUSED.to_string());
+    assert_eq!(python(host, &workspace, Profile::Standard, &connect), libc::EPERM.to_string());
+
+    let far = "import socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\ntry:\n s.connect(('192.0.2.1',53)); print('routed')\nexcept OSError as e: print(e.errno)";
+    assert_eq!(python(host, &workspace, Profile::StandardNet, far), libc::ENETUNREACH.to_string());
+    assert_eq!(text(&host.sh(&workspace, "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '")), "lo");
+
+    // Names without a file live in the network namespace.
+    let name = format!("skep-test-{}", std::process::id());
+    let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    let abstract_socket = format!(
+        "import socket\ns=socket.socket(socket.AF_UNIX)\ntry:\n s.connect('\\0{name}'); print('connected')\nexcept OSError as e: print(e.errno)"
+    );
+    assert_eq!(outside(&abstract_socket), "connected");
+    assert_eq!(python(host, &workspace, Profile::Standard, &abstract_socket), libc::ECONNREFUSED.to_string());
+}
+
+/// Name, number, arguments: what a job gets, and what the same call gives outside unless that depends on the user.
+fn calls_are_refused(host: &Host) {
+    let workspace = host.open();
+    let (eperm, enosys) = (libc::EPERM, libc::ENOSYS);
+    let calls: &[(&str, i64, &str, i32, Option<i32>)] = &[
+        ("ptrace", libc::SYS_ptrace, "0,0,0,0", eperm, Some(0)),
+        ("process_vm_readv", libc::SYS_process_vm_readv, "os.getpid(),0,0,0,0,0", eperm, Some(0)),
+        ("unshare user", libc::SYS_unshare, "0x10000000", eperm, Some(0)),
+        ("unshare mount", libc::SYS_unshare, "0x20000", eperm, None),
+        ("setns", libc::SYS_setns, "-1,0", eperm, Some(libc::EBADF)),
+        ("clone user", libc::SYS_clone, "0x10000000|17,0,0,0,0", eperm, None),
+        ("clone mount", libc::SYS_clone, "0x20000|17,0,0,0,0", eperm, None),
+        ("clone net", libc::SYS_clone, "0x40000000|17,0,0,0,0", eperm, None),
+        ("clone3", libc::SYS_clone3, "0,0", enosys, Some(libc::EINVAL)),
+        ("mount", libc::SYS_mount, "0,0,0,0,0", eperm, None),
+        ("umount", libc::SYS_umount2, "0,0", eperm, None),
+        ("fsopen", libc::SYS_fsopen, "0,0", eperm, None),
+        ("open_tree", libc::SYS_open_tree, "-100,0,0", eperm, Some(libc::EFAULT)),
+        ("mount_setattr", libc::SYS_mount_setattr, "-100,0,0,0,0", eperm, None),
+        ("pivot_root", libc::SYS_pivot_root, "0,0", eperm, None),
+        ("chroot", libc::SYS_chroot, "0", eperm, Some(libc::EFAULT)),
+        ("bpf", libc::SYS_bpf, "0,0,0", eperm, None),
+        ("perf_event_open", libc::SYS_perf_event_open, "0,0,0,0,0", eperm, Some(libc::EFAULT)),
+        ("userfaultfd", libc::SYS_userfaultfd, "1", eperm, Some(0)),
+        ("io_uring_setup", libc::SYS_io_uring_setup, "1,0", eperm, Some(libc::EFAULT)),
+        ("keyctl", libc::SYS_keyctl, "0,-3,0", eperm, Some(0)),
+        ("add_key", libc::SYS_add_key, "0,0,0,0,0", eperm, Some(libc::EFAULT)),
+        ("request_key", libc::SYS_request_key, "0,0,0,0", eperm, Some(libc::EFAULT)),
+        ("kexec_load", libc::SYS_kexec_load, "0,0,0,0", eperm, None),
+        ("init_module", libc::SYS_init_module, "0,0,0", eperm, None),
+        ("reboot", libc::SYS_reboot, "0,0,0,0", eperm, None),
+        ("swapon", libc::SYS_swapon, "0,0", eperm, None),
+        ("setuid", libc::SYS_setuid, "os.getuid()", eperm, Some(0)),
+        ("setgid", libc::SYS_setgid, "os.getgid()", eperm, Some(0)),
+        ("open_by_handle_at", libc::SYS_open_by_handle_at, "-1,0,0", eperm, None),
+        ("pidfd_getfd", libc::SYS_pidfd_getfd, "-1,0,0", eperm, Some(libc::EBADF)),
+        ("TIOCSTI", libc::SYS_ioctl, "0,0x5412,0", eperm, Some(libc::ENOTTY)),
+        ("TIOCLINUX", libc::SYS_ioctl, "0,0x541c,0", eperm, Some(libc::ENOTTY)),
+        ("personality", libc::SYS_personality, "0x0040000", eperm, Some(0)),
+        ("socket inet", libc::SYS_socket, "2,1,0", eperm, Some(0)),
+        ("socket netlink", libc::SYS_socket, "16,3,0", eperm, Some(0)),
+        ("socket packet", libc::SYS_socket, "17,3,0", eperm, None),
+        ("socket alg", libc::SYS_socket, "38,5,0", eperm, None),
+        ("socket vsock", libc::SYS_socket, "40,1,0", eperm, None),
+        ("socket unix", libc::SYS_socket, "1,1,0", 0, Some(0)),
+        ("getpid", libc::SYS_getpid, "", 0, Some(0)),
+        ("not a call", 9999, "", enosys, Some(enosys)),
+        ("x32 getpid", 0x4000_0000 + libc::SYS_getpid, "", enosys, Some(enosys)),
+    ];
+    for (name, number, arguments, inside, control) in calls {
+        let comma = if arguments.is_empty() { "" } else { "," };
+        // In a child, because some of these change the caller when they succeed.
+        let script = format!(
+            "import ctypes,os,sys\nr,w=os.pipe()\nif os.fork()==0:\n c=ctypes.CDLL(None,use_errno=True)\n v=c.syscall(ctypes.c_long({number}){comma}{arguments})\n os.write(w,str(0 if v!=-1 else ctypes.get_errno()).encode())\n os._exit(0)\nos.close(w)\nprint(os.read(r,9).decode())"
+        );
+        assert_eq!(python(host, &workspace, Profile::Standard, &script), inside.to_string(), "{name} inside");
+        if let Some(control) = control {
+            assert_eq!(outside(&script), control.to_string(), "{name} outside");
+        }
+    }
+    let net = |family: &str| format!("import socket\ntry:\n socket.socket({family}); print('made')\nexcept OSError as e: print(e.errno)");
+    for (family, wanted) in [("2,1,0", "made"), ("10,1,0", "made"), ("16,3,0", "made"), ("16,3,9", "1"), ("17,3,0", "1"), ("38,5,0", "1")] {
+        assert_eq!(python(host, &workspace, Profile::StandardNet, &net(family)), wanted, "{family}");
+    }
+    let nested = "unshare -U true && echo nested";
+    assert_eq!(String::from_utf8(Command::new("sh").args(["-c", nested]).output().unwrap().stdout).unwrap(), "nested\n");
+    assert!(!host.sh(&workspace, nested).exit.success());
+}
+
+/// `int 0x80` reaches the table of 32-bit calls, whose numbers mean something else.
+#[cfg(target_arch = "x86_64")]
+fn the_other_abi_kills(host: &Host) {
+    let workspace = host.open();
+    let script = "import ctypes,mmap\nm=mmap.mmap(-1,4096,prot=7)\nm.write(bytes([0xb8,20,0,0,0,0xcd,0x80,0xc3]))\nf=ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))\nprint('called' if f()>0 else 'failed')";
+    let control = Command::new(PYTHON).args(["-c", script]).stderr(ProcessStdio::null()).output().unwrap();
+    let inside = host.run(&workspace, JobSpec::exec([PYTHON, "-c", script])).unwrap();
+    if control.stdout == b"called\n" {
+        assert_eq!(inside.exit, Exit::Signal(libc::SIGSYS));
+    } else {
+        // This kernel has no such table; nothing can be reached through it.
+        assert!(!inside.exit.success());
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn the_other_abi_kills(_: &Host) {}
+
+fn masked_paths_are_unreadable(host: &Host) {
+    for name in [".env", "config/key.pem", "secrets/a", "open"] {
+        host.write(name, "secret-text");
+    }
+    std::os::unix::fs::symlink("config/key.pem", host.project().join("link")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", host.project().join("away")).unwrap();
+    let mut spec = host.spec("masked");
+    spec.masked = [".env", "link", "secrets", "absent", "away", "absent/too"].map(Into::into).to_vec();
+    let workspace = host.block_on(host.launcher.open(spec)).unwrap();
+    for path in [".env", "link", "config/key.pem", "secrets/a"] {
+        for attempt in ["cat", "chmod 777", "rm -f", "mv -t /tmp", "cp -t /tmp"] {
+            let outcome = host.sh(&workspace, &format!("{attempt} {path}"));
+            let harmless = attempt != "cat" && path == "link";
+            assert!(harmless || !outcome.exit.success(), "{attempt} {path}");
+            assert!(!String::from_utf8_lossy(&outcome.stdout).contains("secret"), "{attempt} {path}");
+        }
+    }
+    assert_eq!(text(&host.sh(&workspace, "cat open")), "secret-text");
+    // The kernel's own reads see the mask too.
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+    match rustix::fs::openat(workspace.root(), ".env", flags, rustix::fs::Mode::empty()) {
+        Ok(file) => assert_eq!(std::io::read_to_string(fs::File::from(file)).unwrap(), ""),
+        Err(error) => assert_eq!(error, rustix::io::Errno::ACCESS),
+    }
+    assert_eq!(fs::read_to_string(host.project().join(".env")).unwrap(), "secret-text");
+}
+
+fn binds_are_read_only(host: &Host) {
+    let tools = host.folder.path().join("home/tools");
+    fs::create_dir_all(tools.join("shared")).unwrap();
+    fs::write(tools.join("hello"), "#!/bin/sh\necho from tools\n").unwrap();
+    Command::new("chmod").args(["-R", "a+rX"]).arg(&tools).status().unwrap();
+    Command::new("chmod").arg("a+x").arg(tools.join("hello")).status().unwrap();
+    let mut spec = host.spec("binds");
+    let bind = |source: &std::path::Path, target: &str, writable| sandbox::Bind { source: source.into(), target: target.into(), writable };
+    spec.binds = vec![bind(&tools, "/opt/tools", false), bind(&tools.join("shared"), "/opt/shared", true)];
+    let workspace = host.block_on(host.launcher.open(spec)).unwrap();
+    assert_eq!(text(&host.sh(&workspace, "/opt/tools/hello")), "from tools");
+    assert!(!host.sh(&workspace, "echo > /opt/tools/x").exit.success());
+    assert!(host.sh(&workspace, "echo hi > /opt/shared/x").exit.success());
+    assert_eq!(fs::read_to_string(tools.join("shared/x")).unwrap(), "hi\n");
+}
+
+fn workspaces_are_apart(host: &Host) {
+    host.write("common", "base");
+    let one = host.open();
+    let two = host.block_on(host.launcher.open(host.spec("t2"))).unwrap();
+    assert!(host.sh(&one, "echo one > common; echo > only-one").exit.success());
+    assert_eq!(text(&host.sh(&one, "cat common; ls")), "one\ncommon\nonly-one");
+    assert_eq!(text(&host.sh(&two, "cat common; ls")), "basecommon");
+    // A job of the one cannot signal a job of the other, though the user is the same.
+    let pid = host.block_on(async {
+        let job = two.spawn(sh("sleep 30"), Stdio::Null, Stdio::Null, Stdio::Null).await.unwrap();
+        let kill = format!("kill -9 {} 2>/dev/null && echo hit || echo miss", job.pid());
+        assert_eq!(text(&one.run(sh(&kill), None).await.unwrap()), "miss");
+        job.pid()
+    });
+    assert!(pid > 1);
+}

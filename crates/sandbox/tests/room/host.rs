@@ -29,6 +29,11 @@ impl Host {
         self.folder.path().join("project")
     }
 
+    /// A project of the test's user with one file that belongs to another.
+    pub fn foreign_project(&self) -> PathBuf {
+        self.folder.path().join("foreign")
+    }
+
     pub fn work(&self, name: &str) -> PathBuf {
         self.folder.path().join("home/work").join(name)
     }
@@ -79,6 +84,9 @@ pub fn main(tests: &[Test]) {
     let variants: &[&str] = if root { &["root", "user"] } else { &["user"] };
     let names: Vec<String> =
         tests.iter().flat_map(|(name, _)| variants.iter().map(move |variant| format!("{variant}::{name}"))).collect();
+    if let Some(place) = arguments.iter().position(|argument| argument == "--kernel") {
+        return super::death::kernel(&arguments[place + 1..]);
+    }
     if has("--list") {
         if !has("--ignored") {
             names.iter().for_each(|name| println!("{name}: test"));
@@ -109,16 +117,22 @@ fn host(root: bool) -> Host {
     let folder = tempfile::Builder::new().prefix("skep-room-").tempdir_in(parent).unwrap();
     let (project, home) = (folder.path().join("project"), folder.path().join("home"));
     fs::create_dir(&project).unwrap();
+    let foreign = folder.path().join("foreign");
+    fs::create_dir(&foreign).unwrap();
+    fs::write(foreign.join("file"), "of somebody else\n").unwrap();
     fs::create_dir(&home).unwrap();
     fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
     if !root && rustix::process::geteuid().is_root() {
-        for path in [folder.path(), &project, &home] {
+        for path in [folder.path(), &project, &home, &foreign] {
             chown(path, Some(ORDINARY), Some(ORDINARY)).unwrap();
         }
         let (uid, gid) = (Uid::from_raw(ORDINARY), Gid::from_raw(ORDINARY));
         rustix::thread::set_thread_groups(&[]).unwrap();
         rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
         rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+    }
+    if root {
+        chown(foreign.join("file"), Some(ORDINARY), Some(ORDINARY)).unwrap();
     }
     let launcher = Launcher::start().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

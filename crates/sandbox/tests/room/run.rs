@@ -197,7 +197,7 @@ fn nothing_is_left_running(host: &Host) {
     // Once the command has ended, what it left must be gone: it would write the file.
     let outcome = host.sh(&workspace, "(trap '' TERM HUP; setsid sh -c 'sleep 0.5; echo > late') & echo left");
     assert_eq!(text(&outcome), "left");
-    host.block_on(tokio::time::sleep(Duration::from_millis(800)));
+    std::thread::sleep(Duration::from_millis(800));
     assert_eq!(text(&host.sh(&workspace, "ls")), "");
 }
 

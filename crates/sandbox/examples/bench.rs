@@ -1,0 +1,99 @@
+//! The sandbox's promised numbers, measured side by side: `cargo run --release -p sandbox --example bench`.
+//!
+//! Prints medians as JSON. All contenders start `/bin/true` and wait for its end, interleaved in one loop, so that a busy
+//! machine is busy for all of them. `fifty_at_once_ms` is the wall time of fifty concurrent jobs.
+
+use std::error::Error;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use sandbox::{JobSpec, Launcher, Workspace, WorkspaceSpec};
+
+const ROUNDS: usize = 200;
+const AT_ONCE: usize = 50;
+
+type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+fn main() -> Fallible<()> {
+    let launcher = Launcher::start()?;
+    let folder = tempfile::tempdir_in("/var/tmp")?;
+    let project = folder.path().join("project");
+    std::fs::create_dir(&project)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let workspace = Arc::new(launcher.open(WorkspaceSpec::new(project, folder.path().join("work"))).await?);
+        // As the main task runs on another thread than the reactor, measure where the kernel would be: on a worker.
+        tokio::spawn(measure(workspace)).await?
+    })
+}
+
+async fn measure(workspace: Arc<Workspace>) -> Fallible<()> {
+    let has_bwrap = bwrap().is_ok();
+    let (mut ours, mut plain, mut theirs, mut fifty) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS + 10 {
+        let began = Instant::now();
+        room(&workspace).await?;
+        let mine = ms(began);
+        let began = Instant::now();
+        run(&mut Command::new("/bin/true"))?;
+        let forked = ms(began);
+        let wrapped = if has_bwrap && round % 4 == 0 {
+            let began = Instant::now();
+            bwrap()?;
+            Some(ms(began))
+        } else {
+            None
+        };
+        // The first rounds fill caches.
+        if round >= 10 {
+            ours.push(mine);
+            plain.push(forked);
+            theirs.extend(wrapped);
+        }
+    }
+    for _ in 0..5 {
+        let began = Instant::now();
+        let jobs: Vec<_> = (0..AT_ONCE)
+            .map(|_| {
+                let workspace = Arc::clone(&workspace);
+                tokio::spawn(async move { room(&workspace).await })
+            })
+            .collect();
+        for job in jobs {
+            job.await??;
+        }
+        fifty.push(ms(began));
+    }
+    let report = serde_json::json!({
+        "ours_ms": median(ours),
+        "fork_exec_ms": median(plain),
+        "bwrap_ms": if theirs.is_empty() { None } else { Some(median(theirs)) },
+        "fifty_at_once_ms": median(fifty),
+    });
+    println!("{report}");
+    Ok(())
+}
+
+async fn room(workspace: &Workspace) -> Fallible<()> {
+    let outcome = workspace.run(JobSpec::exec(["/bin/true"]), None).await?;
+    if outcome.exit.success() { Ok(()) } else { Err("the job failed".into()) }
+}
+
+fn bwrap() -> Fallible<()> {
+    run(Command::new("bwrap").args(["--unshare-all", "--ro-bind", "/", "/", "true"]))
+}
+
+fn run(command: &mut Command) -> Fallible<()> {
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    if status.success() { Ok(()) } else { Err("a command failed".into()) }
+}
+
+fn ms(began: Instant) -> f64 {
+    began.elapsed().as_secs_f64() * 1000.0
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    (times.get(times.len() / 2).copied().unwrap_or_default() * 1000.0).round() / 1000.0
+}

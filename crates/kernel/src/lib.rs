@@ -1,1 +1,58 @@
+//! Joins the rooms in the right order: journal first, one commit, one door.
+//!
+//! Knows no terminal, no socket and no environment variable; [`Kernel::boot`] is given everything it needs.
 #![forbid(unsafe_code)]
+
+mod base;
+mod boot;
+mod call;
+mod config;
+mod desk;
+mod episode;
+mod fault;
+mod git;
+mod hash;
+mod home;
+mod ledger;
+mod merge;
+mod queue;
+mod review;
+mod zone;
+
+pub use call::{End, Outcome, Request};
+pub use fault::{Fault, FaultKind, Stop};
+pub use home::Home;
+pub use ledger::Ledger;
+pub use merge::{APPLY as MERGE, FileDiff, MergeDiff};
+pub use queue::{Added, NewTask};
+pub use zone::{Bundle, Proposal, Trusted, locate};
+
+use desk::Desks;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use world::{TaskId, ZoneId};
+
+pub struct Kernel {
+    pub ledger: Ledger,
+    pub tools: tool::Registry,
+    pub launcher: sandbox::Launcher,
+    pub home: Home,
+    /// What the journal's verification said at start, for `status`.
+    pub doubts: Vec<String>,
+    pub started_ms: i64,
+    /// Where a crash test wants this kernel to die.
+    kill_at: Option<(String, u64)>,
+    /// The operating-system user this kernel acts for.
+    user: String,
+    redactor: journal::Redactor,
+    desks: Desks,
+    trusted: Mutex<HashMap<ZoneId, Arc<Trusted>>>,
+    /// One entry for each task that something is being done about right now.
+    episodes: Mutex<HashMap<TaskId, AbortHandle>>,
+    /// Rung when a task may have become ready.
+    ready: Notify,
+    stopping: std::sync::atomic::AtomicBool,
+}

@@ -19,6 +19,8 @@ pub struct OpenCall {
     pub task: Option<TaskId>,
     pub tool: String,
     pub hands: Hands,
+    /// Hash of the exact call, to know it again when it is asked for a second time.
+    pub bind: String,
     /// A lost read may be asked again; anything else goes to review.
     pub read_only: bool,
 }

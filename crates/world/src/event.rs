@@ -90,9 +90,8 @@ events! {
     ProcExited = "proc.exited", Fact { killed: bool, reason: String }
     ProcPaused = "proc.paused", Fact { reason: String }
     ProcResumed = "proc.resumed", Fact { by: String }
-    BudgetSet = "budget.set", Security { calls_max: Option<u64> }
 
-    TaskQueued = "task.queued", Fact { zone: ZoneId, mode: Mode, prompt: String, brain: String, priority: i64 }
+    TaskQueued = "task.queued", Fact { zone: ZoneId, mode: Mode, prompt: String, brain: String, priority: i64, calls_max: Option<u64> }
     TaskStarted = "task.started", Fact { episode: u32 }
     TaskParked = "task.parked", Fact { review: ReviewId }
     TaskFinished = "task.finished", Fact { summary: String }
@@ -103,7 +102,7 @@ events! {
     WorkspaceClosed = "workspace.closed", Fact { }
 
     CallAdmitted = "call.admitted", Fact {
-        call: CallId, tool: String, input: Value, digest: String, hands: Hands, read_only: bool, rules: Vec<String>, grant: Option<GrantId>,
+        call: CallId, tool: String, input: Value, digest: String, bind: String, hands: Hands, read_only: bool, rules: Vec<String>, grant: Option<GrantId>,
     }
     CallRefused = "call.refused", Security {
         call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,

@@ -16,8 +16,6 @@ pub struct Process {
     pub user: String,
     pub state: ProcessState,
     pub started_ms: i64,
-    /// Calls it may still make, itself and through its children; `None` is no limit.
-    pub calls_left: Option<u64>,
     /// Calls it made, for the person who looks.
     pub calls_made: u64,
 }

@@ -20,8 +20,12 @@ pub struct Task {
     pub state: TaskState,
     /// How often a brain was started on it: more than one after a crash.
     pub episodes: u32,
+    /// Calls it may still make; `None` is no limit.
+    pub calls_left: Option<u64>,
     /// Calls that have their outcome. A scripted brain resumes behind them.
     pub calls_settled: u64,
+    /// Binds of calls that changed something and were lost in a crash: asked again, they go to a person.
+    pub lost: Vec<String>,
     pub workspace: Option<Workspace>,
     pub merge: Option<MergeId>,
     /// What the brain said at the end, or why it failed.

@@ -92,14 +92,9 @@ impl World {
         format!("s-{at}")
     }
 
-    /// `pid` and all its ancestors, itself first.
-    pub fn line(&self, pid: Pid) -> impl Iterator<Item = &Process> {
-        std::iter::successors(self.processes.get(&pid), |process| process.parent.and_then(|parent| self.processes.get(&parent)))
-    }
-
-    /// Calls that `pid` may still make under its own budget and every ancestor's.
-    pub fn calls_left(&self, pid: Pid) -> Option<u64> {
-        self.line(pid).filter_map(|process| process.calls_left).min()
+    /// Calls that a task may still make.
+    pub fn calls_left(&self, task: Option<TaskId>) -> Option<u64> {
+        task.and_then(|task| self.tasks.get(&task)).and_then(|task| task.calls_left)
     }
 
     pub fn zone_at(&self, path: &str) -> Option<&Zone> {
@@ -135,9 +130,17 @@ impl World {
             .max_by_key(|task| (task.priority, std::cmp::Reverse(task.id)))
     }
 
-    /// The task a process is on, running or parked.
+    /// The task a process is on.
     pub fn current_task(&self, pid: Pid) -> Option<&Task> {
-        self.tasks.values().find(|task| task.pid == pid && matches!(task.state, TaskState::Running | TaskState::Parked { .. }))
+        self.tasks.values().find(|task| task.pid == pid && task.state == TaskState::Running)
+    }
+
+    /// Parked tasks whose question has its answer, oldest first.
+    pub fn answered(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.values().filter(|task| match task.state {
+            TaskState::Parked { review } => self.reviews.get(&review).is_none_or(|review| review.state != ReviewState::Open),
+            _ => false,
+        })
     }
 
     /// May `event` be recorded now?

@@ -36,7 +36,6 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
             let state = world.processes.get(&e.pid).map(|p| p.state);
             ensure(state == Some(ProcessState::Paused), || format!("process {} is not paused", e.pid))
         }
-        Event::BudgetSet(e) => alive(world, e.pid),
         Event::TaskQueued(e) => {
             alive(world, e.pid)?;
             ensure(e.task == Some(world.next_task()), || "not the next task id".into())?;
@@ -64,7 +63,10 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         Event::CallAdmitted(e) => {
             alive(world, e.pid)?;
             ensure(e.call == world.next_call(), || format!("{} is not the next", e.call))?;
-            ensure(world.calls_left(e.pid) != Some(0), || "the budget is used up".into())?;
+            if e.task.is_some() {
+                unended(world, e.task)?;
+            }
+            ensure(world.calls_left(e.task) != Some(0), || "the budget is used up".into())?;
             match e.grant {
                 Some(grant) => ensure(world.grants.get(&grant).is_some_and(|g| g.uses_left > 0), || format!("{grant} is used up")),
                 None => Ok(()),
@@ -140,7 +142,6 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 user: e.user.clone(),
                 state: ProcessState::Idle,
                 started_ms: at_ms,
-                calls_left: None,
                 calls_made: 0,
             };
             world.processes.insert(e.pid, process);
@@ -148,11 +149,6 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::ProcExited(e) => set_process(world, e.pid, if e.killed { ProcessState::Dead } else { ProcessState::Zombie }),
         Event::ProcPaused(e) => set_process(world, e.pid, ProcessState::Paused),
         Event::ProcResumed(e) => set_process(world, e.pid, ProcessState::Idle),
-        Event::BudgetSet(e) => {
-            if let Some(process) = world.processes.get_mut(&e.pid) {
-                process.calls_left = e.calls_max;
-            }
-        }
         Event::TaskQueued(e) => queue(world, e, at_ms),
         Event::TaskStarted(e) => {
             if let Some(task) = task_mut(world, e.task) {
@@ -192,7 +188,12 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
             settled(world, e.task);
         }
         Event::CallLost(e) => {
-            world.calls.remove(&e.call);
+            if let Some(call) = world.calls.remove(&e.call)
+                && !call.read_only
+                && let Some(task) = task_mut(world, call.task)
+            {
+                task.lost.push(call.bind);
+            }
         }
         Event::ReviewAsked(e) => {
             world.last.review = world.last.review.max(e.review.0);
@@ -231,6 +232,11 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::MergeStarted(e) => set_merge(world, e.merge, MergeState::Applying),
         Event::MergeFinished(e) => set_merge(world, e.merge, MergeState::Applied),
         Event::MergeRejected(e) => set_merge(world, e.merge, MergeState::Rejected),
+        Event::RecordsDropped(e) if e.kind == "call.refused" => {
+            if let Some(task) = task_mut(world, e.task) {
+                task.calls_settled += e.count;
+            }
+        }
         Event::BrainSaid(_) | Event::RecordsDropped(_) => {}
     }
 }
@@ -250,7 +256,9 @@ fn queue(world: &mut World, e: &crate::event::TaskQueued, at_ms: i64) {
         ended_ms: None,
         state: TaskState::Queued,
         episodes: 0,
+        calls_left: e.calls_max,
         calls_settled: 0,
+        lost: Vec::new(),
         workspace: None,
         merge: None,
         summary: None,
@@ -260,15 +268,18 @@ fn queue(world: &mut World, e: &crate::event::TaskQueued, at_ms: i64) {
 
 fn admit(world: &mut World, e: &crate::event::CallAdmitted) {
     world.last.call = world.last.call.max(e.call.0);
-    let open = OpenCall { pid: e.pid, task: e.task, tool: e.tool.clone(), hands: e.hands, read_only: e.read_only };
+    let open = OpenCall { pid: e.pid, task: e.task, tool: e.tool.clone(), hands: e.hands, bind: e.bind.clone(), read_only: e.read_only };
     world.calls.insert(e.call, open);
     if let Some(grant) = e.grant.and_then(|id| world.grants.get_mut(&id)) {
         grant.uses_left = grant.uses_left.saturating_sub(1);
     }
+    if let Some(task) = task_mut(world, e.task) {
+        task.lost.retain(|bind| *bind != e.bind);
+        task.calls_left = task.calls_left.map(|left| left.saturating_sub(1));
+    }
     let mut at = Some(e.pid);
     while let Some(process) = at.and_then(|pid| world.processes.get_mut(&pid)) {
         process.calls_made += 1;
-        process.calls_left = process.calls_left.map(|left| left.saturating_sub(1));
         at = process.parent;
     }
 }

@@ -1,0 +1,127 @@
+//! The base of a workspace: what the project held when the task began.
+//!
+//! HEAD says what committed files held. What differs from it then, dirty or untracked, is kept as blobs. Git runs inside the task's room,
+//! without hooks, fsmonitor or anybody's configuration but the repository's.
+
+use crate::Kernel;
+use crate::desk::{Desk, room_fault};
+use crate::fault::{Fault, FaultKind, Stop};
+use sandbox::JobSpec;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use world::{Code, Refusal, limits};
+
+/// What is on record about a base.
+pub(crate) struct Base {
+    pub head: Option<String>,
+    /// Blob with a [`Dirty`].
+    pub blob: String,
+}
+
+/// Files that were not as HEAD has them, by path.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Dirty {
+    pub files: BTreeMap<String, DirtyFile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "was")]
+pub(crate) enum DirtyFile {
+    /// Deleted by the person.
+    Absent,
+    /// SHA-256 of the content, also the name of its blob.
+    Held { blob: String },
+    /// Too large or not an ordinary file: a change to it goes to a person.
+    Unproven,
+}
+
+/// Records HEAD and every file that differs from it.
+pub(crate) async fn record(kernel: &Kernel, desk: &Desk) -> Result<Base, Stop> {
+    let status = git(desk, &["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames"], None).await?;
+    let text = String::from_utf8_lossy(&status);
+    let mut head = None;
+    let mut dirty = Dirty::default();
+    for entry in text.split('\0') {
+        if let Some(commit) = entry.strip_prefix("# branch.oid ") {
+            head = (commit != "(initial)").then(|| commit.to_owned());
+        }
+        if let Some(path) = changed_path(entry) {
+            dirty.files.insert(path.to_owned(), hold(kernel, desk, path)?);
+        }
+    }
+    let bytes = serde_json::to_vec(&dirty).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a base", error))?;
+    let blob = kernel.ledger.journal().blobs().put(&bytes).map_err(crate::ledger::fault)?;
+    Ok(Base { head, blob })
+}
+
+/// The path of one entry of `git status --porcelain=v2 -z`.
+fn changed_path(entry: &str) -> Option<&str> {
+    match entry.get(..2)? {
+        "? " => Some(&entry[2..]),
+        // 1 XY sub mH mI mW hH hI path
+        "1 " => entry.splitn(9, ' ').nth(8),
+        // u XY sub m1 m2 m3 mW h1 h2 h3 path
+        "u " => entry.splitn(11, ' ').nth(10),
+        _ => None,
+    }
+}
+
+fn hold(kernel: &Kernel, desk: &Desk, path: &str) -> Result<DirtyFile, Stop> {
+    let full = desk.project.join(path);
+    let meta = match std::fs::symlink_metadata(&full) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(DirtyFile::Absent),
+        Err(error) => return Err(Fault::io("look at", &full, error).into()),
+    };
+    if !meta.is_file() || meta.len() > limits::MERGE_FILE_MAX {
+        return Ok(DirtyFile::Unproven);
+    }
+    match std::fs::read(&full) {
+        Ok(bytes) => Ok(DirtyFile::Held { blob: kernel.ledger.journal().blobs().put(&bytes).map_err(crate::ledger::fault)? }),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(DirtyFile::Unproven),
+        Err(error) => Err(Fault::io("read", &full, error).into()),
+    }
+}
+
+/// Runs git in the task's room and gives its output.
+pub(crate) async fn git(desk: &Desk, args: &[&str], stdin: Option<Vec<u8>>) -> Result<Vec<u8>, Stop> {
+    let off = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false", "-c", "safe.directory=*"];
+    let argv = ["git"].iter().chain(&off).chain(args).map(|arg| (*arg).to_owned());
+    let mut job = JobSpec::exec(argv);
+    let env = [
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+        ("GIT_LITERAL_PATHSPECS", "1"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+    ];
+    job.env = env.iter().map(|(key, value)| (key.into(), value.into())).collect();
+    job.output_max = 64 * 1024 * 1024;
+    job.limits.wall = Some(Duration::from_secs(120));
+    let outcome = desk.room.run(job, stdin).await.map_err(room_fault)?;
+    let command = args.first().copied().unwrap_or("git");
+    if outcome.truncated {
+        return Err(Refusal::new(Code::TooLarge, format!("`git {command}` has more to say than fits in memory")).into());
+    }
+    // `check-ignore` answers 1 for "none of them".
+    if outcome.exit.success() || (command == "check-ignore" && outcome.exit == sandbox::Exit::Code(1)) {
+        return Ok(outcome.stdout);
+    }
+    let why = String::from_utf8_lossy(&outcome.stderr).trim().to_owned();
+    Err(Fault::new(FaultKind::Room, format!("`git {command}` failed in the room"), why).fix("run the same git command by hand in the project").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::changed_path;
+
+    #[test]
+    fn paths_with_spaces_are_read_whole() {
+        assert_eq!(changed_path("? a b.txt"), Some("a b.txt"));
+        assert_eq!(changed_path("1 .M N... 100644 100644 100644 aaaa bbbb src/a b.rs"), Some("src/a b.rs"));
+        assert_eq!(changed_path("u UU N... 1 2 3 4 h1 h2 h3 x y"), Some("x y"));
+        assert_eq!(changed_path("# branch.head main"), None);
+        assert_eq!(changed_path(""), None);
+    }
+}

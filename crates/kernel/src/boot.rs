@@ -1,0 +1,134 @@
+//! From a folder to a running kernel, and back to rest.
+
+use crate::desk::Desks;
+use crate::fault::{Fault, FaultKind};
+use crate::ledger::{self, Ledger};
+use crate::{Home, Kernel, queue};
+use journal::{Journal, Options, Redactor};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
+use world::event::{CallLost, JournalDoubted, JournalResealed, KernelStarted, KernelStopped, ProcSpawned, TaskFailed, WorkspaceClosed};
+use world::{Event, Mode, Pid, TaskState, World};
+
+impl Kernel {
+    /// Opens the journal, folds it, settles what a crash left open, and starts the queue.
+    pub async fn boot(home: Home, launcher: sandbox::Launcher, options: Options, kill_at: Option<(String, u64)>) -> Result<Arc<Kernel>, Fault> {
+        let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
+        let ledger = Ledger::open(journal)?;
+        let doubts: Vec<String> = opened.findings.iter().map(ToString::to_string).collect();
+        let kernel = Arc::new(Kernel {
+            ledger,
+            tools: tool::Registry::builtin(),
+            launcher,
+            home,
+            doubts,
+            started_ms: jiff::Timestamp::now().as_millisecond(),
+            kill_at,
+            user: user_name(),
+            redactor: Redactor::new(),
+            desks: Desks::default(),
+            trusted: Mutex::new(HashMap::new()),
+            episodes: Mutex::new(HashMap::new()),
+            ready: Notify::new(),
+            stopping: AtomicBool::new(false),
+        });
+        let user = kernel.user.clone();
+        let findings = opened.findings;
+        let unsealed = opened.unsealed;
+        kernel.ledger.commit(|world, _| (opening(world, &user, unsealed, &findings), ()))?.durable().await?;
+        kernel.sweep().await?;
+        tokio::spawn(queue::run(kernel.clone()));
+        Ok(kernel)
+    }
+
+    /// Comes to rest: no episode runs on, the world is saved, the journal closed. Unfinished tasks resume at the next boot.
+    pub async fn stop(&self, reason: &str) -> Result<(), Fault> {
+        self.stopping.store(true, Ordering::SeqCst);
+        for (_, episode) in self.episodes.lock().drain() {
+            episode.abort();
+        }
+        self.desks.close_all();
+        // The queue wakes once more, sees that it is over, and lets go of the kernel.
+        self.ready.notify_one();
+        self.ledger.record(KernelStopped { pid: Pid::KERNEL, task: None, reason: reason.to_owned() }).await?;
+        self.ledger.snapshot()
+    }
+
+    /// Ends this process on the spot where a crash test asked for it: nothing is flushed, nobody is told.
+    pub(crate) fn fault_at(&self, point: &str, nth: u64) {
+        if self.kill_at.as_ref().is_some_and(|(at, n)| at == point && *n == nth)
+            && let Err(error) = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+        {
+            eprintln!("skep: a fault was asked for and did not happen: {error}");
+        }
+    }
+
+    pub fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Removes what an earlier kernel left, but the workspaces of unfinished tasks.
+    async fn sweep(&self) -> Result<(), Fault> {
+        let (keep, closed): (Vec<_>, Vec<_>) = self.ledger.look(|world| {
+            let with = world.tasks.values().filter(|task| task.workspace.is_some());
+            let (keep, closed): (Vec<_>, Vec<_>) = with.partition(|task| !task.state.ended());
+            (keep.iter().map(|t| t.id).collect(), closed.iter().map(|t| (t.pid, t.id)).collect())
+        });
+        let keep: Vec<std::path::PathBuf> = keep.iter().map(|task| self.home.work_of(*task)).collect();
+        let work = self.home.work();
+        let entries = std::fs::read_dir(&work).and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>());
+        let found = entries.map_err(|error| Fault::io("list", &work, error))?;
+        let swept = tokio::task::spawn_blocking(move || sandbox::sweep(&found, |path| keep.iter().any(|kept| kept == path))).await;
+        let swept = swept.map_err(|error| Fault::new(FaultKind::Bug, "the sweep failed", error))?;
+        for (path, why) in swept.left {
+            eprintln!("skep: left behind `{}`: {why}", path.display());
+        }
+        for (pid, task) in closed {
+            self.ledger.record(WorkspaceClosed { pid, task: Some(task) }).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The first records of this boot.
+fn opening(world: &World, user: &str, unsealed: u64, findings: &[journal::Finding]) -> Vec<Event> {
+    let (pid, task) = (Pid::KERNEL, None);
+    let mut events: Vec<Event> = Vec::new();
+    if world.processes.is_empty() {
+        let spawned = |pid, parent, name: &str| ProcSpawned { pid, task: None, parent, name: name.into(), role: name.into(), zone: None, user: user.into() };
+        events.push(spawned(Pid::KERNEL, None, "kernel").into());
+        events.push(spawned(Pid::OPERATOR, Some(Pid::KERNEL), "operator").into());
+    }
+    events.push(KernelStarted { pid, task, version: env!("CARGO_PKG_VERSION").into(), boot: boot_id() }.into());
+    for finding in findings {
+        events.push(JournalDoubted { pid, task, what: finding.to_string(), why: "found at start".into() }.into());
+    }
+    if unsealed > 0 {
+        events.push(JournalResealed { pid, task, unsealed }.into());
+    }
+    for (call, open) in &world.calls {
+        let why = "the kernel ended before its outcome was known".to_owned();
+        events.push(CallLost { pid: open.pid, task: open.task, call: *call, tool: open.tool.clone(), why }.into());
+    }
+    let own = world.tasks.values().filter(|task| task.mode == Mode::Call && task.state == TaskState::Running && task.merge.is_none());
+    for task in own {
+        let reason = "the kernel ended during the call".to_owned();
+        events.push(TaskFailed { pid: task.pid, task: Some(task.id), reason }.into());
+    }
+    events
+}
+
+/// Which boot of the machine this is: times of another one mean nothing.
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned()).unwrap_or_else(|_| "unknown".into())
+}
+
+fn user_name() -> String {
+    let uid = rustix::process::geteuid().as_raw();
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_else(|_| String::new());
+    let of_uid = |line: &&str| line.split(':').nth(2).and_then(|field| field.parse::<u32>().ok()) == Some(uid);
+    passwd.lines().find(of_uid).and_then(|line| line.split(':').next()).map_or_else(|| uid.to_string(), str::to_owned)
+}

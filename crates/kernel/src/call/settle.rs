@@ -1,0 +1,149 @@
+//! The end of a call: redact, cap, keep what is large as a blob, record.
+
+use super::facts::Facts;
+use super::gate::Permit;
+use super::{End, Outcome, Request};
+use crate::Kernel;
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::ledger;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tool::{Context, Output, Tool, ToolStop};
+use world::event::{CallFinished, CallRefused};
+use world::{CallId, Code, Refusal, limits};
+
+/// A request as the journal may hold it: secrets taken out, and a keyed hash of what was really said.
+pub(super) struct Sealed {
+    pub input: Value,
+    pub digest: String,
+    /// The exact input, when the record differs from it.
+    original: Option<Vec<u8>>,
+}
+
+pub(super) fn sealed(kernel: &Kernel, request: &Request) -> Sealed {
+    let original = request.input.to_string().into_bytes();
+    let digest = kernel.ledger.journal().vault().digest(&original);
+    let mut input = request.input.clone();
+    kernel.redactor.value(&mut input);
+    shorten(&mut input);
+    let original = (input != request.input).then_some(original);
+    Sealed { input, digest, original }
+}
+
+impl Sealed {
+    /// Keeps the original until the call settles, so that nobody ever runs the redacted one.
+    pub fn keep(&self, kernel: &Kernel, call: CallId) -> Result<(), Fault> {
+        match &self.original {
+            Some(bytes) => kernel.ledger.journal().vault().put(&call.to_string(), bytes).map_err(ledger::fault),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A long value is named in a record, not repeated there; the digest covers it whole.
+fn shorten(value: &mut Value) {
+    const KEEP: usize = 2_000;
+    match value {
+        Value::String(text) if text.len() > KEEP => {
+            let cut = text.floor_char_boundary(KEEP);
+            *text = format!("{}… [{} bytes in all]", &text[..cut], text.len());
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        Value::Object(fields) => fields.values_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
+/// The tool a request names, if the input fits it.
+pub(super) fn found<'a>(kernel: &'a Kernel, request: &Request) -> Result<&'a Tool, Refusal> {
+    let bytes = request.input.to_string().len();
+    if bytes > limits::INPUT_BYTES_MAX {
+        return Err(Refusal::new(Code::TooLarge, format!("the input has {bytes} bytes; {} are allowed", limits::INPUT_BYTES_MAX))
+            .hint("write large content in several calls"));
+    }
+    let tool = kernel.tools.find(&request.tool)?;
+    tool.check(&request.input)?;
+    Ok(tool)
+}
+
+/// Records a refusal that needed no policy: no such tool, bad input, no such file.
+pub(super) async fn refuse(kernel: &Kernel, request: &Request, refusal: Refusal, start: Instant) -> Result<Outcome, Fault> {
+    let sealed = sealed(kernel, request);
+    let (pid, task, tool) = (request.pid, request.task, request.tool.clone());
+    let no = refusal.clone();
+    let pending = kernel.ledger.commit(|world, _| {
+        let call = world.next_call();
+        let Sealed { input, digest, .. } = sealed;
+        let event = CallRefused { pid, task, call, tool, input, digest, code: no.code, reason: no.reason, hint: no.hint, rules: Vec::new() };
+        (vec![event.into()], call)
+    })?;
+    let call = pending.durable().await?;
+    Ok(Outcome { call: Some(call), rules: Vec::new(), end: End::Refused(refusal), gate: start.elapsed(), run: Duration::ZERO })
+}
+
+impl Permit {
+    /// Runs the tool. The only place where one runs.
+    pub async fn run(&self, tool: &Tool, request: &Request, facts: Facts) -> (Result<Output, Stop>, Duration) {
+        let start = Instant::now();
+        let Facts { places, root, trusted, project, secrets, .. } = facts;
+        let room = match &root {
+            super::facts::Root::Desk(desk) => Some(&desk.room),
+            super::facts::Root::Project(_) => None,
+        };
+        let visible = |path: &str| !secrets.matched_path_or_any_parents(path, false).is_ignore();
+        let context = Context {
+            root: root.fd(),
+            project: &project,
+            room,
+            test_command: trusted.config.test.command.as_deref(),
+            output_max: limits::OUTPUT_KEPT_MAX,
+            visible: &visible,
+        };
+        let output = tool.run(&request.input, places, &context).await.map_err(|stop| match stop {
+            ToolStop::Refused(refusal) => Stop::Refused(refusal),
+            ToolStop::Failed(fault) => Stop::Failed(Fault::new(FaultKind::Room, format!("`{}` could not run", request.tool), fault)),
+        });
+        (output, start.elapsed())
+    }
+}
+
+/// Records what a tool gave, and gives the caller the same.
+pub(super) async fn finish(kernel: &Kernel, request: &Request, permit: &Permit, output: (Result<Output, Stop>, Duration)) -> Result<End, Fault> {
+    let (output, took) = output;
+    let (ok, mut value) = match output {
+        Ok(output) => (output.ok, output.value),
+        Err(Stop::Refused(refusal)) => (false, json!({"error": refusal.code, "reason": refusal.reason, "hint": refusal.hint})),
+        Err(Stop::Failed(fault)) => (false, json!({"error": "fault", "reason": fault.to_string(), "hint": fault.fix})),
+    };
+    kernel.redactor.value(&mut value);
+    let bytes = serde_json::to_vec(&value).map_err(|error| Fault::new(FaultKind::Bug, "an output cannot be written", error))?;
+    let mut inline = value.clone();
+    let mut blob = None;
+    if bytes.len() > limits::OUTPUT_INLINE_MAX {
+        blob = Some(kernel.ledger.journal().blobs().put(&bytes).map_err(ledger::fault)?);
+        shorten(&mut inline);
+        if inline.to_string().len() > limits::OUTPUT_INLINE_MAX {
+            inline = json!({"bytes": bytes.len()});
+        }
+    }
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let event = CallFinished { pid: request.pid, task: request.task, call: permit.call, ok, output: inline, blob, ms };
+    kernel.ledger.record(event).await?;
+    kernel.ledger.journal().vault().delete(&permit.call.to_string()).map_err(ledger::fault)?;
+    Ok(End::Done { ok, value })
+}
+
+/// A caller's own word about a call it made itself.
+pub(super) async fn report(kernel: &Kernel, call: CallId, ok: bool, text: &str) -> Result<(), Fault> {
+    let mut output = json!({"claimed": text});
+    kernel.redactor.value(&mut output);
+    shorten(&mut output);
+    let pending = kernel.ledger.commit(|world, _| match world.calls.get(&call) {
+        Some(open) => {
+            (vec![CallFinished { pid: open.pid, task: open.task, call, ok, output, blob: None, ms: 0 }.into()], ())
+        }
+        None => (Vec::new(), ()),
+    })?;
+    pending.durable().await?;
+    kernel.ledger.journal().vault().delete(&call.to_string()).map_err(ledger::fault)
+}

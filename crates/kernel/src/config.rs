@@ -1,0 +1,86 @@
+//! `skep.yml`: what a project tells Skep about itself. Only narrows; a typo is an error.
+
+use serde::Deserialize;
+use std::path::Path;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    pub test: Test,
+    /// The brain of a task that names none.
+    pub brain: Option<String>,
+    pub limits: Limits,
+    /// Files that exist in no room, beside the built-in ones. Names or globs as in `.gitignore`.
+    pub mask: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Test {
+    /// What `test.run` runs, as an argument list.
+    pub command: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Calls one task may make.
+    pub calls: Option<u64>,
+}
+
+/// Never visible in a room, whatever `skep.yml` says.
+pub(crate) const MASKED: &[&str] = &[".env", ".env.*", "!.env.example", "*.pem", "*.key", ".npmrc", ".netrc"];
+
+impl Config {
+    pub fn parse(text: &str) -> Result<Config, String> {
+        if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+            return Ok(Config::default());
+        }
+        serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    }
+}
+
+/// The `skep.yml` that `skep init` writes, with the test command guessed from what the project has.
+pub(crate) fn default_text(top: &Path) -> String {
+    let guesses: &[(&str, &str)] = &[
+        ("Cargo.toml", r#"["cargo", "test"]"#),
+        ("package.json", r#"["npm", "test"]"#),
+        ("pyproject.toml", r#"["python3", "-m", "pytest"]"#),
+        ("go.mod", r#"["go", "test", "./..."]"#),
+        ("tests/run.sh", r#"["sh", "tests/run.sh"]"#),
+        ("Makefile", r#"["make", "test"]"#),
+    ];
+    let guess = guesses.iter().find(|(file, _)| top.join(file).exists());
+    let command = match guess {
+        Some((_, command)) => format!("  command: {command}"),
+        None => r#"  # command: ["make", "test"]"#.to_owned(),
+    };
+    format!(
+        "# What Skep should know about this project. A change counts after `skep trust`.\n\n\
+         # What `test.run` runs, in a room without network. A list, not a shell line.\n\
+         test:\n{command}\n\n\
+         # The brain of `skep act` and `skep ask` when `--brain` is not given.\n\
+         # brain: script:path/to/file\n\n\
+         # The most a task may do before it is stopped.\n\
+         limits:\n  calls: 1000\n\n\
+         # Files no brain may see, beside .env*, *.pem, *.key, .npmrc and .netrc.\n\
+         # mask: [secrets/]\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_parses_and_a_typo_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config::parse(&default_text(dir.path())).unwrap();
+        assert_eq!((config.test.command, config.limits.calls), (None, Some(1000)));
+        std::fs::write(dir.path().join("Cargo.toml"), "").unwrap();
+        let config = Config::parse(&default_text(dir.path())).unwrap();
+        assert_eq!(config.test.command, Some(vec!["cargo".into(), "test".into()]));
+        assert!(Config::parse("limitz: {}").unwrap_err().contains("limitz"));
+        assert_eq!(Config::parse("# nothing\n"), Ok(Config::default()));
+    }
+}

@@ -1,0 +1,132 @@
+//! Open workspaces: one room for each task that is worked on.
+//!
+//! **Invariant.** A task has at most one open room, and its base is on record before anything runs in it.
+
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::{Kernel, base, config};
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use parking_lot::Mutex;
+use sandbox::{Workspace, WorkspaceSpec};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+use world::event::{WorkspaceClosed, WorkspaceOpened};
+use world::{Code, Pid, Refusal, TaskId};
+
+/// A task's room with what the kernel knows of it.
+pub(crate) struct Desk {
+    pub room: Workspace,
+    pub project: PathBuf,
+    /// Where upper and work layers are.
+    pub work: PathBuf,
+}
+
+#[derive(Default)]
+pub(crate) struct Desks {
+    open: Mutex<HashMap<TaskId, Arc<OnceCell<Arc<Desk>>>>>,
+}
+
+impl Desks {
+    pub fn close_all(&self) {
+        self.open.lock().clear();
+    }
+}
+
+impl Kernel {
+    /// The room of a task; opened, or mounted again after a restart, on first use.
+    pub(crate) async fn desk(&self, task: TaskId) -> Result<Arc<Desk>, Stop> {
+        let cell = self.desks.open.lock().entry(task).or_default().clone();
+        cell.get_or_try_init(|| self.open_desk(task)).await.cloned()
+    }
+
+    async fn open_desk(&self, task: TaskId) -> Result<Arc<Desk>, Stop> {
+        let found = self.ledger.look(|world| {
+            let task = world.tasks.get(&task).filter(|task| !task.state.ended())?;
+            let zone = world.zones.get(&task.zone)?;
+            Some((task.pid, task.workspace.clone(), zone.id, PathBuf::from(&zone.path)))
+        });
+        let Some((pid, recorded, zone, project)) = found else {
+            return Err(Refusal::new(Code::WrongState, format!("{task} has ended")).into());
+        };
+        let work = self.home.work_of(task);
+        if recorded.is_none() && work.exists() {
+            std::fs::remove_dir_all(&work).map_err(|error| Fault::io("remove", &work, error))?;
+        }
+        std::fs::create_dir_all(&work).map_err(|error| Fault::io("make", &work, error))?;
+        let extra = self.trusted(zone)?.map(|trusted| trusted.config.mask.clone()).unwrap_or_default();
+        let mut spec = WorkspaceSpec::new(&project, &work);
+        spec.masked = {
+            let project = project.clone();
+            tokio::task::spawn_blocking(move || masked(&project, &extra)).await.map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??
+        };
+        let room = self.launcher.open(spec).await.map_err(room_fault)?;
+        let desk = Arc::new(Desk { room, project, work });
+        if recorded.is_none() {
+            let base = base::record(self, &desk).await?;
+            self.ledger.record(WorkspaceOpened { pid, task: Some(task), head: base.head, base: base.blob }).await?;
+        }
+        Ok(desk)
+    }
+
+    /// Ends a task's room and forgets what was written in it.
+    pub(crate) async fn close_desk(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
+        self.desks.open.lock().remove(&task);
+        let work = self.home.work_of(task);
+        if self.ledger.look(|world| world.tasks.get(&task).is_some_and(|task| task.workspace.is_some())) {
+            self.ledger.record(WorkspaceClosed { pid, task: Some(task) }).await?;
+        }
+        match std::fs::remove_dir_all(&work) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Fault::io("remove", &work, error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A descriptor of a project's folder, for reads outside any task.
+pub(crate) fn open_root(project: &Path) -> Result<OwnedFd, Fault> {
+    use rustix::fs::{Mode, OFlags};
+    rustix::fs::open(project, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(|error| Fault::io("open", project, error))
+}
+
+/// The patterns of files that no room shows and no tool reads.
+pub(crate) fn secrets(project: &Path, extra: &[String]) -> Result<Gitignore, Refusal> {
+    let mut patterns = GitignoreBuilder::new(project);
+    for line in config::MASKED.iter().copied().chain(extra.iter().map(String::as_str)) {
+        patterns.add_line(None, line).map_err(|error| Refusal::new(Code::BadInput, format!("`mask: {line}` in skep.yml is not a pattern: {error}")))?;
+    }
+    patterns.build().map_err(|error| Refusal::new(Code::BadInput, format!("`mask` in skep.yml does not compile: {error}")))
+}
+
+/// Every existing secret of a project, relative to it. The store of git itself has none and is passed over.
+fn masked(project: &Path, extra: &[String]) -> Result<Vec<PathBuf>, Stop> {
+    let secrets = secrets(project, extra)?;
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let entries = match std::fs::read_dir(project.join(&folder)) {
+            Ok(entries) => entries,
+            // What we cannot list, a job of an unprivileged user cannot either.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => continue,
+            Err(error) => return Err(Fault::io("list", &project.join(&folder), error).into()),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| Fault::io("list", &project.join(&folder), error))?;
+            let path = folder.join(entry.file_name());
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if secrets.matched(&path, is_dir).is_ignore() {
+                found.push(path);
+            } else if is_dir && entry.file_name() != ".git" {
+                folders.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+pub(crate) fn room_fault(error: sandbox::SandboxError) -> Fault {
+    let fix = error.hint().map_or_else(|| "run `skep doctor` to see what this host lacks".to_owned(), ToOwned::to_owned);
+    Fault::new(FaultKind::Room, "the room could not be closed, so nothing ran", error).fix(fix)
+}

@@ -1,0 +1,177 @@
+//! One stretch of work on one task: from its start, or from where it was left, to its end or to a question.
+
+use crate::call::{self, End, Request};
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::{Kernel, ledger, merge};
+use brain::script::Script;
+use brain::{Brain, Heard, Move};
+use std::sync::Arc;
+use std::time::Duration;
+use world::event::{BrainSaid, TaskFailed, TaskParked, TaskStarted};
+use world::{CallId, Code, Hands, Mode, Pid, Refusal, Task, TaskId, limits};
+
+/// How long to wait before a task that the disk stopped is tried again.
+const RETRY_MS: u64 = 1_000;
+
+pub(crate) async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
+    if let Err(stop) = go_on(&kernel, pid, id).await {
+        end_badly(&kernel, pid, id, stop).await;
+    }
+    kernel.episodes.lock().remove(&id);
+    kernel.ready.notify_one();
+}
+
+/// Takes a task up where it stands.
+async fn go_on(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<(), Stop> {
+    let task = kernel.task(id)?;
+    if let Some(merge) = task.merge.and_then(|merge| kernel.ledger.look(|world| world.merges.get(&merge).cloned())) {
+        return merge::go_on(kernel, &task, merge).await;
+    }
+    kernel.ledger.record(TaskStarted { pid, task: Some(id), episode: task.episodes + 1 }).await?;
+    kernel.desk(id).await?;
+    let said = think(kernel, &task).await?;
+    kernel.ledger.flush_progress(pid, Some(id)).await?;
+    match said {
+        Thought::Done(summary) => merge::propose(kernel, &task, &summary).await,
+        Thought::Asked => Ok(()),
+    }
+}
+
+enum Thought {
+    Done(String),
+    /// A person must answer; the task is parked and this episode over.
+    Asked,
+}
+
+/// The loop that drives a brain: its move, our answer.
+async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
+    let (pid, id) = (task.pid, Some(task.id));
+    let mut brain = open_brain(kernel, task)?;
+    let mut heard = Heard::Start { prompt: task.prompt.clone(), settled: task.calls_settled };
+    let mut own: Option<CallId> = None;
+    loop {
+        let patience = Duration::from_millis(limits::NO_PROGRESS_MS);
+        let next = tokio::time::timeout(patience, brain.next(heard)).await;
+        let next = next.map_err(|_| Fault::new(FaultKind::Brain, "the brain made no move", format!("{} minutes passed", patience.as_secs() / 60)))?;
+        let next = next.map_err(|fault| Fault { fix: fault.hint.clone(), ..Fault::new(FaultKind::Brain, "the brain stopped", fault) })?;
+        if let Some(call) = own.take_if(|_| !matches!(next, Move::Say(_))) {
+            let (ok, text) = match &next {
+                Move::Report { ok, text } => (*ok, text.as_str()),
+                _ => (false, "unreported"),
+            };
+            call::report(kernel, call, ok, text).await?;
+        }
+        heard = match next {
+            Move::Say(text) => {
+                let text = kernel.redactor.text(&text).into_owned();
+                kernel.ledger.progress(pid, id, BrainSaid { pid, task: id, text })?;
+                Heard::Silence
+            }
+            Move::Report { .. } => Heard::Silence,
+            Move::Done(summary) => return Ok(Thought::Done(kernel.redactor.text(&summary).into_owned())),
+            Move::Call { tool, input } => match ask(kernel, task, tool, input, Hands::Kernel).await? {
+                Some((_, heard)) => heard,
+                None => return Ok(Thought::Asked),
+            },
+            Move::Own { tool, input } => match ask(kernel, task, tool, input, Hands::Caller).await? {
+                Some((call, heard)) => {
+                    own = call;
+                    heard
+                }
+                None => return Ok(Thought::Asked),
+            },
+        };
+        // A brain that never waits for anything must not starve the others.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Takes one call through the door. `None` when a person must answer first.
+async fn ask(kernel: &Kernel, task: &Task, tool: String, input: serde_json::Value, hands: Hands) -> Result<Option<(Option<CallId>, Heard)>, Stop> {
+    let request = Request { pid: task.pid, task: Some(task.id), zone: task.zone, tool, input, hands };
+    let outcome = call::run(kernel, &request).await?;
+    let call = outcome.call;
+    Ok(match outcome.end {
+        End::Done { ok, value } => Some((None, Heard::Output { ok, value })),
+        End::Leave => Some((call, Heard::Leave)),
+        End::Refused(refusal) => Some((None, Heard::Refused { reason: refusal.reason, hint: refusal.hint })),
+        End::Pending(Refusal { review: Some(review), .. }) => {
+            kernel.ledger.record(TaskParked { pid: task.pid, task: Some(task.id), review }).await?;
+            None
+        }
+        End::Pending(refusal) => Some((None, Heard::Refused { reason: refusal.reason, hint: refusal.hint })),
+    })
+}
+
+fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn Brain>, Stop> {
+    let blob = task.brain.strip_prefix("script:").ok_or_else(|| Refusal::new(Code::Unsupported, format!("there is no brain `{}`", task.brain)))?;
+    let bytes = kernel.ledger.journal().blobs().get(blob).map_err(ledger::fault)?;
+    let script = Script::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| Fault::new(FaultKind::Brain, "the script does not parse", error))?;
+    Ok(Box::new(script))
+}
+
+/// A task ends with the reason for its end on record. Where nothing can be recorded it waits for better times.
+async fn end_badly(kernel: &Kernel, pid: Pid, id: TaskId, stop: Stop) {
+    let (reason, waits) = match &stop {
+        Stop::Refused(refusal) => (refusal.reason.clone(), false),
+        Stop::Failed(fault) => (fault.to_string(), matches!(fault.kind, FaultKind::DiskFull | FaultKind::Io | FaultKind::Stopping)),
+    };
+    if kernel.stopping() {
+        return;
+    }
+    let failed = if waits { Err(reason.clone()) } else { fail(kernel, pid, id, reason).await.map_err(|fault| fault.to_string()) };
+    if let Err(why) = failed {
+        eprintln!("skep: {id} waits: {why}");
+        tokio::time::sleep(Duration::from_millis(RETRY_MS)).await;
+    }
+}
+
+async fn fail(kernel: &Kernel, pid: Pid, id: TaskId, reason: String) -> Result<(), Fault> {
+    let pending = kernel.ledger.commit(|world, _| match world.tasks.get(&id) {
+        Some(task) if !task.state.ended() => (vec![TaskFailed { pid, task: Some(id), reason }.into()], ()),
+        _ => (Vec::new(), ()),
+    })?;
+    pending.durable().await?;
+    kernel.close_desk(pid, id).await
+}
+
+impl Kernel {
+    /// One call of the operator's own. What changes files gets a task and a room; its changes wait for their merge like any other.
+    pub async fn call(&self, path: &std::path::Path, task: Option<TaskId>, tool: &str, input: serde_json::Value) -> Result<(call::Outcome, Option<TaskId>), Stop> {
+        let top = crate::zone::locate(path)?;
+        let zone = self.zone(&top)?.id;
+        let in_room = self.tools.find(tool).is_ok_and(|tool| tool.manifest().room == tool::Room::Sandbox);
+        let own = match task {
+            Some(id) => self.take_own(id).await?,
+            None if in_room => Some(self.add_own(zone, format!("call {tool}")).await?),
+            None => None,
+        };
+        let request = Request { pid: Pid::OPERATOR, task: task.or(own), zone, tool: tool.to_owned(), input, hands: Hands::Kernel };
+        let outcome = call::run(self, &request).await;
+        let Some(id) = own else { return Ok((outcome?, None)) };
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(fault) => {
+                fail(self, Pid::OPERATOR, id, fault.to_string()).await?;
+                return Err(fault.into());
+            }
+        };
+        if let End::Pending(Refusal { review: Some(review), .. }) = &outcome.end {
+            self.ledger.record(TaskParked { pid: Pid::OPERATOR, task: Some(id), review: *review }).await?;
+            return Ok((outcome, Some(id)));
+        }
+        let task = self.task(id)?;
+        merge::propose(self, &task, &request.tool).await?;
+        let waits = !self.task(id)?.state.ended();
+        Ok((outcome, waits.then_some(id)))
+    }
+    /// Takes up a parked call of the operator's own, if `id` is one.
+    async fn take_own(&self, id: TaskId) -> Result<Option<TaskId>, Stop> {
+        let task = self.task(id)?;
+        if task.mode != Mode::Call || task.merge.is_some() {
+            return Ok(None);
+        }
+        self.ledger.record(TaskStarted { pid: task.pid, task: Some(id), episode: task.episodes + 1 }).await?;
+        Ok(Some(id))
+    }
+}

@@ -1,0 +1,56 @@
+//! Where a kernel keeps its state: `$SKEP_HOME`, 0700, one kernel at a time.
+
+use crate::fault::{Fault, FaultKind};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use world::TaskId;
+
+#[derive(Debug)]
+pub struct Home {
+    pub path: PathBuf,
+    /// Held as long as the kernel lives; the lock that makes it the only one.
+    _lock: OwnedFd,
+}
+
+impl Home {
+    /// Makes the folder where needed and takes its lock.
+    pub fn open(path: &Path) -> Result<Home, Fault> {
+        private_dir(path)?;
+        let path = path.canonicalize().map_err(|error| Fault::io("open", path, error))?;
+        for part in ["run", "work"] {
+            private_dir(&path.join(part))?;
+        }
+        let lock_path = path.join("run/kernel.lock");
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let lock = rustix::fs::open(&lock_path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| Fault::io("open", &lock_path, error))?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            Fault::new(FaultKind::Io, "a kernel is running already", format!("`{}` is locked", lock_path.display()))
+                .fix("use it, or stop it with `skep kernel stop`")
+        })?;
+        Ok(Home { path, _lock: lock })
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.path.join("work")
+    }
+
+    /// Where the overlay of one task lives.
+    pub fn work_of(&self, task: TaskId) -> PathBuf {
+        self.work().join(task.to_string())
+    }
+}
+
+fn private_dir(path: &Path) -> Result<(), Fault> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| Fault::io("make", path, error))?;
+    let meta = std::fs::metadata(path).map_err(|error| Fault::io("look at", path, error))?;
+    if meta.uid() != rustix::process::geteuid().as_raw() {
+        let why = format!("it belongs to user {}", meta.uid());
+        return Err(Fault::new(FaultKind::Io, format!("`{}` is not ours", path.display()), why).fix("set SKEP_HOME to a folder of your own"));
+    }
+    if meta.mode() & 0o077 != 0 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(|error| Fault::io("close", path, error))?;
+    }
+    Ok(())
+}

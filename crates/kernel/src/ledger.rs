@@ -1,0 +1,298 @@
+//! The one place where the world changes.
+//!
+//! A commit reads the clock once, decides on the world as it is, orders the events in the journal and applies them, all under one
+//! lock; so a budget cannot be spent twice nor a one-use grant used twice. **Invariant.** Nobody acts on a commit before its ticket is
+//! durable. If a batch fails, the world is folded again from what is on disk.
+
+use crate::fault::{Fault, FaultKind};
+use journal::{Class, Draft, Filter, Journal, JournalError, Ticket};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use world::event::RecordsDropped;
+use world::{Event, Pid, TaskId, Weight, World, limits};
+
+pub struct Ledger {
+    journal: Journal,
+    state: Mutex<State>,
+}
+
+struct State {
+    world: World,
+    /// Counts failed batches, so that several losers of one batch heal once.
+    generation: u64,
+    since_snapshot: u64,
+    volume: HashMap<Pid, Volume>,
+}
+
+/// How much one process has written lately. Lost with the kernel, like the limits' windows.
+#[derive(Default)]
+struct Volume {
+    window_ms: i64,
+    progress: u64,
+    progress_dropped: u64,
+    /// The refusal made last, and how often it was repeated unrecorded.
+    refusal: Option<(String, u64)>,
+}
+
+/// A decision whose events are ordered and applied, and not yet known to be on disk.
+#[must_use = "a commit counts only once it is durable"]
+pub struct Pending<'a, T> {
+    ledger: &'a Ledger,
+    value: T,
+    ticket: Ticket,
+    generation: u64,
+}
+
+impl<T> Pending<'_, T> {
+    /// Waits for the disk. Before this is `Ok`, nothing has happened.
+    pub async fn durable(self) -> Result<T, Fault> {
+        match self.ticket.durable().await {
+            Ok(_) => {
+                self.ledger.snapshot_if_due();
+                Ok(self.value)
+            }
+            Err(error) => Err(self.ledger.heal(self.generation, &error)),
+        }
+    }
+}
+
+impl Ledger {
+    /// Folds the journal from its newest good snapshot.
+    pub fn open(journal: Journal) -> Result<Ledger, Fault> {
+        let world = fold(&journal)?;
+        let state = State { world, generation: 0, since_snapshot: 0, volume: HashMap::new() };
+        Ok(Ledger { journal, state: Mutex::new(state) })
+    }
+
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Reads the present.
+    pub fn look<T>(&self, read: impl FnOnce(&World) -> T) -> T {
+        read(&self.state.lock().world)
+    }
+
+    /// Decides and records in one step. `decide` gets the world and the time, and returns what happened.
+    pub fn commit<T>(&self, decide: impl FnOnce(&World, i64) -> (Vec<Event>, T)) -> Result<Pending<'_, T>, Fault> {
+        let mut state = self.state.lock();
+        let now_ms = jiff::Timestamp::now().as_millisecond().max(state.world.now_ms);
+        let (events, value) = decide(&state.world, now_ms);
+        let mut drafts = Vec::with_capacity(events.len());
+        for event in events {
+            for due in state.owed(&event) {
+                state.take(&due, now_ms, &mut drafts)?;
+            }
+            if state.repeats(&event) {
+                continue;
+            }
+            if let Err(fault) = state.take(&event, now_ms, &mut drafts) {
+                state.refold(&self.journal)?;
+                return Err(fault);
+            }
+        }
+        state.since_snapshot += drafts.len() as u64;
+        let ticket = self.journal.append(drafts);
+        Ok(Pending { ledger: self, value, ticket, generation: state.generation })
+    }
+
+    /// Records what events follow from the world, and waits for the disk.
+    pub async fn record(&self, event: impl Into<Event>) -> Result<(), Fault> {
+        let event = event.into();
+        self.commit(|_, _| (vec![event], ()))?.durable().await
+    }
+
+    /// Records progress, unless the process makes too much of it: then it is dropped and counted.
+    pub fn progress(&self, pid: Pid, task: Option<TaskId>, event: impl Into<Event>) -> Result<(), Fault> {
+        let event = event.into();
+        let pending = {
+            let mut state = self.state.lock();
+            let now_ms = jiff::Timestamp::now().as_millisecond().max(state.world.now_ms);
+            let dropped = match state.volume.entry(pid).or_default().admit(now_ms) {
+                Admit::No => return Ok(()),
+                Admit::Yes { dropped } => dropped,
+            };
+            let mut events = Vec::with_capacity(2);
+            if dropped > 0 {
+                events.push(RecordsDropped { pid, task, kind: event.kind().to_owned(), count: dropped }.into());
+            }
+            events.push(event);
+            events
+        };
+        self.commit(|_, _| (pending, ())).map(drop)
+    }
+
+    /// What the limiter still owes the journal when a task ends.
+    pub async fn flush_progress(&self, pid: Pid, task: Option<TaskId>) -> Result<(), Fault> {
+        let dropped = self.state.lock().volume.get_mut(&pid).map_or(0, |volume| std::mem::take(&mut volume.progress_dropped));
+        if dropped == 0 {
+            return Ok(());
+        }
+        self.record(RecordsDropped { pid, task, kind: "brain.said".into(), count: dropped }).await
+    }
+
+    pub fn read(&self, filter: &Filter) -> Result<Vec<journal::Record>, Fault> {
+        self.journal.read(filter).map_err(fault)
+    }
+
+    /// Saves the world so that the next boot folds little. Called at rest and at a clean stop.
+    pub fn snapshot(&self) -> Result<(), Fault> {
+        let (head, bytes) = {
+            let mut state = self.state.lock();
+            // INVARIANT: under the lock nothing is appended, so after this barrier the world equals the durable head.
+            self.journal.append(Vec::new()).wait().map_err(fault)?;
+            state.since_snapshot = 0;
+            let bytes = serde_json::to_vec(&state.world).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a snapshot", error))?;
+            (self.journal.head(), bytes)
+        };
+        if head.count == 0 {
+            return Ok(());
+        }
+        self.journal.save_snapshot(head.seq, bytes).map_err(fault)
+    }
+
+    fn snapshot_if_due(&self) {
+        if self.state.lock().since_snapshot >= limits::SNAPSHOT_EVERY
+            && let Err(fault) = self.snapshot()
+        {
+            // A snapshot only saves time; the journal has everything.
+            eprintln!("skep: no snapshot: {fault}");
+        }
+    }
+
+    fn heal(&self, generation: u64, error: &JournalError) -> Fault {
+        let mut state = self.state.lock();
+        if state.generation == generation
+            && let Err(second) = state.refold(&self.journal)
+        {
+            return second;
+        }
+        journal_fault(error)
+    }
+}
+
+impl State {
+    /// Checks, drafts and applies one event.
+    fn take(&mut self, event: &Event, now_ms: i64, drafts: &mut Vec<Draft>) -> Result<(), Fault> {
+        self.world.check(event).map_err(|illegal| Fault::new(FaultKind::Bug, "an event was refused by the world", illegal))?;
+        let payload = event.payload().map_err(|error| Fault::new(FaultKind::Bug, "an event cannot be written", error))?;
+        self.world.apply(event, now_ms);
+        drafts.push(Draft {
+            kind: event.kind(),
+            session: self.world.session(event.pid()),
+            pid: Some(event.pid().0),
+            task: event.task().map(|task| task.to_string()),
+            payload,
+            at_ms: now_ms,
+            class: match event.weight() {
+                Weight::Progress => Class::Progress,
+                Weight::Fact => Class::Fact,
+                Weight::Security => Class::Security,
+            },
+        });
+        Ok(())
+    }
+
+    /// Equal refusals in a row are recorded once; the rest is counted.
+    fn repeats(&mut self, event: &Event) -> bool {
+        let Event::CallRefused(refused) = event else { return false };
+        let key = format!("{}|{}|{:?}|{:?}", refused.tool, refused.digest, refused.code, refused.task);
+        let volume = self.volume.entry(refused.pid).or_default();
+        match &mut volume.refusal {
+            Some((last, count)) if *last == key => {
+                *count += 1;
+                true
+            }
+            other => {
+                *other = Some((key, 0));
+                false
+            }
+        }
+    }
+
+    /// The count of unrecorded refusals goes in before the next different fact about that process.
+    fn owed(&mut self, event: &Event) -> Option<Event> {
+        let volume = self.volume.get_mut(&event.pid())?;
+        let (key, count) = volume.refusal.as_mut()?;
+        let same = matches!(event, Event::CallRefused(refused) if *key == format!("{}|{}|{:?}|{:?}", refused.tool, refused.digest, refused.code, refused.task));
+        if same || event.weight() == Weight::Progress {
+            return None;
+        }
+        let count = std::mem::take(count);
+        volume.refusal = None;
+        (count > 0).then(|| RecordsDropped { pid: event.pid(), task: event.task(), kind: "call.refused".into(), count }.into())
+    }
+
+    fn refold(&mut self, journal: &Journal) -> Result<(), Fault> {
+        self.generation += 1;
+        // A barrier: every batch that can still land has landed or failed when this answers.
+        let barrier = journal.append(Vec::new()).wait();
+        if barrier.is_err() {
+            journal.recover().map_err(fault)?;
+        }
+        self.world = fold(journal)?;
+        self.volume.clear();
+        Ok(())
+    }
+}
+
+enum Admit {
+    Yes { dropped: u64 },
+    No,
+}
+
+impl Volume {
+    fn admit(&mut self, now_ms: i64) -> Admit {
+        if now_ms - self.window_ms >= limits::PROGRESS_WINDOW_MS {
+            self.window_ms = now_ms;
+            self.progress = 0;
+        }
+        self.progress += 1;
+        if self.progress > limits::PROGRESS_BURST_MAX {
+            self.progress_dropped += 1;
+            return Admit::No;
+        }
+        Admit::Yes { dropped: std::mem::take(&mut self.progress_dropped) }
+    }
+}
+
+/// Folds a journal to its present. An unknown kind or version stops here and is never skipped.
+fn fold(journal: &Journal) -> Result<World, Fault> {
+    let (mut world, from) = match journal.snapshot().map_err(fault)? {
+        Some(snapshot) => match serde_json::from_slice::<World>(&snapshot.bytes) {
+            Ok(world) => (world, snapshot.seq + 1),
+            // Written by another version: the records are the truth, the snapshot only a shortcut.
+            Err(_) => (World::default(), 0),
+        },
+        None => (World::default(), 0),
+    };
+    let mut failed = None;
+    journal
+        .replay(from, |record| match serde_json::from_str::<Event>(&record.line) {
+            Ok(event) => {
+                world.apply(&event, record.at_ms);
+                std::ops::ControlFlow::Continue(())
+            }
+            Err(error) => {
+                let what = format!("record {} is not one this version understands", record.seq);
+                failed = Some(Fault::new(FaultKind::Bug, what, error).fix("run the version of skep that wrote it, or a newer one"));
+                std::ops::ControlFlow::Break(())
+            }
+        })
+        .map_err(fault)?;
+    match failed {
+        Some(fault) => Err(fault),
+        None => Ok(world),
+    }
+}
+
+pub(crate) fn fault(error: JournalError) -> Fault {
+    journal_fault(&error)
+}
+
+fn journal_fault(error: &JournalError) -> Fault {
+    if error.is_disk_full() {
+        return Fault::new(FaultKind::DiskFull, "nothing can be recorded", error).fix("free some disk space; nothing was done, so the same command can be run again");
+    }
+    Fault::new(FaultKind::Io, "the journal could not be written or read", error).fix("run `skep journal verify` and look at the disk")
+}

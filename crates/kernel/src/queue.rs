@@ -1,0 +1,211 @@
+//! Which task is worked on next, and by whom.
+//!
+//! A process does one thing at a time: it goes on with what a person has answered, else takes the queued task of highest priority.
+//! A parked task does not hold up the queue; it has a workspace of its own.
+
+use crate::fault::{Fault, Stop};
+use crate::{Kernel, episode, git, ledger, zone};
+use brain::script::Script;
+use std::path::PathBuf;
+use std::sync::Arc;
+use world::event::{CallFinished, TaskCancelled, TaskQueued};
+use world::{Code, Event, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
+
+/// A task somebody wants done.
+#[derive(Clone, Debug)]
+pub struct NewTask {
+    pub path: PathBuf,
+    pub mode: Mode,
+    pub prompt: String,
+    /// `script:FILE`; `None` takes the zone's own.
+    pub brain: Option<String>,
+    pub priority: i64,
+    pub calls_max: Option<u64>,
+}
+
+/// A task that was queued.
+#[derive(Clone, Debug)]
+pub struct Added {
+    pub task: TaskId,
+    pub process: String,
+    pub branch: String,
+    /// The zone was set up on the way.
+    pub initialised: bool,
+}
+
+impl Kernel {
+    /// Queues a task and returns at once; sets the zone up first where that needs no question.
+    pub async fn add(&self, new: NewTask) -> Result<Added, Stop> {
+        if new.prompt.trim().is_empty() || new.prompt.len() > limits::INPUT_BYTES_MAX {
+            return Err(Refusal::new(Code::BadInput, "a task wants a prompt of 1 byte to 4 MiB").hint("say what to do: skep act \"fix the typo in README.md\"").into());
+        }
+        let proposal = self.init(&new.path).await?;
+        if !proposal.ready() {
+            return Err(Refusal::new(Code::Untrusted, "this repository brings its own skep.yml or .skep, and you have not looked at them yet")
+                .hint("run `skep trust`: it shows them and asks")
+                .into());
+        }
+        let trusted = self.trusted(proposal.zone)?.ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
+        let brain = self.brain_of(new.brain.as_deref().or(trusted.config.brain.as_deref()), &proposal.path)?;
+        let calls_max = match (new.calls_max, trusted.config.limits.calls) {
+            (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
+            (wanted, limit) => wanted.or(limit),
+        };
+        let id = self.enqueue(proposal.zone, None, new.mode, new.prompt, brain, new.priority, calls_max).await?;
+        self.ready.notify_one();
+        Ok(Added { task: id, process: proposal.process, branch: proposal.branch, initialised: !proposal.created.is_empty() })
+    }
+
+    /// Queues a task for `pid`, or for the zone's own process.
+    #[expect(clippy::too_many_arguments, reason = "each is a column of the task's record")]
+    async fn enqueue(
+        &self,
+        zone: ZoneId,
+        pid: Option<Pid>,
+        mode: Mode,
+        prompt: String,
+        brain: String,
+        priority: i64,
+        calls_max: Option<u64>,
+    ) -> Result<TaskId, Stop> {
+        let pending = self.ledger.commit(|world, _| {
+            let Some(pid) = pid.or_else(|| zone::crew(world, zone).map(|process| process.pid)) else {
+                return (Vec::new(), Err(Refusal::new(Code::NotFound, "the zone has no process")));
+            };
+            let waiting = world.tasks.values().filter(|task| task.pid == pid && task.state == TaskState::Queued).count();
+            if waiting >= limits::QUEUE_MAX {
+                let hint = "wait, or `skep cancel` some of them";
+                return (Vec::new(), Err(Refusal::new(Code::Exhausted, format!("{waiting} tasks are queued already")).hint(hint)));
+            }
+            let task = world.next_task();
+            (vec![TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max }.into()], Ok(task))
+        })?;
+        Ok(pending.durable().await??)
+    }
+
+    /// A task that holds one call of the operator's own, already taken up.
+    pub(crate) async fn add_own(&self, zone: ZoneId, prompt: String) -> Result<TaskId, Stop> {
+        let id = self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None).await?;
+        self.ledger.record(world::event::TaskStarted { pid: Pid::OPERATOR, task: Some(id), episode: 1 }).await?;
+        Ok(id)
+    }
+
+    /// Stops a task where it is. What it wrote is dropped; the journal keeps what it did.
+    pub async fn cancel(&self, id: TaskId, by: &str) -> Result<(), Stop> {
+        if let Some(episode) = self.episodes.lock().remove(&id) {
+            episode.abort();
+        }
+        let pending = self.ledger.commit(|world, _| match cancelled(world, id, by) {
+            Ok((pid, events)) => (events, Ok(pid)),
+            Err(refusal) => (Vec::new(), Err(refusal)),
+        })?;
+        let pid = pending.durable().await??;
+        self.close_desk(pid, id).await?;
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    /// The brain a task will have. A script is read and kept now, so that a later change of the file changes nothing.
+    fn brain_of(&self, name: Option<&str>, top: &std::path::Path) -> Result<String, Stop> {
+        let Some(name) = name else {
+            return Err(Refusal::new(Code::BadInput, "no brain is named").hint("give one: --brain script:FILE, or set `brain` in skep.yml").into());
+        };
+        let Some(file) = name.strip_prefix("script:") else {
+            return Err(Refusal::new(Code::Unsupported, format!("there is no brain `{name}`")).hint("this version knows script:FILE").into());
+        };
+        let path = top.join(file);
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            Refusal::new(Code::NotFound, format!("cannot read the script `{}`: {error}", path.display())).hint("name a readable text file")
+        })?;
+        Script::parse(&text).map_err(|error| Refusal::new(Code::BadInput, format!("`{}` is not a script: {error}", path.display())).hint("see docs/scripts.md"))?;
+        let blob = self.ledger.journal().blobs().put(text.as_bytes()).map_err(ledger::fault)?;
+        Ok(format!("script:{blob}"))
+    }
+
+    pub fn task(&self, id: TaskId) -> Result<Task, Stop> {
+        self.ledger.look(|world| world.tasks.get(&id).cloned()).ok_or_else(|| unknown(id).into())
+    }
+
+    /// Waits until a task has ended or needs a person, and gives it.
+    pub async fn settled(&self, id: TaskId) -> Result<Task, Stop> {
+        let mut follow = self.ledger.journal().follow();
+        loop {
+            let task = self.task(id)?;
+            let waits = match task.state {
+                TaskState::Parked { review } => self.ledger.look(|world| world.reviews.get(&review).is_some_and(|r| r.state == world::ReviewState::Open)),
+                state => state.ended(),
+            };
+            if waits && !self.episodes.lock().contains_key(&id) {
+                return Ok(task);
+            }
+            // Also wakes by itself: an episode leaves the table just after its last record.
+            let tick = tokio::time::sleep(std::time::Duration::from_millis(20));
+            tokio::select! {
+                changed = follow.changed() => if changed.is_err() {
+                    return Err(Fault::new(crate::FaultKind::Stopping, "the kernel is stopping", "the journal was closed").into());
+                },
+                () = tick => {}
+            }
+        }
+    }
+
+    /// The branch a zone is on now.
+    pub fn branch(&self, zone: ZoneId) -> String {
+        let path = self.ledger.look(|world| world.zones.get(&zone).map(|zone| zone.path.clone()));
+        path.map_or_else(String::new, |path| git::branch(path.as_ref()))
+    }
+}
+
+fn unknown(id: TaskId) -> Refusal {
+    Refusal::new(Code::NotFound, format!("there is no task `{id}`")).hint("`skep list tasks` shows them")
+}
+
+fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<Event>), Refusal> {
+    let task = world.tasks.get(&id).ok_or_else(|| unknown(id))?;
+    if task.state.ended() {
+        return Err(Refusal::new(Code::WrongState, format!("{id} is {} already", task.state.as_str())));
+    }
+    if let Some(merge) = task.merge.and_then(|merge| world.merges.get(&merge))
+        && merge.state == world::MergeState::Applying
+    {
+        return Err(Refusal::new(Code::WrongState, format!("{id} is being merged")).hint("wait for it to end"));
+    }
+    let mut events: Vec<Event> = Vec::new();
+    for (call, open) in world.calls.iter().filter(|(_, open)| open.task == Some(id)) {
+        let output = serde_json::json!({"error": "cancelled"});
+        events.push(CallFinished { pid: open.pid, task: open.task, call: *call, ok: false, output, blob: None, ms: 0 }.into());
+    }
+    events.push(TaskCancelled { pid: task.pid, task: Some(id), by: by.to_owned() }.into());
+    Ok((task.pid, events))
+}
+
+/// Starts what is ready, whenever the bell rings, until the kernel stops.
+pub(crate) async fn run(kernel: Arc<Kernel>) {
+    while !kernel.stopping() {
+        for (pid, id) in ready(&kernel) {
+            let mut episodes = kernel.episodes.lock();
+            if !kernel.stopping() && !episodes.contains_key(&id) {
+                let handle = tokio::spawn(episode::run(kernel.clone(), pid, id)).abort_handle();
+                episodes.insert(id, handle);
+            }
+        }
+        kernel.ready.notified().await;
+    }
+}
+
+/// At most one task for each process that has none in hand.
+fn ready(kernel: &Kernel) -> Vec<(Pid, TaskId)> {
+    let busy: Vec<TaskId> = kernel.episodes.lock().keys().copied().collect();
+    kernel.ledger.look(|world| {
+        let occupied = |pid: Pid| busy.iter().any(|id| world.tasks.get(id).is_some_and(|task| task.pid == pid));
+        let able = world.processes.values().filter(|p| p.state.alive() && p.state != world::ProcessState::Paused && !occupied(p.pid));
+        able.filter_map(|process| {
+            let left = world.current_task(process.pid).filter(|task| task.mode != Mode::Call);
+            // An operator's own call is asked again by the operator; only its merge is ours to go on with.
+            let answered = || world.answered().find(|task| task.pid == process.pid && (task.mode != Mode::Call || task.merge.is_some()));
+            let task = left.or_else(answered).or_else(|| world.next_queued(process.pid))?;
+            Some((process.pid, task.id))
+        })
+        .collect()
+    })
+}

@@ -1,0 +1,262 @@
+//! Zones: a git work tree, its proposals in the tree, and the policy that is really in force.
+//!
+//! Files in the project are proposals. **Invariant.** What decides is the bundle named by the zone's last `policy.updated`, kept as a
+//! blob; a pull, a checkout or a hostile clone changes nothing until the operator trusts the exact hash.
+
+use crate::config::{self, Config};
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::{Kernel, git};
+use policy::{Builtin, Guard, Policy};
+use serde::{Deserialize, Serialize};
+use similar::TextDiff;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use world::event::{PolicyUpdated, ProcSpawned, ZoneOpened};
+use world::{Code, Pid, Refusal, Zone, ZoneId};
+
+const CONFIG_FILE: &str = "skep.yml";
+const POLICY_FILE: &str = ".skep/policy.yaml";
+/// A policy larger than this is a mistake or an attack on the parser.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The two files as one thing that can be hashed, kept and trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bundle {
+    pub config: String,
+    pub policy: String,
+}
+
+/// A bundle in force, parsed.
+pub struct Trusted {
+    pub version: u64,
+    pub policy: Policy,
+    pub config: Config,
+    /// The commented text, for `status` to compare with.
+    pub bundle: Bundle,
+}
+
+/// What `init` or `trust` found.
+#[derive(Debug, Clone)]
+pub struct Proposal {
+    pub zone: ZoneId,
+    pub path: PathBuf,
+    pub branch: String,
+    /// Files that were written.
+    pub created: Vec<String>,
+    /// The zone's first process.
+    pub process: String,
+    /// Version in force; 0 when none is.
+    pub version: u64,
+    /// Hash of what is in the tree.
+    pub hash: String,
+    /// From what is in force to what is in the tree; empty when equal.
+    pub diff: String,
+}
+
+impl Proposal {
+    pub fn ready(&self) -> bool {
+        self.version > 0
+    }
+}
+
+/// The work tree at or above `path`, as the world names it.
+pub fn locate(path: &Path) -> Result<PathBuf, Stop> {
+    let real = path.canonicalize().map_err(|error| Refusal::new(Code::NotFound, format!("cannot open `{}`: {error}", path.display())))?;
+    let top = git::toplevel(&real).ok_or_else(|| {
+        Refusal::new(Code::NotFound, format!("`{}` is not in a git repository", real.display())).hint("run `git init` there, or name another folder with --zone")
+    })?;
+    if top.to_str().is_none() {
+        return Err(Refusal::new(Code::BadInput, format!("`{}` is not valid UTF-8", top.display())).hint("rename the folder").into());
+    }
+    Ok(top)
+}
+
+impl Kernel {
+    /// Binds a work tree. Writes the default files where there are none and puts them in force; what a repository brings waits for trust.
+    pub async fn init(&self, path: &Path) -> Result<Proposal, Stop> {
+        let top = locate(path)?;
+        let mut created = Vec::new();
+        let known = self.ledger.look(|world| world.zone_at(&top.to_string_lossy()).cloned());
+        let brings = top.join(CONFIG_FILE).exists() || top.join(".skep").exists();
+        let fresh = known.as_ref().is_none_or(|zone| zone.policy.is_none()) && !brings;
+        if fresh {
+            write_new(&top, CONFIG_FILE, &config::default_text(&top))?;
+            write_new(&top, POLICY_FILE, policy::default_policy())?;
+            created = vec![CONFIG_FILE.to_owned(), POLICY_FILE.to_owned()];
+        }
+        let zone = self.open_zone(&top).await?;
+        if fresh {
+            let (bundle, hash) = read_bundle(&top)?;
+            self.put_in_force(&zone, &bundle, &hash, "init").await?;
+        }
+        let mut proposal = self.proposal(&top)?;
+        proposal.created = created;
+        Ok(proposal)
+    }
+
+    /// Shows what is in the tree beside what is in force.
+    pub fn proposal(&self, top: &Path) -> Result<Proposal, Stop> {
+        let zone = self.zone(top)?;
+        let (bundle, hash) = read_bundle(top)?;
+        let in_force = self.trusted(zone.id)?.map(|trusted| trusted.bundle.clone()).unwrap_or_default();
+        let process = self.ledger.look(|world| crew(world, zone.id).map(|p| p.name.clone())).unwrap_or_default();
+        let diff = if in_force == bundle { String::new() } else { difference(&in_force, &bundle) };
+        Ok(Proposal {
+            zone: zone.id,
+            path: top.to_owned(),
+            branch: git::branch(top),
+            created: Vec::new(),
+            process,
+            version: zone.policy_version,
+            hash,
+            diff,
+        })
+    }
+
+    /// Puts the files of the tree in force, if they still have the hash that the operator saw.
+    pub async fn trust(&self, path: &Path, hash: &str) -> Result<Proposal, Stop> {
+        let top = locate(path)?;
+        let zone = self.open_zone(&top).await?;
+        let (bundle, found) = read_bundle(&top)?;
+        if found != hash {
+            return Err(Refusal::new(Code::WrongState, "the files changed after you looked at them").hint("run `skep trust` again").into());
+        }
+        if zone.policy.as_deref() != Some(hash) {
+            self.put_in_force(&zone, &bundle, hash, "operator").await?;
+        }
+        self.proposal(&top)
+    }
+
+    /// The zone of a work tree that was opened before.
+    pub fn zone(&self, top: &Path) -> Result<Zone, Stop> {
+        self.ledger.look(|world| world.zone_at(&top.to_string_lossy()).cloned()).ok_or_else(|| {
+            Refusal::new(Code::NotFound, format!("`{}` is not a zone", top.display())).hint("run `skep init` there").into()
+        })
+    }
+
+    /// The bundle in force, parsed once for each version.
+    pub fn trusted(&self, zone: ZoneId) -> Result<Option<Arc<Trusted>>, Fault> {
+        let Some((blob, version)) = self.ledger.look(|world| world.zones.get(&zone).and_then(|z| z.policy.clone().map(|blob| (blob, z.policy_version)))) else {
+            return Ok(None);
+        };
+        if let Some(trusted) = self.trusted.lock().get(&zone).filter(|trusted| trusted.version == version) {
+            return Ok(Some(trusted.clone()));
+        }
+        let bytes = self.ledger.journal().blobs().get(&blob).map_err(crate::ledger::fault)?;
+        let bundle: Bundle = serde_json::from_slice(&bytes).map_err(|error| Fault::new(FaultKind::Bug, "the policy in force cannot be read", error))?;
+        let (policy, config) = parse(&bundle).map_err(|refusal| Fault::new(FaultKind::Bug, "the policy in force does not parse", refusal))?;
+        let policy = policy.guarded(self.guards(zone));
+        let trusted = Arc::new(Trusted { version, policy, config, bundle });
+        self.trusted.lock().insert(zone, trusted.clone());
+        Ok(Some(trusted))
+    }
+
+    /// Our own files, where they lie inside the project.
+    fn guards(&self, zone: ZoneId) -> Vec<Guard> {
+        let project = self.ledger.look(|world| world.zones.get(&zone).map(|zone| zone.path.clone())).unwrap_or_default();
+        let program = std::env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
+        let ours = [(self.home.path.clone(), Builtin::KernelFiles), (program, Builtin::Bootstrap)];
+        let inside = ours.iter().filter_map(|(path, rule)| Some((path.strip_prefix(&project).ok()?.to_str()?.to_owned(), *rule)));
+        inside.map(|(path, rule)| Guard { path, rule }).collect()
+    }
+
+    async fn open_zone(&self, top: &Path) -> Result<Zone, Stop> {
+        let path = top.to_string_lossy().into_owned();
+        let branch = git::branch(top);
+        let user = self.user.clone();
+        let pending = self.ledger.commit(|world, _| {
+            if let Some(zone) = world.zone_at(&path) {
+                return (Vec::new(), zone.id);
+            }
+            let zone = world.next_zone();
+            let pid = world.next_pid();
+            let opened = ZoneOpened { pid: Pid::KERNEL, task: None, zone, path: path.clone(), branch };
+            let spawned =
+                ProcSpawned { pid, task: None, parent: Some(Pid::KERNEL), name: "foreman.1".into(), role: "foreman".into(), zone: Some(zone), user };
+            (vec![opened.into(), spawned.into()], zone)
+        })?;
+        pending.durable().await?;
+        self.zone(top)
+    }
+
+    async fn put_in_force(&self, zone: &Zone, bundle: &Bundle, hash: &str, by: &str) -> Result<(), Stop> {
+        parse(bundle)?;
+        let bytes = serde_json::to_vec(bundle).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a bundle", error))?;
+        let blob = self.ledger.journal().blobs().put(&bytes).map_err(crate::ledger::fault)?;
+        assert_eq!(blob, hash, "a bundle's hash is its blob's name");
+        let id = zone.id;
+        let pending = self.ledger.commit(|world, _| {
+            let version = world.zones.get(&id).map_or(0, |zone| zone.policy_version) + 1;
+            (vec![PolicyUpdated { pid: Pid::OPERATOR, task: None, zone: id, blob, version, by: by.to_owned() }.into()], ())
+        })?;
+        Ok(pending.durable().await?)
+    }
+}
+
+/// The process that does a zone's work.
+pub(crate) fn crew(world: &world::World, zone: ZoneId) -> Option<&world::Process> {
+    world.processes.values().find(|process| process.zone == Some(zone) && process.state.alive())
+}
+
+fn parse(bundle: &Bundle) -> Result<(Policy, Config), Refusal> {
+    let bad = |what: String| Refusal::new(Code::BadInput, what).hint("mend the file and run `skep trust` again");
+    let (policy, _warnings) = Policy::parse(&bundle.policy, POLICY_FILE).map_err(|error| bad(error.to_string()))?;
+    let config = Config::parse(&bundle.config).map_err(|error| bad(format!("{CONFIG_FILE}: {error}")))?;
+    Ok((policy, config))
+}
+
+fn read_bundle(top: &Path) -> Result<(Bundle, String), Stop> {
+    let bundle = Bundle { config: read_file(top, CONFIG_FILE)?, policy: read_file(top, POLICY_FILE)? };
+    let bytes = serde_json::to_vec(&bundle).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a bundle", error))?;
+    Ok((bundle, crate::hash::sha256(&bytes)))
+}
+
+/// A proposal's text; a missing file is an empty one.
+fn read_file(top: &Path, name: &str) -> Result<String, Stop> {
+    let path = top.join(name);
+    let meta = match std::fs::symlink_metadata(&path) {
+        Ok(meta) => meta,
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => return Ok(String::new()),
+        Err(error) => return Err(Fault::io("look at", &path, error).into()),
+    };
+    if !meta.is_file() || meta.len() > FILE_BYTES_MAX {
+        let reason = format!("`{name}` is not an ordinary file of at most {} KiB", FILE_BYTES_MAX / 1024);
+        return Err(Refusal::new(Code::BadInput, reason).hint("replace it, then run `skep trust`").into());
+    }
+    std::fs::read_to_string(&path).map_err(|error| Fault::io("read", &path, error).into())
+}
+
+fn write_new(top: &Path, name: &str, text: &str) -> Result<(), Fault> {
+    use std::io::Write;
+    let path = top.join(name);
+    if let Some(parent) = path.parent()
+        && !parent.exists()
+    {
+        std::fs::create_dir(parent).map_err(|error| Fault::io("make", parent, error))?;
+        own_as(top, parent)?;
+    }
+    let mut file = std::fs::File::create_new(&path).map_err(|error| Fault::io("write", &path, error))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| Fault::io("write", &path, error))?;
+    own_as(top, &path)
+}
+
+/// As root in somebody's project, what we write is theirs.
+fn own_as(top: &Path, path: &Path) -> Result<(), Fault> {
+    use std::os::unix::fs::MetadataExt;
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let meta = std::fs::metadata(top).map_err(|error| Fault::io("look at", top, error))?;
+    std::os::unix::fs::lchown(path, Some(meta.uid()), Some(meta.gid())).map_err(|error| Fault::io("give away", path, error))
+}
+
+fn difference(old: &Bundle, new: &Bundle) -> String {
+    let mut text = String::new();
+    for (name, old, new) in [(CONFIG_FILE, &old.config, &new.config), (POLICY_FILE, &old.policy, &new.policy)] {
+        if old != new {
+            text.push_str(&TextDiff::from_lines(old, new).unified_diff().context_radius(2).header(&format!("in force/{name}"), name).to_string());
+        }
+    }
+    text
+}

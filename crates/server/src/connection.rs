@@ -1,0 +1,132 @@
+//! One connection: frames in, answers out, in whatever order the work ends.
+
+use crate::{follow, method, peer};
+use kernel::Kernel;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::task::JoinSet;
+use wire::{Message, Request, Response, RpcError, frame};
+
+/// Requests of one connection that are being worked on; more wait in the socket.
+const OPEN_MAX: usize = 64;
+/// Connections at once. A command has one; more than this is a loop.
+const CONNECTIONS_MAX: usize = 512;
+
+/// Accepts until the process ends. A failing accept (no descriptors left, say) is waited out.
+pub(crate) async fn accept(listener: UnixListener, kernel: Arc<Kernel>, stop: Arc<Notify>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (kernel, stop) = (kernel.clone(), stop.clone());
+                tokio::spawn(async move {
+                    greet(stream, kernel, stop).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                eprintln!("skep: a connection was not accepted: {error}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn greet(stream: UnixStream, kernel: Arc<Kernel>, stop: Arc<Notify>) {
+    let known = peer::check(&stream);
+    let (reader, mut writer) = stream.into_split();
+    match known {
+        Ok(()) => converse(reader, writer, kernel, stop).await,
+        Err(refusal) => {
+            let answer = Response { id: wire::Id::Null, outcome: Err(RpcError::from(refusal)) };
+            // The peer may be gone; it was refused either way.
+            drop(frame::write(&mut writer, &answer.text()).await);
+        }
+    }
+}
+
+async fn converse(mut reader: OwnedReadHalf, writer: OwnedWriteHalf, kernel: Arc<Kernel>, stop: Arc<Notify>) {
+    let (out, queue) = mpsc::channel(OPEN_MAX);
+    let pen = tokio::spawn(write_all(writer, queue));
+    // What only looks ends with the connection; what acts goes on to its end, whoever still listens.
+    let mut looking = JoinSet::new();
+    let open = Arc::new(Semaphore::new(OPEN_MAX));
+    loop {
+        let text = match frame::read(&mut reader).await {
+            Ok(Some(text)) => text,
+            Ok(None) => break,
+            Err(error) => {
+                if let Some(answer) = error.answer() {
+                    send(&out, answer.text()).await;
+                }
+                if error.ends_stream() {
+                    break;
+                }
+                continue;
+            }
+        };
+        let request = match Message::parse(&text) {
+            Ok(Message::Request(request)) => request,
+            // Nobody here asks questions, so an answer answers nothing; and notifications want no reply.
+            Ok(Message::Notification(_) | Message::Response(_)) => continue,
+            Err(malformed) => {
+                send(&out, malformed.answer().text()).await;
+                continue;
+            }
+        };
+        let Ok(place) = open.clone().acquire_owned().await else { break };
+        let (kernel, out, stop) = (kernel.clone(), out.clone(), stop.clone());
+        let looks = method::only_looks(&request.method);
+        let work = async move {
+            answer(&kernel, request, &out, &stop).await;
+            drop(place);
+        };
+        if looks {
+            looking.spawn(work);
+        } else {
+            tokio::spawn(work);
+        }
+        while looking.try_join_next().is_some() {}
+    }
+    looking.abort_all();
+    drop(out);
+    // The pen ends when the last answer is written or the peer is gone.
+    drop(pen.await);
+}
+
+async fn answer(kernel: &Arc<Kernel>, request: Request, out: &mpsc::Sender<String>, stop: &Notify) {
+    if follow::wanted(&request) {
+        return follow::run(kernel, request, out).await;
+    }
+    let ends = method::ends_kernel(&request.method);
+    let outcome = method::dispatch(kernel, &request.method, request.params.as_deref()).await;
+    let ends = ends && outcome.is_ok();
+    send(out, Response { id: request.id, outcome }.text()).await;
+    if ends {
+        stop.notify_one();
+    }
+}
+
+/// A peer that hung up is no error: the journal has what happened.
+pub(crate) async fn send(out: &mpsc::Sender<String>, text: String) -> bool {
+    out.send(text).await.is_ok()
+}
+
+async fn write_all(mut writer: OwnedWriteHalf, mut queue: mpsc::Receiver<String>) {
+    while let Some(text) = queue.recv().await {
+        let written = match frame::write(&mut writer, &text).await {
+            Err(wire::FrameError::TooLong { bytes }) => {
+                let error = RpcError::new(wire::Code::TooLarge, format!("the answer has {bytes} bytes, more than a frame holds")).fix("ask for less at a time");
+                frame::write(&mut writer, &Response { id: wire::Id::Null, outcome: Err(error) }.text()).await
+            }
+            other => other,
+        };
+        if written.is_err() {
+            return;
+        }
+    }
+}

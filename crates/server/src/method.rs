@@ -1,0 +1,193 @@
+//! Which method does what: parse, ask the kernel, show.
+
+use crate::view;
+use kernel::{Fault, FaultKind, Kernel, NewTask, Stop};
+use serde_json::value::RawValue;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::method::{Nothing, call, journal as records, kernel as itself, process, review, task, zone};
+use wire::{Code, Method, RpcError};
+use world::{Mode, Refusal};
+
+type Raw = Box<RawValue>;
+
+/// Methods whose work ends with the connection that asked.
+pub(crate) fn only_looks(name: &str) -> bool {
+    [task::Await::NAME, records::Follow::NAME, records::Read::NAME, task::Diff::NAME].contains(&name)
+}
+
+pub(crate) fn ends_kernel(name: &str) -> bool {
+    name == itself::Stop::NAME
+}
+
+pub(crate) async fn dispatch(kernel: &Arc<Kernel>, name: &str, params: Option<&RawValue>) -> Result<Raw, RpcError> {
+    match name {
+        itself::Status::NAME => {
+            parse::<itself::Status>(params)?;
+            raw(&view::status(kernel))
+        }
+        itself::Stop::NAME => {
+            parse::<itself::Stop>(params)?;
+            raw(&Nothing {})
+        }
+        itself::Doctor::NAME => {
+            parse::<itself::Doctor>(params)?;
+            let checks = kernel.launcher.probe().await.map_err(|error| RpcError::new(Code::Internal, "this host could not be examined").why(error.to_string()))?;
+            raw(&itself::DoctorResult { checks: checks.into_iter().map(view::check).collect() })
+        }
+        zone::Init::NAME => {
+            let params = parse::<zone::Init>(params)?;
+            let proposal = kernel.init(Path::new(&params.path)).await.map_err(no)?;
+            raw(&view::init(proposal))
+        }
+        zone::Trust::NAME => raw(&trust(kernel, parse::<zone::Trust>(params)?).await?),
+        zone::Status::NAME => raw(&view::zones(kernel, parse::<zone::Status>(params)?.path.as_deref())?),
+        process::List::NAME => {
+            parse::<process::List>(params)?;
+            raw(&process::ListResult { processes: view::processes(kernel) })
+        }
+        task::Add::NAME => raw(&add(kernel, parse::<task::Add>(params)?).await?),
+        task::List::NAME => raw(&task::ListResult { tasks: view::tasks(kernel, parse::<task::List>(params)?.path.as_deref())? }),
+        task::Show::NAME => raw(&view::task(kernel, parse::<task::Show>(params)?.task)?),
+        task::Await::NAME => raw(&wait(kernel, parse::<task::Await>(params)?).await?),
+        task::Cancel::NAME => {
+            let params = parse::<task::Cancel>(params)?;
+            kernel.cancel(params.task, "operator").await.map_err(no)?;
+            raw(&view::task(kernel, params.task)?)
+        }
+        task::Diff::NAME => {
+            let id = parse::<task::Diff>(params)?.task;
+            let diff = kernel.diff(id).await.map_err(no)?;
+            raw(&view::diff(kernel, id, diff)?)
+        }
+        task::Merge::NAME => {
+            let params = parse::<task::Merge>(params)?;
+            let paths = kernel.merge(params.task, params.digest.as_deref(), "operator").await.map_err(no)?;
+            let (refused, applied): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.refused.is_some());
+            raw(&task::MergeResult { applied: applied.into_iter().map(|path| path.path).collect(), refused })
+        }
+        task::Reject::NAME => {
+            let params = parse::<task::Reject>(params)?;
+            kernel.reject(params.task, "operator", params.reason).await.map_err(no)?;
+            raw(&view::task(kernel, params.task)?)
+        }
+        call::ToolList::NAME => {
+            parse::<call::ToolList>(params)?;
+            raw(&view::tools(kernel))
+        }
+        call::Run::NAME => {
+            let params = parse::<call::Run>(params)?;
+            let ran = kernel.call(Path::new(&params.path), params.task, &params.tool, params.input).await.map_err(no)?;
+            raw(&view::ran(ran))
+        }
+        review::List::NAME => raw(&view::reviews(kernel, parse::<review::List>(params)?.all)),
+        review::Show::NAME => raw(&view::review(kernel, parse::<review::Show>(params)?.review).await?),
+        review::Answer::NAME => {
+            let params = parse::<review::Answer>(params)?;
+            kernel.answer(params.review, params.answer, "operator", params.reason).await.map_err(no)?;
+            raw(&view::review(kernel, params.review).await?)
+        }
+        records::Read::NAME => raw(&view::records(kernel, &parse::<records::Read>(params)?)?),
+        records::Verify::NAME => {
+            parse::<records::Verify>(params)?;
+            let kernel = kernel.clone();
+            let report = tokio::task::spawn_blocking(move || kernel.ledger.journal().verify()).await;
+            let report = report.map_err(|error| RpcError::new(Code::Internal, "verification did not end").why(error.to_string()))?;
+            raw(&view::report(report.map_err(|error| RpcError::new(Code::Internal, "the journal cannot be read").why(error.to_string()))?))
+        }
+        other => Err(RpcError::new(Code::UnknownMethod, format!("there is no method `{other}`")).fix("use a skep of the kernel's version")),
+    }
+}
+
+async fn trust(kernel: &Kernel, params: zone::TrustParams) -> Result<zone::TrustResult, RpcError> {
+    let path = Path::new(&params.path);
+    let before = match kernel::locate(path).and_then(|top| kernel.proposal(&top)) {
+        Ok(proposal) => proposal,
+        Err(_) => kernel.init(path).await.map_err(no)?,
+    };
+    let changed = !before.diff.is_empty();
+    match params.hash {
+        None => Ok(zone::TrustResult { hash: before.hash, diff: before.diff, changed, version: before.version }),
+        Some(hash) => {
+            let after = kernel.trust(path, &hash).await.map_err(no)?;
+            Ok(zone::TrustResult { hash, diff: before.diff, changed: after.version != before.version, version: after.version })
+        }
+    }
+}
+
+async fn add(kernel: &Kernel, params: task::AddParams) -> Result<task::AddResult, RpcError> {
+    if params.mode == Mode::Call {
+        return Err(RpcError::new(Code::BadInput, "a task is `ask` or `act`").fix("use `call.run` for one call"));
+    }
+    let new = NewTask {
+        path: params.path.into(),
+        mode: params.mode,
+        prompt: params.prompt,
+        brain: params.brain,
+        priority: params.priority.unwrap_or(0),
+        calls_max: params.calls_max,
+    };
+    let added = kernel.add(new).await.map_err(no)?;
+    Ok(task::AddResult { task: added.task, process: added.process, branch: added.branch, initialised: added.initialised })
+}
+
+async fn wait(kernel: &Kernel, params: task::AwaitParams) -> Result<task::TaskView, RpcError> {
+    let settled = kernel.settled(params.task);
+    let task = match params.timeout_ms {
+        None => settled.await,
+        Some(ms) => tokio::time::timeout(Duration::from_millis(ms), settled)
+            .await
+            .map_err(|_| RpcError::new(Code::Timeout, format!("{} did not end in {ms} ms", params.task)).fix("wait longer, or `skep watch` it"))?,
+    };
+    view::task(kernel, task.map_err(no)?.id)
+}
+
+/// Reads a method's parameters; none at all is `{}`.
+pub(crate) fn parse<M: Method>(params: Option<&RawValue>) -> Result<M::Params, RpcError> {
+    let text = params.map_or("{}", RawValue::get);
+    serde_json::from_str(text).map_err(|error| RpcError::new(Code::BadInput, format!("the parameters of `{}` are wrong", M::NAME)).why(error.to_string()))
+}
+
+pub(crate) fn raw<T: serde::Serialize>(value: &T) -> Result<Raw, RpcError> {
+    serde_json::value::to_raw_value(value).map_err(|error| RpcError::new(Code::Internal, "the answer cannot be written").why(error.to_string()))
+}
+
+pub(crate) fn no(stop: Stop) -> RpcError {
+    match stop {
+        Stop::Refused(refusal) => refused(refusal),
+        Stop::Failed(error) => fault(error),
+    }
+}
+
+/// Some refusals have a number of their own since khlone.
+fn refused(refusal: Refusal) -> RpcError {
+    let named = |text: &str| refusal.code == world::Code::NotFound && refusal.reason.starts_with(text);
+    let code = if named("there is no task") {
+        Code::TaskNotFound
+    } else if refusal.reason.ends_with("is not a zone") || refusal.reason.ends_with("is not in a git repository") {
+        Code::ZoneNotFound
+    } else {
+        return RpcError::from(refusal);
+    };
+    let error = RpcError::new(code, refusal.reason);
+    match refusal.hint {
+        Some(hint) => error.fix(hint),
+        None => error,
+    }
+}
+
+pub(crate) fn fault(fault: Fault) -> RpcError {
+    let code = match fault.kind {
+        FaultKind::DiskFull => Code::DiskFull,
+        FaultKind::Brain => Code::BrainUnavailable,
+        FaultKind::Room => Code::Unsupported,
+        FaultKind::Stopping => Code::Unavailable,
+        FaultKind::Io | FaultKind::Bug => Code::Internal,
+    };
+    let error = RpcError::new(code, fault.what).why(fault.why);
+    match fault.fix {
+        Some(fix) => error.fix(fix),
+        None => error,
+    }
+}

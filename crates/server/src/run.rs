@@ -1,0 +1,124 @@
+//! `skep kernel run`: from an empty process to a serving kernel, and out again.
+
+use crate::connection;
+use journal::{Faults, Options};
+use kernel::{Fault, FaultKind, Home, Kernel};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+use world::limits;
+
+/// Runs a kernel until it is told to stop. Says `ready` on stdout once it answers, or one JSON line with what, why and fix.
+pub fn run(home: &Path) -> ExitCode {
+    match serve(home) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            let line = serde_json::json!({"what": fault.what, "why": fault.why, "fix": fault.fix});
+            announce(&line.to_string());
+            eprintln!("skep: {fault}");
+            ExitCode::from(wire::Code::Internal.exit())
+        }
+    }
+}
+
+fn serve(home: &Path) -> Result<(), Fault> {
+    // The launcher is forked first: forking later, from a process with threads, would be unsound.
+    let launcher = sandbox::Launcher::start()
+        .map_err(|error| Fault::new(FaultKind::Room, "the launcher of rooms did not start", &error).fix(error.hint().unwrap_or("run `skep doctor`")))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(32)
+        .enable_all()
+        .build()
+        .map_err(|error| Fault::new(FaultKind::Io, "no threads could be started", error))?;
+    let home = Home::open(home)?;
+    let served = runtime.block_on(serve_in(home, launcher));
+    // What still runs in the background has been told to stop; nobody waits for it any longer.
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    served
+}
+
+async fn serve_in(home: Home, launcher: sandbox::Launcher) -> Result<(), Fault> {
+    let path = wire::socket_path(&home.path);
+    let faults = Kill::from_env()?;
+    let options = Options { faults: faults.journal, ..Options::default() };
+    let kernel = Kernel::boot(home, launcher, options, faults.at).await?;
+    let listener = listen(&path)?;
+    let stop = Arc::new(Notify::new());
+    announce("ready");
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| Fault::new(FaultKind::Io, "no signals can be heard", error))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| Fault::new(FaultKind::Io, "no signals can be heard", error))?;
+    let reason = tokio::select! {
+        () = connection::accept(listener, kernel.clone(), stop.clone()) => "the listener closed",
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+        () = stop.notified() => "kernel.stop",
+    };
+    // The socket goes first, so that no new command meets a kernel on its way down.
+    let removed = std::fs::remove_file(&path);
+    let stopped = tokio::time::timeout(Duration::from_millis(limits::STOP_MS_MAX), kernel.stop(reason)).await;
+    removed.map_err(|error| Fault::new(FaultKind::Io, "the socket could not be removed", error))?;
+    match stopped {
+        Ok(stopped) => stopped,
+        Err(_) => Err(Fault::new(FaultKind::Stopping, "the kernel did not come to rest in time", "something still holds the journal")),
+    }
+}
+
+fn listen(path: &Path) -> Result<UnixListener, Fault> {
+    wire::open_socket_dir(path).map_err(|error| Fault::new(FaultKind::Io, "the socket has no safe place", &error).fix(error.fix()))?;
+    let fail = |verb: &str, error: std::io::Error| Fault::new(FaultKind::Io, format!("cannot {verb} the socket `{}`", path.display()), error);
+    // INVARIANT: we hold the home's lock, so a socket that is there belongs to a kernel that is gone.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail("replace", error)),
+        _ => {}
+    }
+    // Bound under a private name and renamed, so that nobody connects before the mode is right.
+    let private = path.with_extension("new");
+    match std::fs::remove_file(&private) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail("replace", error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&private).map_err(|error| fail("bind", error))?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&private, mode).map_err(|error| fail("close", error))?;
+    std::fs::rename(&private, path).map_err(|error| fail("place", error))?;
+    Ok(listener)
+}
+
+/// One line for whoever started us. That one may be gone; the kernel serves all the same.
+fn announce(line: &str) {
+    let mut stdout = std::io::stdout().lock();
+    if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
+        eprintln!("skep: nobody waits for `{line}`");
+    }
+}
+
+/// Where a crash test wants this kernel to die, from `SKEP_FAULT=point:n`. Only the operator sets a kernel's environment.
+struct Kill {
+    journal: Faults,
+    at: Option<(String, u64)>,
+}
+
+impl Kill {
+    fn from_env() -> Result<Kill, Fault> {
+        let mut kill = Kill { journal: Faults::default(), at: None };
+        let Some(text) = std::env::var_os("SKEP_FAULT") else { return Ok(kill) };
+        let text = text.to_string_lossy().into_owned();
+        let bad = || Fault::new(FaultKind::Io, "SKEP_FAULT is not understood", format!("`{text}` is not point:n")).fix("unset SKEP_FAULT");
+        let (point, nth) = text.split_once(':').ok_or_else(bad)?;
+        let nth: u64 = nth.parse().map_err(|_| bad())?;
+        match point {
+            "before_write" => kill.journal.kill_at = Some((journal::Point::BeforeWrite, nth)),
+            "before_sync" => kill.journal.kill_at = Some((journal::Point::BeforeSync, nth)),
+            "before_ack" => kill.journal.kill_at = Some((journal::Point::BeforeAck, nth)),
+            "merge" => kill.at = Some((point.to_owned(), nth)),
+            _ => return Err(bad()),
+        }
+        Ok(kill)
+    }
+}

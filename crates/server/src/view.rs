@@ -1,0 +1,270 @@
+//! The world as clients see it.
+
+use crate::method::{fault, no};
+use kernel::{End, Kernel, MergeDiff, Outcome, Proposal};
+use std::path::Path;
+use std::time::Duration;
+use wire::RpcError;
+use wire::method::{call, journal as records, kernel as itself, process::ProcView, review, task, zone};
+use world::{Answer, Pid, Process, ReviewId, ReviewState, Task, TaskId, TaskState, World};
+
+/// Bytes of lines in one page of the journal: a frame holds sixteen times as much.
+const PAGE_BYTES: usize = 1024 * 1024;
+const PAGE_RECORDS: u64 = 1_000;
+
+pub(crate) fn status(kernel: &Kernel) -> itself::StatusResult {
+    let count = |world: &World, is: fn(TaskState) -> bool| world.tasks.values().filter(|task| is(task.state)).count() as u64;
+    kernel.ledger.look(|world| itself::StatusResult {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        os_pid: std::process::id(),
+        home: kernel.home.path.display().to_string(),
+        started_ms: kernel.started_ms,
+        head_seq: kernel.ledger.journal().head().seq,
+        rss_bytes: resident_bytes(),
+        processes: world.processes.values().filter(|process| process.state.alive()).count() as u64,
+        tasks_queued: count(world, |state| state == TaskState::Queued),
+        tasks_running: count(world, |state| state == TaskState::Running),
+        tasks_parked: count(world, |state| matches!(state, TaskState::Parked { .. })),
+        reviews_open: world.reviews.values().filter(|review| review.state == ReviewState::Open).count() as u64,
+        doubts: kernel.doubts.clone(),
+    })
+}
+
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_else(|_| String::new());
+    let pages: u64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
+pub(crate) fn check(check: sandbox::Check) -> itself::Check {
+    itself::Check { name: check.name.to_string(), ok: check.ok, detail: check.detail, fix: check.fix }
+}
+
+pub(crate) fn init(proposal: Proposal) -> zone::InitResult {
+    let ready = proposal.ready();
+    zone::InitResult {
+        zone: proposal.zone,
+        path: proposal.path.display().to_string(),
+        branch: proposal.branch,
+        created: proposal.created,
+        process: Some(proposal.process).filter(|name| !name.is_empty()),
+        policy_version: proposal.version,
+        ready,
+        hash: (!ready).then_some(proposal.hash),
+        diff: (!ready).then_some(proposal.diff),
+    }
+}
+
+pub(crate) fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::StatusResult, RpcError> {
+    let only = path.map(|path| zone_path(kernel, path)).transpose()?;
+    let zones: Vec<world::Zone> = kernel.ledger.look(|world| world.zones.values().filter(|zone| only.as_ref().is_none_or(|only| *only == zone.path)).cloned().collect());
+    let views = zones.into_iter().map(|found| {
+        let (processes, tasks) = kernel.ledger.look(|world| {
+            let mine = world.processes.values().filter(|process| process.zone == Some(found.id));
+            let tasks = world.tasks.values().filter(|task| task.zone == found.id);
+            (mine.map(|p| proc_view(world, p)).collect(), tasks.map(|t| task_view(kernel, world, t)).collect())
+        });
+        let proposal = kernel.proposal(Path::new(&found.path));
+        zone::ZoneView {
+            zone: found.id,
+            branch: kernel.branch(found.id),
+            policy_version: found.policy_version,
+            // A tree that cannot be read is not the one that was trusted.
+            drift: proposal.map_or(true, |proposal| !proposal.diff.is_empty()),
+            path: found.path,
+            processes,
+            tasks,
+        }
+    });
+    Ok(zone::StatusResult { zones: views.collect() })
+}
+
+/// The zone that holds `path`, by its own path.
+fn zone_path(kernel: &Kernel, path: &str) -> Result<String, RpcError> {
+    let top = kernel::locate(Path::new(path)).map_err(no)?;
+    Ok(kernel.zone(&top).map_err(no)?.path)
+}
+
+pub(crate) fn processes(kernel: &Kernel) -> Vec<ProcView> {
+    kernel.ledger.look(|world| world.processes.values().map(|process| proc_view(world, process)).collect())
+}
+
+fn proc_view(world: &World, process: &Process) -> ProcView {
+    let parked = || world.tasks.values().find(|task| task.pid == process.pid && matches!(task.state, TaskState::Parked { .. }));
+    let task = world.current_task(process.pid).or_else(parked);
+    ProcView {
+        pid: process.pid,
+        parent: process.parent,
+        name: process.name.clone(),
+        role: process.role.clone(),
+        zone: process.zone,
+        state: process.state,
+        calls_made: process.calls_made,
+        calls_left: task.and_then(|task| task.calls_left),
+        task: task.map(|task| task.id),
+        started_ms: process.started_ms,
+    }
+}
+
+pub(crate) fn tasks(kernel: &Kernel, path: Option<&str>) -> Result<Vec<task::TaskView>, RpcError> {
+    let only = path.map(|path| zone_path(kernel, path)).transpose()?;
+    Ok(kernel.ledger.look(|world| {
+        let zone = only.and_then(|path| world.zone_at(&path).map(|zone| zone.id));
+        world.tasks.values().filter(|task| zone.is_none_or(|zone| task.zone == zone)).map(|task| task_view(kernel, world, task)).collect()
+    }))
+}
+
+pub(crate) fn task(kernel: &Kernel, id: TaskId) -> Result<task::TaskView, RpcError> {
+    let task = kernel.task(id).map_err(no)?;
+    Ok(kernel.ledger.look(|world| task_view(kernel, world, &task)))
+}
+
+fn task_view(_kernel: &Kernel, world: &World, task: &Task) -> task::TaskView {
+    let zone = world.zones.get(&task.zone);
+    // The blob's name means nothing to a person.
+    let brain = task.brain.split_once(':').map_or(task.brain.as_str(), |(kind, _)| kind);
+    task::TaskView {
+        task: task.id,
+        pid: task.pid,
+        process: name_of(world, task.pid),
+        zone: task.zone,
+        branch: zone.map(|zone| zone.branch.clone()).unwrap_or_default(),
+        mode: task.mode,
+        prompt: task.prompt.clone(),
+        brain: brain.to_owned(),
+        state: task.state.into(),
+        review: match task.state {
+            TaskState::Parked { review } => Some(review),
+            _ => None,
+        },
+        merge: task.merge.and_then(|merge| world.merges.get(&merge)).map(|merge| merge.state),
+        summary: task.summary.clone(),
+        queued_ms: task.queued_ms,
+        ended_ms: task.ended_ms,
+        episodes: task.episodes,
+        calls: task.calls_settled,
+    }
+}
+
+fn name_of(world: &World, pid: Pid) -> String {
+    world.processes.get(&pid).map_or_else(|| format!("process {pid}"), |process| process.name.clone())
+}
+
+pub(crate) fn diff(kernel: &Kernel, id: TaskId, diff: MergeDiff) -> Result<task::DiffResult, RpcError> {
+    let view = task(kernel, id)?;
+    let files = diff.files.into_iter().map(|file| task::FileDiff { path: file.path, kind: file.kind, refused: file.refused, diff: file.diff });
+    Ok(task::DiffResult { task: id, digest: view.merge.is_some().then_some(diff.digest), state: view.merge, files: files.collect() })
+}
+
+pub(crate) fn tools(kernel: &Kernel) -> call::ToolListResult {
+    let tools = kernel.tools.list().map(|tool| {
+        let manifest = tool.manifest();
+        call::ToolView {
+            name: manifest.name.clone(),
+            description: manifest.description.clone(),
+            read_only: manifest.read_only,
+            room: manifest.room == tool::Room::Sandbox,
+            input_schema: manifest.input_schema.clone(),
+        }
+    });
+    call::ToolListResult { tools: tools.collect() }
+}
+
+pub(crate) fn ran((outcome, task): (Outcome, Option<TaskId>)) -> call::RunResult {
+    let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let (decision, refusal, ok, output) = match outcome.end {
+        End::Done { ok, value } => (call::Decision::Allowed, None, ok, value),
+        End::Leave => (call::Decision::Allowed, None, true, serde_json::Value::Null),
+        End::Refused(refusal) => (call::Decision::Refused, Some(refusal), false, serde_json::Value::Null),
+        End::Pending(refusal) => (call::Decision::Pending, Some(refusal), false, serde_json::Value::Null),
+    };
+    call::RunResult {
+        call: outcome.call,
+        decision,
+        rules: outcome.rules,
+        refusal,
+        ok,
+        output,
+        gate_us: us(outcome.gate),
+        run_us: us(outcome.run),
+        total_us: us(outcome.gate + outcome.run),
+        task,
+    }
+}
+
+pub(crate) fn reviews(kernel: &Kernel, all: bool) -> review::ListResult {
+    let reviews = kernel.ledger.look(|world| {
+        let wanted = world.reviews.values().filter(|review| all || review.state == ReviewState::Open);
+        wanted.map(|review| review_view(world, review)).collect()
+    });
+    review::ListResult { reviews }
+}
+
+/// One review with what a yes would change.
+pub(crate) async fn review(kernel: &Kernel, id: ReviewId) -> Result<review::ReviewView, RpcError> {
+    let found = kernel.review(id).map_err(no)?;
+    let mut view = kernel.ledger.look(|world| review_view(world, &found));
+    if let Some(task) = found.task.filter(|_| found.tool == kernel::MERGE) {
+        let diff = kernel.diff(task).await.map_err(no)?;
+        view.diff = Some(diff.files.iter().map(|file| file.diff.as_str()).collect());
+    }
+    Ok(view)
+}
+
+fn review_view(world: &World, found: &world::Review) -> review::ReviewView {
+    let (answer, by): (Option<Answer>, Option<String>) = match &found.state {
+        ReviewState::Answered { answer, by, .. } => (Some(*answer), Some(by.clone())),
+        _ => (None, None),
+    };
+    review::ReviewView {
+        review: found.id,
+        pid: found.pid,
+        process: name_of(world, found.pid),
+        task: found.task,
+        tool: found.tool.clone(),
+        input: found.input.clone(),
+        reasons: found.reasons.clone(),
+        asked_ms: found.asked_ms,
+        state: (&found.state).into(),
+        answer,
+        by,
+        diff: None,
+    }
+}
+
+pub(crate) fn filter(filter: &records::Filter) -> journal::Filter {
+    journal::Filter {
+        after_seq: filter.after_seq,
+        before_seq: filter.before_seq,
+        limit: Some(filter.limit.unwrap_or(PAGE_RECORDS).min(PAGE_RECORDS)),
+        pid: filter.pid.map(|pid| pid.0),
+        task: filter.task.map(|task| task.to_string()),
+        kinds: filter.kinds.clone(),
+        session: filter.session.clone(),
+        since_ms: filter.since_ms,
+        until_ms: filter.until_ms,
+        reverse: filter.reverse,
+    }
+}
+
+pub(crate) fn records(kernel: &Kernel, wanted: &records::Filter) -> Result<records::ReadResult, RpcError> {
+    let found = kernel.ledger.read(&filter(wanted)).map_err(fault)?;
+    let mut bytes = 0;
+    let lines = found.into_iter().map(|record| record.line).take_while(|line| {
+        let first = bytes == 0;
+        bytes += line.len();
+        first || bytes <= PAGE_BYTES
+    });
+    Ok(records::ReadResult { records: lines.collect() })
+}
+
+pub(crate) fn report(report: journal::Report) -> records::VerifyResult {
+    records::VerifyResult {
+        records: report.records,
+        head_seq: report.head.seq,
+        head_hash: report.head.hash.clone(),
+        unsealed: report.unsealed,
+        sealed: report.seal == journal::SealState::Good,
+        findings: report.findings.iter().map(|f| records::Finding { seq: f.seq, what: f.what.to_string(), why: f.why.clone() }).collect(),
+    }
+}

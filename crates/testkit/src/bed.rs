@@ -1,0 +1,58 @@
+//! A kernel in a temporary home beside a temporary project: everything real, nothing shared.
+
+use journal::Options;
+use kernel::{Fault, Home, Kernel};
+use sandbox::Launcher;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+/// Where one test lives. The folder goes when this does.
+pub struct Bed {
+    folder: tempfile::TempDir,
+}
+
+impl Bed {
+    /// An empty project under git, with one commit of `files`.
+    pub fn new(files: &[(String, String)]) -> Result<Bed, String> {
+        let bed = Bed { folder: tempfile::Builder::new().prefix("skep-bed-").tempdir().map_err(|error| error.to_string())? };
+        std::fs::create_dir(bed.project()).map_err(|error| error.to_string())?;
+        bed.git(&["init", "-q", "-b", "main"])?;
+        for (path, text) in files {
+            bed.write(path, text)?;
+        }
+        bed.commit()?;
+        Ok(bed)
+    }
+
+    pub fn project(&self) -> PathBuf {
+        self.folder.path().join("project")
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    pub fn write(&self, path: &str, text: &str) -> Result<(), String> {
+        let path = self.project().join(path);
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        std::fs::create_dir_all(parent).and_then(|()| std::fs::write(&path, text)).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    pub fn commit(&self) -> Result<(), String> {
+        self.git(&["add", "-A"])?;
+        self.git(&["commit", "-q", "--allow-empty", "-m", "a start"])
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<(), String> {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(self.project()).args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(arguments);
+        let output = command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").output().map_err(|error| format!("git: {error}"))?;
+        if output.status.success() { Ok(()) } else { Err(format!("git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr))) }
+    }
+
+    /// Boots a kernel in this bed. The launcher must be fresh: it ends with its kernel.
+    pub async fn boot(&self, launcher: Launcher) -> Result<Arc<Kernel>, Fault> {
+        Kernel::boot(Home::open(&self.home())?, launcher, Options::default(), None).await
+    }
+}

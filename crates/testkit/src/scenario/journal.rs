@@ -1,0 +1,102 @@
+//! A journal told in short lines: what a person would want to read of it, without times and hashes.
+
+use crate::bed::Bed;
+use kernel::{Fault, FaultKind, Kernel};
+use serde_json::Value;
+use world::{Event, MergePath};
+
+/// Every record from the task's start on.
+pub(super) fn told(kernel: &Kernel, bed: &Bed) -> Result<String, Fault> {
+    let records = kernel.ledger.read(&journal::Filter::default())?;
+    let mut text = String::new();
+    let mut number = 0;
+    for record in records {
+        let event: Event = serde_json::from_str(&record.line).map_err(|error| Fault::new(FaultKind::Bug, "a record cannot be read", error))?;
+        let number = match &event {
+            Event::TaskQueued(_) => {
+                number = 1;
+                number
+            }
+            _ if number == 0 => continue,
+            _ => {
+                number += 1;
+                number
+            }
+        };
+        let detail = detail(&event).replace(&*bed.project().to_string_lossy(), "PROJECT");
+        let line = format!("{number:<2} {:<17} p{} {detail}", event.kind(), event.pid());
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+fn detail(event: &Event) -> String {
+    match event {
+        Event::TaskQueued(e) => e.mode.as_str().to_owned(),
+        Event::TaskStarted(e) => format!("episode {}", e.episode),
+        Event::TaskParked(e) => e.review.to_string(),
+        Event::TaskFinished(e) => e.summary.clone(),
+        Event::TaskFailed(e) => e.reason.clone(),
+        Event::TaskCancelled(e) => format!("by {}", e.by),
+        Event::CallAdmitted(e) => {
+            let grant = e.grant.map_or_else(String::new, |grant| format!("   with {grant}"));
+            let own = if e.hands == world::Hands::Caller { "   own hands" } else { "" };
+            format!("{} {}   by {}{grant}{own}", e.tool, target(&e.input), e.rules.join(", "))
+        }
+        Event::CallRefused(e) => format!("{} {}   {}: {}", e.tool, target(&e.input), e.code.as_str(), e.reason),
+        Event::CallFinished(e) => format!("{}{}", if e.ok { "ok" } else { "failed" }, answer(&e.output)),
+        Event::CallLost(e) => e.tool.clone(),
+        Event::ReviewAsked(e) => format!("{} {} {}   by {}", e.review, e.tool, target(&e.input), e.rules.join(", ")),
+        Event::ReviewAnswered(e) => {
+            let why = e.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+            format!("{} {:?} by {}{why}", e.review, e.answer, e.by).to_lowercase()
+        }
+        Event::GrantGiven(e) => format!("{} {} for {}, {} use", e.grant, e.tool, e.review, e.uses),
+        Event::MergeProposed(e) => format!("{} {}", e.merge, paths(&e.paths)),
+        Event::MergeStarted(e) => format!("{} by {}", e.merge, e.by),
+        Event::MergeFinished(e) => format!("{} {}", e.merge, paths(&e.paths)),
+        Event::MergeRejected(e) => format!("{} by {}: {}", e.merge, e.by, e.reason),
+        Event::BrainSaid(e) => e.text.clone(),
+        Event::RecordsDropped(e) => format!("{} × {}", e.count, e.kind),
+        Event::ProcPaused(e) => e.reason.clone(),
+        Event::ProcResumed(e) => format!("by {}", e.by),
+        Event::KernelStopped(e) => e.reason.clone(),
+        Event::ProcSpawned(e) => e.name.clone(),
+        Event::ProcExited(e) => e.reason.clone(),
+        Event::JournalDoubted(e) => e.what.clone(),
+        Event::KernelStarted(_)
+        | Event::JournalResealed(_)
+        | Event::ZoneOpened(_)
+        | Event::PolicyUpdated(_)
+        | Event::WorkspaceOpened(_)
+        | Event::WorkspaceClosed(_) => String::new(),
+    }
+}
+
+/// What a call is about: its path or command, else nothing.
+fn target(input: &Value) -> String {
+    let words = |value: &Value| value.as_array().map(|items| items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "));
+    let path = input["path"].as_str().or(input["pattern"].as_str()).map(str::to_owned);
+    path.or_else(|| words(&input["command"])).or_else(|| words(&input["changes"])).unwrap_or_default()
+}
+
+/// The part of an outcome that says most.
+fn answer(output: &Value) -> String {
+    let first_line = |text: &str| text.lines().next().unwrap_or("").to_owned();
+    let said = ["reason", "content", "stdout", "claimed"].iter().find_map(|key| output[*key].as_str().filter(|text| !text.is_empty()));
+    match (output["exit_code"].as_i64(), said) {
+        (Some(code), Some(said)) => format!(" exit {code}: {}", first_line(said)),
+        (Some(code), None) => format!(" exit {code}"),
+        (None, Some(said)) => format!(": {}", first_line(said)),
+        (None, None) => String::new(),
+    }
+}
+
+fn paths(paths: &[MergePath]) -> String {
+    let each = paths.iter().map(|path| match &path.refused {
+        Some(why) => format!("({} {}: {why})", path.kind, path.path),
+        None => format!("{} {}", path.kind, path.path),
+    });
+    each.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,214 @@
+//! The promises of SPEC.md, each beside its reference measured in the same run.
+//!
+//! Ratios, because machines differ and this one is noisy; nothing here fails a build. A promise that does not hold is printed as failed.
+
+use crate::run::{cargo, output, root, run};
+use crate::test::install;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One line of the table.
+struct Row {
+    what: String,
+    ours: String,
+    reference: String,
+    /// The figure that the promise is about, and what was promised of it.
+    figure: String,
+    promise: &'static str,
+    holds: Option<bool>,
+}
+
+pub fn bench() -> Result<()> {
+    install(&[("bwrap", "bubblewrap"), ("git", "git")])?;
+    eprintln!("building in release mode");
+    run(cargo().args(["build", "--release", "--quiet", "-p", "cli", "--bins"]))?;
+    for package in ["journal", "policy", "sandbox", "wire"] {
+        run(cargo().args(["build", "--release", "--quiet", "-p", package, "--example", "bench"]))?;
+    }
+    let mut rows = Vec::new();
+    journal(&mut rows)?;
+    gate(&mut rows)?;
+    rooms(&mut rows)?;
+    kernel(&mut rows)?;
+    print(&rows);
+    Ok(())
+}
+
+/// Runs a crate's own bench, which prints one JSON object a line.
+fn figures(package: &str, arguments: &[&str]) -> Result<Vec<Value>> {
+    eprintln!("measuring {package}");
+    let text = output(cargo().args(["run", "--release", "--quiet", "-p", package, "--example", "bench", "--"]).args(arguments))?;
+    let lines = text.lines().filter(|line| line.starts_with('{'));
+    lines.map(|line| serde_json::from_str(line).with_context(|| format!("{package}: `{line}`"))).collect()
+}
+
+fn number(value: &Value, key: &str) -> Result<f64> {
+    value[key].as_f64().with_context(|| format!("`{key}` is missing in {value}"))
+}
+
+fn journal(rows: &mut Vec<Row>) -> Result<()> {
+    for line in figures("journal", &[])? {
+        if line.get("writers").is_some() {
+            let (ours, raw) = (number(&line, "ours_per_s")?, number(&line, "raw_per_s")?);
+            let writers = number(&line, "writers")?;
+            let promised = writers >= 64.0;
+            rows.push(Row {
+                what: format!("journal append, {writers:.0} writers"),
+                ours: format!("{ours:.0}/s"),
+                reference: format!("raw fdatasync {raw:.0}/s"),
+                figure: format!("{:.2} ×", ours / raw),
+                promise: if promised { "≥ 0.8 ×" } else { "" },
+                holds: promised.then_some(ours / raw >= 0.8),
+            });
+        } else {
+            let (ours, raw) = (number(&line, "verify_mb_s")?, number(&line, "sha256_mb_s")?);
+            rows.push(Row {
+                what: "journal verify".into(),
+                ours: format!("{ours:.0} MB/s"),
+                reference: format!("raw SHA-256 {raw:.0} MB/s"),
+                figure: format!("{:.2} ×", ours / raw),
+                promise: "≥ 0.3 ×",
+                holds: Some(ours / raw >= 0.3),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn gate(rows: &mut Vec<Row>) -> Result<()> {
+    for line in figures("policy", &[])? {
+        let (p50, p99, rules) = (number(&line, "p50_ns")?, number(&line, "p99_ns")?, number(&line, "rules")?);
+        let worst = line["worst"].as_bool() == Some(true);
+        rows.push(Row {
+            what: format!("gate decision, {rules:.0} rules{}", if worst { ", all wildcards" } else { "" }),
+            ours: format!("p50 {p50:.0} ns"),
+            reference: format!("p99 {p99:.0} ns"),
+            figure: format!("{:.2} µs", p50 / 1000.0),
+            promise: if worst { "" } else { "≤ 1 µs" },
+            holds: (!worst).then_some(p50 <= 1000.0),
+        });
+    }
+    Ok(())
+}
+
+fn rooms(rows: &mut Vec<Row>) -> Result<()> {
+    for line in figures("sandbox", &[])? {
+        let (ours, plain) = (number(&line, "ours_ms")?, number(&line, "fork_exec_ms")?);
+        let mut row = |what: &str, reference: String, ratio: f64, promise, holds| {
+            let figure = format!("{ratio:.2} ×");
+            rows.push(Row { what: what.into(), ours: format!("{ours:.2} ms"), reference, figure, promise, holds: Some(holds) });
+        };
+        row("room start + exit", format!("fork/exec {plain:.2} ms"), ours / plain, "≤ 4 ×", ours / plain <= 4.0);
+        let bwrap = number(&line, "bwrap_ms")?;
+        row("room start + exit", format!("bwrap {bwrap:.2} ms"), ours / bwrap, "≤ 0.5 ×", ours / bwrap <= 0.5);
+        let fifty = number(&line, "fifty_at_once_ms")?;
+        row("50 rooms at once", format!("took {fifty:.1} ms"), fifty / ours, "≤ 50 ×", fifty / ours <= 50.0);
+    }
+    Ok(())
+}
+
+/// A kernel of our own in a temporary home, gone when this is dropped.
+struct Home {
+    path: PathBuf,
+    skep: PathBuf,
+}
+
+impl Home {
+    fn new() -> Result<Home> {
+        let path = std::env::temp_dir().join(format!("skep-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Home { path, skep: root().join("target/release/skep") })
+    }
+
+    fn skep(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.skep);
+        command.args(arguments).env("SKEP_HOME", self.path.join("home")).current_dir(&self.path).stdin(Stdio::null());
+        command
+    }
+
+    fn json(&self, arguments: &[&str]) -> Result<Value> {
+        Ok(serde_json::from_str(&output(&mut self.skep(arguments))?)?)
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // Best effort at the end of a measurement; a kernel that is left stops nothing.
+        drop(self.skep(&["kernel", "stop"]).output());
+        drop(std::fs::remove_dir_all(&self.path));
+    }
+}
+
+fn kernel(rows: &mut Vec<Row>) -> Result<()> {
+    eprintln!("measuring kernel");
+    let home = Home::new()?;
+    let cold = median(9, || {
+        drop(home.skep(&["kernel", "stop"]).output());
+        time(|| output(&mut home.skep(&["kernel", "status", "--json"])))
+    })?;
+    let warm = median(31, || time(|| output(&mut home.skep(&["kernel", "status", "--json"]))))?;
+    let plain = median(31, || time(|| output(&mut Command::new("true"))))?;
+    let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+    rows.push(promise("cold start to first answer", ms(cold), "ms", format!("fork/exec {:.2} ms", ms(plain)), "≤ 20 ms", ms(cold) <= 20.0));
+    rows.push(promise("command on a running kernel", ms(warm), "ms", format!("fork/exec {:.2} ms", ms(plain)), "≤ 5 ms", ms(warm) <= 5.0));
+    let socket = home.path.join("home/kernel.sock");
+    for line in figures("wire", &[&socket.to_string_lossy()])? {
+        let (ours, echo) = (number(&line, "ours_us")?, number(&line, "echo_us")?);
+        let figure = format!("{:.2} ×", ours / echo);
+        let (ours_text, reference) = (format!("{ours:.1} µs"), format!("raw echo {echo:.1} µs"));
+        rows.push(Row { what: "socket round trip".into(), ours: ours_text, reference, figure, promise: "≤ 3 ×", holds: Some(ours / echo <= 3.0) });
+    }
+    memory(rows, &home)
+}
+
+fn memory(rows: &mut Vec<Row>, home: &Home) -> Result<()> {
+    drop(home.skep(&["kernel", "stop"]).output());
+    let resident = || -> Result<f64> { number(&home.json(&["kernel", "status", "--json"])?, "rss_bytes") };
+    let idle = resident()?;
+    rows.push(promise("idle kernel", idle / 1e6, "MB", "HiveKernel (Go) 14.6 MB".into(), "≤ 14 MB", idle <= 14e6));
+    const ZONES: usize = 40;
+    for n in 0..ZONES {
+        let zone = home.path.join(format!("zone-{n}"));
+        output(Command::new("git").args(["init", "-q"]).arg(&zone))?;
+        init(home, &zone)?;
+    }
+    let more = (resident()? - idle).max(0.0) / ZONES as f64 / 1e3;
+    rows.push(promise("each more idle process", more, "KB", "zone and policy included".into(), "≤ 20 KB", more <= 20.0));
+    Ok(())
+}
+
+fn init(home: &Home, zone: &Path) -> Result<()> {
+    output(home.skep(&["init", "--json"]).current_dir(zone)).map(drop)
+}
+
+fn promise(what: &str, figure: f64, unit: &str, reference: String, promise: &'static str, holds: bool) -> Row {
+    let figure = format!("{figure:.2} {unit}");
+    Row { what: what.into(), ours: figure.clone(), reference, figure, promise, holds: Some(holds) }
+}
+
+fn time<T>(work: impl FnOnce() -> Result<T>) -> Result<Duration> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed())
+}
+
+fn median(times: usize, mut measure: impl FnMut() -> Result<Duration>) -> Result<Duration> {
+    let mut all = (0..times).map(|_| measure()).collect::<Result<Vec<_>>>()?;
+    all.sort_unstable();
+    Ok(all[times / 2])
+}
+
+fn print(rows: &[Row]) {
+    println!("{:<34} {:>16}  {:<26} {:>10}  {:<9}", "what", "ours", "reference, same run", "figure", "promise");
+    for row in rows {
+        let mark = match row.holds {
+            Some(true) => "✓",
+            Some(false) => "✗ failed",
+            None => "",
+        };
+        println!("{:<34} {:>16}  {:<26} {:>10}  {:<9} {mark}", row.what, row.ours, row.reference, row.figure, row.promise);
+    }
+}

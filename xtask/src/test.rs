@@ -1,0 +1,65 @@
+//! Tests and lints, with what they need.
+
+use crate::run::{cargo, has, root, run};
+use anyhow::{Result, bail, ensure};
+use std::process::Command;
+
+/// Programs the tests run, and the Debian package of each.
+const NEEDS: &[(&str, &str)] = &[("git", "git"), ("python3", "python3"), ("cc", "gcc"), ("setpriv", "util-linux"), ("unshare", "util-linux"), ("node", "nodejs"), ("tmux", "tmux")];
+
+pub fn test(arguments: &[String]) -> Result<()> {
+    install(NEEDS)?;
+    let nextest = cargo().args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success());
+    let mut command = cargo();
+    if nextest {
+        command.args(["nextest", "run", "--workspace"]);
+    } else {
+        command.args(["test", "--workspace"]);
+    }
+    run(command.args(arguments))
+}
+
+/// Installs missing programs with apt where that is possible, else says what to do.
+pub fn install(needs: &[(&str, &str)]) -> Result<()> {
+    let missing: Vec<&(&str, &str)> = needs.iter().filter(|(program, _)| !has(program)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.dedup();
+    let by_hand = format!("sudo apt-get install {}", packages.join(" "));
+    let root_user = std::fs::metadata("/proc/self").is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0);
+    if !has("apt-get") || !root_user {
+        let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
+        bail!("the tests need {}\n  install them: {by_hand}", programs.join(", "));
+    }
+    eprintln!("installing {}", packages.join(" "));
+    run(Command::new("apt-get").args(["update", "-qq"]))?;
+    run(Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(&packages).env("DEBIAN_FRONTEND", "noninteractive"))?;
+    match missing.iter().find(|(program, _)| !has(program)) {
+        Some((program, package)) => bail!("`{package}` is installed and `{program}` is still not there\n  try: {by_hand}"),
+        None => Ok(()),
+    }
+}
+
+pub fn lint() -> Result<()> {
+    run(cargo().args(["fmt", "--all", "--check"]))?;
+    run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    unsafe_stays_home()
+}
+
+/// `unsafe` lives in the sandbox and in testkit's fault-injecting VFS; every other crate forbids it.
+fn unsafe_stays_home() -> Result<()> {
+    let crates = std::fs::read_dir(root().join("crates"))?;
+    for entry in crates {
+        let path = entry?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if ["sandbox", "testkit"].contains(&name.as_str()) {
+            continue;
+        }
+        let entry = [path.join("src/lib.rs"), path.join("src/main.rs")].into_iter().find(|file| file.exists());
+        let text = entry.map(std::fs::read_to_string).transpose()?.unwrap_or_default();
+        ensure!(text.contains("#![forbid(unsafe_code)]"), "crates/{name} does not forbid unsafe code");
+    }
+    Ok(())
+}

@@ -39,10 +39,7 @@ impl Launcher {
         if threads != 1 {
             return Err(SandboxError::Threads { threads });
         }
-        let filters = Filters::compile().map_err(|error| SandboxError::Io {
-            what: "compiling the system-call filters",
-            cause: io::Error::other(error),
-        })?;
+        let filters = Filters::compile();
         let (here, there) = packet::pair().at(Step::Socket)?;
         let kernel = rustix::process::getpid();
         let pid = sys::fork(|| serve::main(there, kernel, &filters)).at(Step::Fork)?;

@@ -193,9 +193,9 @@ pub(crate) fn raise_loopback() -> io::Result<()> {
 }
 
 /// Loads one filter for this process; no_new_privs must be set.
-pub(crate) fn load_filter(program: &[seccompiler::sock_filter]) -> io::Result<()> {
-    let fprog = libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_ptr() as *mut libc::sock_filter };
-    // SAFETY: both sock_filter types are the kernel's struct; the program outlives the call and the kernel only reads it.
+pub(crate) fn load_filter(program: &[libc::sock_filter]) -> io::Result<()> {
+    let fprog = libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_ptr().cast_mut() };
+    // SAFETY: the program outlives the call, its length is given, and the kernel only reads it.
     check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, ptr::from_ref(&fprog)) }).map(drop)
 }
 

@@ -99,12 +99,10 @@ pub(super) fn refused() -> impl Iterator<Item = c_long> {
 
 /// The bits of clone's first argument that ask for a namespace. The time namespace has none there: its bit is part of the
 /// exit signal, and only unshare and clone3 take it.
-pub(super) const NAMESPACE_FLAGS: &[u64] = &[
-    libc::CLONE_NEWUSER as u64,
-    libc::CLONE_NEWNS as u64,
-    libc::CLONE_NEWPID as u64,
-    libc::CLONE_NEWNET as u64,
-    libc::CLONE_NEWIPC as u64,
-    libc::CLONE_NEWUTS as u64,
-    libc::CLONE_NEWCGROUP as u64,
-];
+pub(super) const NAMESPACE_FLAGS: u32 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP) as u32;

@@ -195,10 +195,9 @@ fn calls_are_refused(host: &Host) {
         ("x32 getpid", 0x4000_0000 + libc::SYS_getpid, "", enosys, Some(enosys)),
     ];
     for (name, number, arguments, inside, control) in calls {
-        let comma = if arguments.is_empty() { "" } else { "," };
         // In a child, because some of these change the caller when they succeed.
         let script = format!(
-            "import ctypes,os,sys\nr,w=os.pipe()\nif os.fork()==0:\n c=ctypes.CDLL(None,use_errno=True)\n v=c.syscall(ctypes.c_long({number}){comma}{arguments})\n os.write(w,str(0 if v!=-1 else ctypes.get_errno()).encode())\n os._exit(0)\nos.close(w)\nprint(os.read(r,9).decode())"
+            "import ctypes,os,sys\nr,w=os.pipe()\nif os.fork()==0:\n c=ctypes.CDLL(None,use_errno=True)\n v=c.syscall(*[ctypes.c_long(a) for a in [{number},{arguments}]])\n os.write(w,str(0 if v!=-1 else ctypes.get_errno()).encode())\n os._exit(0)\nos.close(w)\nprint(os.read(r,9).decode())"
         );
         assert_eq!(python(host, &workspace, Profile::Standard, &script), inside.to_string(), "{name} inside");
         if let Some(control) = control {

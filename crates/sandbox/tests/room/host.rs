@@ -130,6 +130,8 @@ fn host(root: bool) -> Host {
         rustix::thread::set_thread_groups(&[]).unwrap();
         rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
         rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+        // As in a process that this user has started: it may read its own /proc.
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable).unwrap();
     }
     if root {
         chown(foreign.join("file"), Some(ORDINARY), Some(ORDINARY)).unwrap();

@@ -1,1 +1,52 @@
-fn main() {}
+//! The command `skep`.
+//!
+//! Each command is a file in `command/` that asks the kernel over `wire` and hands the answer to the one printer in `show`.
+//! Knows nothing of what happens inside a kernel; `skep kernel run` is the only one that becomes it.
+#![forbid(unsafe_code)]
+
+mod args;
+mod command;
+mod console;
+mod home;
+mod record;
+mod show;
+mod start;
+mod trouble;
+
+use args::{Cli, Command};
+use console::Console;
+use show::Screen;
+use std::process::ExitCode;
+use trouble::Trouble;
+use wire::Code;
+
+fn main() -> ExitCode {
+    let cli = Cli::read();
+    let (out, err) = (Screen::stdout(), Screen::stderr());
+    let home = match home::path() {
+        Ok(home) => home,
+        Err(trouble) => {
+            err.whole(&trouble.page());
+            return ExitCode::from(trouble.code.exit());
+        }
+    };
+    // The kernel forks its launcher while it has one thread, so it starts before any runtime.
+    if let Command::Kernel(kernel) = &cli.command
+        && let Some(run) = kernel.as_run()
+    {
+        return run.run(&home);
+    }
+    let console = Console { home, json: cli.json, out, err };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(command::run(cli.command, &console)),
+        Err(error) => Err(Trouble::new(Code::Internal, "cannot start").why(error)),
+    };
+    match outcome {
+        Ok(exit) => ExitCode::from(exit),
+        Err(trouble) => {
+            console.report(&trouble);
+            ExitCode::from(trouble.code.exit())
+        }
+    }
+}

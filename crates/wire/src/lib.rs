@@ -17,3 +17,8 @@ pub use frame::FrameError;
 pub use jsonrpc::{Id, Malformed, Message, Notification, Request, Response, RpcError};
 pub use method::Method;
 pub use socket::{SocketError, open_socket_dir, socket_path};
+/// The nouns that methods speak of, so that a client needs no other crate.
+pub use world::{
+    Answer, CallId, Event, GrantId, MergeId, MergePath, MergeState, Mode, Pid, ProcessState, Refusal, ReviewId, TaskId, ZoneId, event,
+    limits,
+};

@@ -1,0 +1,159 @@
+//! The command line: its shape, and its help.
+
+use crate::command;
+use clap::builder::styling::{AnsiColor, Style, Styles};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+const STYLES: Styles = Styles::styled()
+    .header(Style::new().bold())
+    .usage(Style::new().bold())
+    .literal(AnsiColor::Cyan.on_default())
+    .placeholder(Style::new().dimmed())
+    .error(AnsiColor::Red.on_default().bold())
+    .valid(AnsiColor::Green.on_default())
+    .invalid(AnsiColor::Yellow.on_default());
+
+const EXAMPLES: &str = "\
+Examples:
+  skep demo                                  see everything once, in a minute
+  skep act \"add a --version flag\"            queue work in this repository, return at once
+  skep ask \"where is auth?\" --await > a.txt  read-only; the answer on stdout
+  skep status                                who works on what here
+  skep review                                what waits for your answer
+  skep diff task-1 && skep merge task-1      look, then take the changes
+  skep journal verify                        prove that the record is whole
+
+Every command starts the kernel when it needs one. `skep help COMMAND` says more; `skep help exit-codes` lists the exit codes.";
+
+/// An operating-system kernel for AI agents
+#[derive(Debug, Parser)]
+#[command(name = "skep", version, styles = STYLES, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub struct Cli {
+    /// Print the answer as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    #[command(about = "Queue work that may change files, and return at once", after_help = command::work::ACT_EXAMPLES)]
+    Act(command::work::Work),
+    #[command(about = "Queue a question; nothing can change", after_help = command::work::ASK_EXAMPLES)]
+    Ask(command::work::Work),
+    Call(command::call::Call),
+    Cancel(command::cancel::Cancel),
+    Demo(command::demo::Demo),
+    Status(command::status::Status),
+    Ps(command::ps::Ps),
+    List(command::list::List),
+    Log(command::log::Log),
+    Watch(command::watch::Watch),
+    Review(command::review::Review),
+    Diff(command::diff::Diff),
+    Merge(command::merge::Merge),
+    Reject(command::reject::Reject),
+    Init(command::init::Init),
+    Trust(command::trust::Trust),
+    Journal(command::journal::Journal),
+    Kernel(command::kernel::Kernel),
+    Doctor(command::doctor::Doctor),
+    Completions(command::completions::Completions),
+    Man(command::man::Man),
+    Help(command::help::Help),
+}
+
+/// What belongs together in `skep --help`.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Work", &["act", "ask", "call", "cancel", "demo"]),
+    ("Look", &["status", "ps", "list", "log", "watch"]),
+    ("Decide", &["review", "diff", "merge", "reject", "init", "trust"]),
+    ("Journal", &["journal log", "journal follow", "journal verify", "journal export"]),
+    ("Kernel", &["kernel start", "kernel stop", "kernel status", "doctor", "completions", "man", "help"]),
+];
+
+impl Cli {
+    /// Reads the process's arguments; a mistake or a wish for help ends here, with clap's own words.
+    pub fn read() -> Cli {
+        let matches = command().get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// The whole command line, with its grouped help.
+pub fn command() -> clap::Command {
+    let command = Cli::command();
+    let template = format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{{options}}\n\n{{after-help}}", groups(&command));
+    command.help_template(template)
+}
+
+fn groups(command: &clap::Command) -> String {
+    let (header, literal) = (STYLES.get_header(), STYLES.get_literal());
+    let mut text = String::new();
+    for (name, members) in GROUPS {
+        text.push_str(&format!("{header}{name}{header:#}\n"));
+        for member in *members {
+            let about = find(command, member).and_then(|found| found.get_about()).map(ToString::to_string).unwrap_or_default();
+            text.push_str(&format!("  {literal}{member:<16}{literal:#} {about}\n"));
+        }
+        text.push('\n');
+    }
+    text.push_str(&format!("{header}Options{header:#}\n"));
+    text
+}
+
+/// The command at a path such as `journal verify`.
+pub fn find<'a>(command: &'a clap::Command, path: &str) -> Option<&'a clap::Command> {
+    path.split_whitespace().try_fold(command, |command, name| command.find_subcommand(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_in_one_group_and_has_a_purpose_and_examples() {
+        let command = command();
+        let grouped: Vec<_> = GROUPS.iter().flat_map(|(_, members)| members.iter()).map(|path| path.split(' ').next().unwrap()).collect();
+        for sub in command.get_subcommands() {
+            assert!(grouped.contains(&sub.get_name()), "{} is in no group", sub.get_name());
+            assert!(sub.get_about().is_some(), "{} has no purpose", sub.get_name());
+            assert!(sub.get_after_help().is_some_and(|help| help.to_string().contains("skep")), "{} has no examples", sub.get_name());
+        }
+        for path in GROUPS.iter().flat_map(|(_, members)| members.iter()) {
+            assert!(find(&command, path).is_some_and(|found| found.get_about().is_some()), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_people_type_is_understood() {
+        let parse = |line: &str| Cli::try_parse_from(line.split_whitespace());
+        for good in [
+            "skep act fix-it --brain script:b.txt --await --priority -3 --max-calls 7 --zone /tmp",
+            "skep ask why",
+            "skep call fs.read path=a --zone . --task task-1 --json",
+            "skep --json ps",
+            "skep review",
+            "skep review allow r-1 --reason ok",
+            "skep journal log --pid 3 --task task-1 --kind call --kind brain.said --since 10m --until 2026-01-01 --limit 5",
+            "skep journal export --out f",
+            "skep merge task-1 --yes",
+            "skep kernel run",
+            "skep help exit-codes",
+            "skep help journal verify",
+            "skep list tools",
+            "skep completions zsh",
+        ] {
+            assert!(parse(good).is_ok(), "{good}: {}", parse(good).unwrap_err());
+        }
+        for bad in ["skep", "skep act", "skep diff 7", "skep review allow task-1", "skep journal log --kind calls", "skep list people"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! One file per command.
+
+pub mod call;
+pub mod cancel;
+pub mod completions;
+pub mod demo;
+pub mod diff;
+pub mod doctor;
+pub mod help;
+pub mod init;
+pub mod journal;
+pub mod kernel;
+pub mod list;
+pub mod log;
+pub mod man;
+pub mod merge;
+pub mod ps;
+pub mod reject;
+pub mod review;
+pub mod status;
+pub mod trust;
+pub mod watch;
+pub mod work;
+
+use crate::args::Command;
+use crate::console::{Console, Outcome};
+use wire::Mode;
+
+pub async fn run(command: Command, console: &Console) -> Outcome {
+    match command {
+        Command::Act(work) => work.run(Mode::Act, console).await,
+        Command::Ask(work) => work.run(Mode::Ask, console).await,
+        Command::Call(call) => call.run(console).await,
+        Command::Cancel(cancel) => cancel.run(console).await,
+        Command::Demo(demo) => demo.run(console).await,
+        Command::Status(status) => status.run(console).await,
+        Command::Ps(ps) => ps.run(console).await,
+        Command::List(list) => list.run(console).await,
+        Command::Log(log) => log.run(console).await,
+        Command::Watch(watch) => watch.run(console).await,
+        Command::Review(review) => review.run(console).await,
+        Command::Diff(diff) => diff.run(console).await,
+        Command::Merge(merge) => merge.run(console).await,
+        Command::Reject(reject) => reject.run(console).await,
+        Command::Init(init) => init.run(console).await,
+        Command::Trust(trust) => trust.run(console).await,
+        Command::Journal(journal) => journal.run(console).await,
+        Command::Kernel(kernel) => kernel.run(console).await,
+        Command::Doctor(doctor) => doctor.run(console).await,
+        Command::Completions(completions) => completions.run(console),
+        Command::Man(man) => man.run(console),
+        Command::Help(help) => help.run(console),
+    }
+}

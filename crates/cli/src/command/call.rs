@@ -1,0 +1,80 @@
+//! `skep call`: one call by the operator, through the door that every process uses.
+
+mod input;
+
+use crate::console::{Console, Outcome, folder};
+use crate::show::call;
+use crate::trouble::Trouble;
+use serde_json::Value;
+use std::path::PathBuf;
+use wire::code::EXIT_FAILED;
+use wire::method::call::{Decision, Run, RunParams};
+use wire::{Code, TaskId};
+
+/// Make one call yourself, through the same door as any process
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep call fs.read path=README.md\n  skep call search.grep pattern=TODO\n  \
+skep call fs.write path=notes.txt content=@draft.txt\n  skep call shell.run 'argv=[\"sh\",\"tests/run.sh\"]'\n  \
+skep call shell.run --input '{\"argv\":[\"true\"]}' --json\n\n\
+A value is JSON if it reads as a list, an object, a number, true or false, and text otherwise. key=@FILE takes a file's text, \
+key:=JSON takes JSON as it is. Writes go to a workspace; `skep list tools` names the tools.")]
+pub struct Call {
+    /// Which tool
+    tool: String,
+    /// Its input, key by key
+    #[arg(value_name = "KEY=VALUE")]
+    pairs: Vec<String>,
+    /// Its input as one JSON object; pairs are added to it
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+    /// The repository [default: where you are]
+    #[arg(long, value_name = "DIR")]
+    zone: Option<PathBuf>,
+    /// In the workspace of this task
+    #[arg(long, value_name = "TASK")]
+    task: Option<TaskId>,
+}
+
+impl Call {
+    pub async fn run(self, console: &Console) -> Outcome {
+        let input = input::read(self.input.as_deref(), &self.pairs)?;
+        let params = RunParams { tool: self.tool, input, path: folder(self.zone.as_deref())?, task: self.task };
+        let mut kernel = console.kernel().await?;
+        let result = console.wait(&call::deed(&params.tool, &params.input), kernel.call::<Run>(&params)).await?;
+        match &result.refusal {
+            Some(refusal) => {
+                let trouble = Trouble::refused(what(&params.tool, &params.input, result.decision), refusal);
+                if console.json {
+                    console.out.json(&result);
+                } else {
+                    console.report(&trouble);
+                    console.err.page(&call::reckoning(&result));
+                }
+                Ok(trouble.code.exit())
+            }
+            None => {
+                console.show_whole(&result, |result| call::ran(&params.tool, result));
+                Ok(match (result.decision, result.ok) {
+                    (Decision::Allowed, true) => 0,
+                    (Decision::Allowed, false) => EXIT_FAILED,
+                    (Decision::Refused, _) => Code::Denied.exit(),
+                    (Decision::Pending, _) => Code::Pending.exit(),
+                })
+            }
+        }
+    }
+}
+
+fn what(tool: &str, input: &Value, decision: Decision) -> String {
+    let path = input.get("path").and_then(Value::as_str);
+    let call = match (tool, path) {
+        ("fs.read", Some(path)) => format!("the read of `{path}`"),
+        ("fs.write", Some(path)) => format!("the write to `{path}`"),
+        (tool, Some(path)) => format!("`{tool}` on `{path}`"),
+        (tool, None) => format!("the call of `{tool}`"),
+    };
+    match decision {
+        Decision::Pending => format!("{call} waits for a review"),
+        _ => format!("{call} is refused"),
+    }
+}

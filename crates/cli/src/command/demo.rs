@@ -1,0 +1,257 @@
+//! `skep demo`: everything once, for real, in a temporary folder.
+//!
+//! Speaks to its own kernel over `wire` as every other command does; nothing here is faked. The kernel is stopped and the folder
+//! removed at the end, also after ctrl-c or a failure.
+
+mod project;
+mod stage;
+
+use crate::command::journal::next_line;
+use crate::command::journal::page::Pages;
+use crate::console::{Console, Outcome};
+use crate::record::Record;
+use crate::show::measure::{self, duration_us, now_ms};
+use crate::show::transcript::Transcript;
+use crate::show::{Line, Page, Tone, call, diff, journal, process, review, task, zone};
+use crate::start;
+use crate::trouble::Trouble;
+use jiff::tz::TimeZone;
+use stage::Stage;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use wire::code::{EXIT_FAILED, EXIT_INTERRUPTED};
+use wire::method::Nothing;
+use wire::method::call::{Run, RunParams};
+use wire::method::journal::{Filter, Follow, Verify};
+use wire::method::kernel::{Status, Stop};
+use wire::method::process::List;
+use wire::method::review::{Answer as Answering, AnswerParams, Show, ShowParams};
+use wire::method::task::{Add, AddParams, Await, AwaitParams, Diff, Merge, MergeParams, TaskParams, TaskStatus};
+use wire::method::zone::{Init, InitParams, Trust, TrustParams};
+use wire::{Answer, Client, Code, Event, Mode, ReviewId, TaskId};
+
+/// Records shown of the journal's end.
+const TAIL_RECORDS: u64 = 12;
+/// A kernel is down within two seconds; this is for one that is not.
+const STOP_MS_MAX: u64 = 5_000;
+
+/// See everything once: a real task in a sample project
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep demo\n  skep demo --keep      leaves the folder, to look around\n  NO_COLOR=1 skep demo\n\n\
+Works in a temporary folder with a kernel of its own. Needs git and sh, and a host that `skep doctor` is content with.")]
+pub struct Demo {
+    /// Leave the folder and its kernel's home behind
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Demo {
+    pub async fn run(self, console: &Console) -> Outcome {
+        project::find_git()?;
+        let mut room = tempfile::Builder::new().prefix("skep-demo-").tempdir().map_err(|error| {
+            Trouble::new(Code::Unavailable, "the demo has no place to work in").why(error).fix("set $TMPDIR to a folder you can write to")
+        })?;
+        room.disable_cleanup(self.keep);
+        let console = Console { home: room.path().join("home"), ..console.clone() };
+        let project = room.path().join("project");
+        let outcome = tokio::select! {
+            outcome = play(&console, &project, self.keep) => outcome,
+            _ = tokio::signal::ctrl_c() => Ok(EXIT_INTERRUPTED),
+        };
+        stop(&console.home).await;
+        outcome
+    }
+}
+
+/// Whatever happened, no kernel stays behind.
+async fn stop(home: &Path) {
+    let down = async {
+        let Ok(Some(mut kernel)) = start::running(home).await else { return };
+        if kernel.call::<Stop>(&Nothing {}).await.is_ok() {
+            while let Ok(Some(_)) = kernel.next_note().await {}
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_millis(STOP_MS_MAX), down).await;
+}
+
+async fn play(console: &Console, project: &Path, keep: bool) -> Outcome {
+    let mut stage = Stage::new(console);
+    stage.title("skep demo", "a scripted brain does real work: real kernel, real sandbox, real journal");
+
+    stage.act("A project", "a calculator in sh that can add; nobody taught it to subtract");
+    project::write(project)?;
+    let path = project.display().to_string();
+    stage.page(Page(vec![Line::new().faint("in ").plain(&path)]));
+    stage.command("sh tests/run.sh");
+    stage.page(said(&project::test(project)?.1));
+
+    stage.act("A kernel", "one for each user; any command starts it");
+    let asked = Instant::now();
+    let mut kernel = console.kernel().await?;
+    let started = elapsed_us(asked);
+    let status = kernel.call::<Status>(&Nothing {}).await?;
+    let aside = format!("{}  os pid {}  {}", duration_us(started), status.os_pid, measure::bytes(status.rss_bytes));
+    stage.good("the kernel runs", &aside);
+
+    stage.act("A policy", "what no rule allows is denied; the files in a project are proposals until you trust them");
+    set_policy(&mut kernel, &stage, project, &path).await?;
+
+    stage.act("A task", "the brain acts through one door: each call is decided, run in a closed room and recorded");
+    let task = work(&mut kernel, console, &stage, &path).await?;
+    let view = kernel.call::<Await>(&AwaitParams { task, timeout_ms: None }).await?;
+    if view.state != TaskStatus::Done {
+        let why = view.summary.unwrap_or_else(|| view.state.as_str().to_owned());
+        return Err(Trouble::new(Code::Unsupported, "the demo's task did not end well")
+            .why(why)
+            .fix("see what this host lacks with `skep doctor`"));
+    }
+
+    stage.act("The changes", "nothing in the project has changed so far; you look, then you take them");
+    let passed = take(&mut kernel, &stage, project, task).await?;
+
+    stage.act("What happened", "every process, every decision, in a chain that can be proven");
+    stage.command("skep ps");
+    stage.page(process::list(&kernel.call::<List>(&Nothing {}).await?.processes, now_ms()));
+    stage.blank();
+    stage.command(&format!("skep journal log --limit {TAIL_RECORDS}"));
+    stage.page(tail(&mut kernel).await?);
+    stage.blank();
+    stage.command("skep journal verify");
+    let asked = Instant::now();
+    let verified = kernel.call::<Verify>(&Nothing {}).await?;
+    stage.page(journal::verdict(&verified, elapsed_us(asked) / 1_000));
+    stage.blank();
+    stage.command("skep call fs.read path=VERSION");
+    let params = RunParams { tool: "fs.read".into(), input: serde_json::json!({"path": "VERSION"}), path, task: None };
+    let ran = kernel.call::<Run>(&params).await?;
+    stage.page(Page(call::ran("fs.read", &ran).0.into_iter().skip(1).collect()));
+
+    let well = passed && verified.findings.is_empty();
+    if console.json {
+        console.out.json(&serde_json::json!({"ok": well, "task": view, "journal": verified, "start_us": started}));
+    }
+    next(&mut stage, project, keep);
+    Ok(if well { 0 } else { EXIT_FAILED })
+}
+
+async fn set_policy(kernel: &mut Client, stage: &Stage<'_>, project: &Path, path: &str) -> Result<(), Trouble> {
+    stage.command("skep init");
+    let init = kernel.call::<Init>(&InitParams { path: path.to_owned() }).await?;
+    stage.page(Page(zone::opened(&init).0.into_iter().skip(1).collect()));
+    stage.blank();
+    let file = project.join(".skep/policy.yaml");
+    let added = std::fs::OpenOptions::new().append(true).open(&file).and_then(|mut file| file.write_all(project::RULE.as_bytes()));
+    added.map_err(|error| Trouble::new(Code::Unavailable, format!("cannot add a rule to `{}`", file.display())).why(error))?;
+    stage.page(Page(vec![Line::new().faint("you add a rule to .skep/policy.yaml, then:")]));
+    stage.command("skep trust");
+    let shown = kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: None }).await?;
+    stage.page(diff::unified(&shown.diff));
+    let trusted = kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: Some(shown.hash) }).await?;
+    stage.page(zone::trusted(&trusted));
+    Ok(())
+}
+
+/// Queues the task, tells its story as it happens and answers what it asks.
+async fn work(kernel: &mut Client, console: &Console, stage: &Stage<'_>, path: &str) -> Result<TaskId, Trouble> {
+    let script = console.home.join("run/demo.skep");
+    std::fs::write(&script, project::SCRIPT)
+        .map_err(|error| Trouble::new(Code::Unavailable, "cannot write the brain's script").why(error))?;
+    stage.command(&format!("skep act \"{}\" --brain script:demo.skep", project::PROMPT));
+    let params = AddParams {
+        path: path.to_owned(),
+        mode: Mode::Act,
+        prompt: project::PROMPT.into(),
+        brain: Some(format!("script:{}", script.display())),
+        priority: None,
+        calls_max: None,
+    };
+    let added = kernel.call::<Add>(&params).await?;
+    stage.page(Page(task::added(&added).0.into_iter().skip(1).collect()));
+    stage.blank();
+    stage.command(&format!("skep watch {}", added.task));
+
+    let mut follower = Client::connect(&console.home).await?;
+    follower.call::<Follow>(&Filter { task: Some(added.task), after_seq: Some(0), ..Filter::default() }).await?;
+    let mut transcript = Transcript::default();
+    while let Some(line) = console.wait("the brain works", next_line(&mut follower)).await? {
+        let Some(record) = Record::parse(&line) else { continue };
+        stage.page(transcript.tell(&record));
+        match record.event {
+            Some(Event::ReviewAsked(e)) => answer(kernel, stage, e.review).await?,
+            Some(Event::TaskFinished(_) | Event::TaskFailed(_) | Event::TaskCancelled(_)) => break,
+            _ => {}
+        }
+    }
+    Ok(added.task)
+}
+
+async fn answer(kernel: &mut Client, stage: &Stage<'_>, id: ReviewId) -> Result<(), Trouble> {
+    let view = kernel.call::<Show>(&ShowParams { review: id }).await?;
+    stage.blank();
+    stage.command(&format!("skep review show {id}"));
+    stage.page(review::detail(&view, now_ms()));
+    stage.blank();
+    stage.command(&format!("skep review allow {id}"));
+    let reason = Some("the demo answers for you".to_owned());
+    let view = kernel.call::<Answering>(&AnswerParams { review: id, answer: Answer::Allow, reason }).await?;
+    stage.page(review::answered(&view));
+    stage.blank();
+    Ok(())
+}
+
+/// Shows and merges the changes; do the project's own tests pass afterwards?
+async fn take(kernel: &mut Client, stage: &Stage<'_>, project: &Path, task: TaskId) -> Result<bool, Trouble> {
+    stage.command(&format!("skep diff {task}"));
+    let changes = kernel.call::<Diff>(&TaskParams { task }).await?;
+    stage.page(diff::full(&changes));
+    stage.blank();
+    stage.command(&format!("skep merge {task}"));
+    let merged = kernel.call::<Merge>(&MergeParams { task, digest: changes.digest }).await?;
+    stage.page(diff::merged(&merged));
+    stage.blank();
+    stage.command("sh tests/run.sh");
+    let (passed, text) = project::test(project)?;
+    stage.page(said(&text));
+    Ok(passed)
+}
+
+async fn tail(kernel: &mut Client) -> Result<Page, Trouble> {
+    let filter = Filter { limit: Some(TAIL_RECORDS), reverse: true, ..Filter::default() };
+    let mut lines = Pages::new(filter).all(kernel).await?;
+    lines.reverse();
+    let records: Vec<_> = lines.iter().filter_map(|line| Record::parse(line)).collect();
+    Ok(journal::log(&records, now_ms(), &TimeZone::system()))
+}
+
+fn next(stage: &mut Stage<'_>, project: &Path, keep: bool) {
+    stage.act("Next", "");
+    let tips = [
+        ("cd YOUR/REPOSITORY", "any git repository will do"),
+        ("skep call fs.list", "make a call yourself; the first command sets the repository up"),
+        ("skep act \"…\" --brain script:FILE", "let a brain work; the format is in `skep help act`"),
+        ("skep status", "see who works on what"),
+        ("skep doctor", "what this machine supports"),
+        ("skep --help", "everything else"),
+    ];
+    let rows = tips.iter().map(|(command, about)| vec![Line::new().name(*command), Line::new().faint(*about)]);
+    stage.page(crate::show::table(rows.collect()));
+    if keep {
+        let home: PathBuf = project.with_file_name("home");
+        stage.page(Page(vec![
+            Line::new(),
+            Line::new().faint("kept: ").plain(format!("cd {}; export SKEP_HOME={}", project.display(), home.display())),
+        ]));
+    }
+    stage.blank();
+}
+
+fn said(text: &str) -> Page {
+    let mut page = Page::new();
+    page.block("  ", Tone::Faint, text);
+    page
+}
+
+fn elapsed_us(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,58 @@
+//! How the demo speaks: numbered headings, and everything else set in below them.
+
+use crate::console::Console;
+use crate::show::{Line, Page};
+
+/// Columns of a heading's rule.
+const RULE_COLUMNS: usize = 72;
+
+pub struct Stage<'a> {
+    console: &'a Console,
+    act: u32,
+}
+
+impl<'a> Stage<'a> {
+    pub fn new(console: &'a Console) -> Stage<'a> {
+        Stage { console, act: 0 }
+    }
+
+    fn print(&self, page: &Page) {
+        if !self.console.json {
+            self.console.out.page(page);
+        }
+    }
+
+    pub fn title(&self, title: &str, about: &str) {
+        self.print(&Page(vec![Line::new(), Line::new().plain("  ").strong(title), Line::new().plain("  ").faint(about)]));
+    }
+
+    /// The next part begins.
+    pub fn act(&mut self, title: &str, about: &str) {
+        self.act += 1;
+        let head = Line::new().name(format!("━ {}  ", self.act)).strong(title).plain(" ");
+        let rest = RULE_COLUMNS.saturating_sub(head.width());
+        let mut lines = vec![Line::new(), head.faint("─".repeat(rest))];
+        if !about.is_empty() {
+            lines.push(Line::new().plain("  ").faint(about));
+        }
+        lines.push(Line::new());
+        self.print(&Page(lines));
+    }
+
+    /// A command that a person would type here.
+    pub fn command(&self, command: &str) {
+        self.print(&Page(vec![Line::new().plain("  ").faint("$ ").name(command)]));
+    }
+
+    pub fn page(&self, page: Page) {
+        self.print(&page.0.into_iter().map(|line| if line.is_empty() { line } else { Line::new().plain("  ").join(line) }).collect());
+    }
+
+    pub fn blank(&self) {
+        self.print(&Page(vec![Line::new()]));
+    }
+
+    pub fn good(&self, text: &str, aside: &str) {
+        self.page(Page(vec![Line::new().good("✓ ").plain(text).faint(format!("  {aside}"))]));
+    }
+}

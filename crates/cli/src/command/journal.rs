@@ -1,0 +1,106 @@
+//! `skep journal`: the record of everything.
+
+pub mod export;
+pub mod filter;
+pub mod page;
+
+use crate::console::{Console, OK, Outcome};
+use crate::record::Record;
+use crate::show::{Page, journal, measure};
+use clap::Subcommand;
+use filter::Filtered;
+use jiff::tz::TimeZone;
+use page::Pages;
+use std::time::Instant;
+use wire::code::EXIT_FAILED;
+use wire::method::Nothing;
+use wire::method::journal::{Follow, RECORD, RecordParams, Verify};
+use wire::{Client, ClientError};
+
+/// Records that `journal log` shows when no limit is given: a screenful.
+const LOG_RECORDS: u64 = 40;
+
+/// Read, prove and export the journal
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  skep journal log --task task-3\n  skep journal log --kind call --since 10m\n  skep journal verify\n  \
+skep journal export --out journal.jsonl\n  skep journal follow --kind review"
+)]
+pub struct Journal {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Show the newest records
+    Log(Filtered),
+    /// Show records as they are written
+    Follow(Filtered),
+    /// Prove that no record was changed, added, moved or cut off
+    Verify,
+    /// Print the stored lines, byte for byte
+    Export(export::Export),
+}
+
+impl Journal {
+    pub async fn run(self, console: &Console) -> Outcome {
+        let mut kernel = console.kernel().await?;
+        match self.what {
+            What::Log(filtered) => log(&mut kernel, filtered, console).await,
+            What::Follow(filtered) => follow(&mut kernel, filtered, console).await,
+            What::Verify => verify(&mut kernel, console).await,
+            What::Export(export) => export.run(&mut kernel, console).await,
+        }
+    }
+}
+
+async fn log(kernel: &mut Client, filtered: Filtered, console: &Console) -> Outcome {
+    let mut filter = filtered.filter()?;
+    filter.limit = filter.limit.or(Some(LOG_RECORDS));
+    filter.reverse = true;
+    let mut lines = Pages::new(filter).all(kernel).await?;
+    lines.reverse();
+    if console.json {
+        lines.iter().for_each(|line| console.out.json(&serde_json::value::RawValue::from_string(line.clone()).ok()));
+        return OK;
+    }
+    let records: Vec<_> = lines.iter().filter_map(|line| Record::parse(line)).collect();
+    console.out.page(&journal::log(&records, measure::now_ms(), &TimeZone::system()));
+    OK
+}
+
+async fn verify(kernel: &mut Client, console: &Console) -> Outcome {
+    let asked = Instant::now();
+    let result = console.wait("verifying the chain", kernel.call::<Verify>(&Nothing {})).await?;
+    let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
+    console.show_whole(&result, |result| journal::verdict(result, ms));
+    Ok(if result.findings.is_empty() { 0 } else { EXIT_FAILED })
+}
+
+async fn follow(kernel: &mut Client, filtered: Filtered, console: &Console) -> Outcome {
+    kernel.call::<Follow>(&filtered.filter()?).await?;
+    loop {
+        let line = tokio::select! {
+            line = next_line(kernel) => line?,
+            _ = tokio::signal::ctrl_c() => return OK,
+        };
+        let Some(line) = line else { return OK };
+        if console.json {
+            console.out.json(&serde_json::value::RawValue::from_string(line).ok());
+        } else if let Some(record) = Record::parse(&line) {
+            console.out.page(&Page(vec![journal::row(&record, measure::now_ms(), &TimeZone::system())]));
+        }
+    }
+}
+
+/// The next followed record; `None` when the kernel has hung up.
+pub async fn next_line(kernel: &mut Client) -> Result<Option<String>, ClientError> {
+    while let Some(note) = kernel.next_note().await? {
+        let record = note.params.filter(|_| note.method == RECORD).map(|params| serde_json::from_str::<RecordParams>(params.get()));
+        if let Some(Ok(record)) = record {
+            return Ok(Some(record.line));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,70 @@
+//! `skep journal export`: the stored lines, for whoever verifies them elsewhere.
+
+use super::filter::Filtered;
+use super::page::Pages;
+use crate::console::{Console, OK, Outcome};
+use crate::home;
+use crate::show::measure::many;
+use crate::show::{Line, Page, Tone};
+use crate::trouble::Trouble;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use wire::{Client, Code};
+
+#[derive(Debug, clap::Args)]
+pub struct Export {
+    #[command(flatten)]
+    filtered: Filtered,
+    /// Write to a new file instead of stdout
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+impl Export {
+    pub async fn run(self, kernel: &mut Client, console: &Console) -> Outcome {
+        let mut pages = Pages::new(self.filtered.filter()?);
+        let mut file = match &self.out {
+            Some(path) if path.exists() => {
+                return Err(Trouble::new(Code::WrongState, format!("`{}` exists", path.display())).fix("name a new file"));
+            }
+            Some(path) => Some(BufWriter::new(home::private_file(path, false)?)),
+            None => None,
+        };
+        let mut count = 0;
+        loop {
+            let lines = console.wait("exporting", pages.next(kernel)).await?;
+            if lines.is_empty() {
+                break;
+            }
+            count += lines.len() as u64;
+            match &mut file {
+                Some(file) => lines.iter().try_for_each(|line| writeln!(file, "{line}")).map_err(fail)?,
+                None => print(&lines, console),
+            }
+        }
+        if let Some(file) = &mut file {
+            file.flush().map_err(fail)?;
+        }
+        if let Some(path) = &self.out {
+            let line = Line::new().good("✓ ").plain(many(count, "record")).plain(" in ").name(path.display().to_string());
+            console.show(&serde_json::json!({"records": count, "file": path}), |_| Page(vec![line]));
+        }
+        OK
+    }
+}
+
+fn fail(error: std::io::Error) -> Trouble {
+    Trouble::new(Code::DiskFull, "the export is not complete").why(error).fix("free some space, or name a file on another disk")
+}
+
+/// Byte for byte into a pipe; a terminal gets what it can show.
+fn print(lines: &[String], console: &Console) {
+    if console.out.tty {
+        let mut page = Page::new();
+        lines.iter().for_each(|line| page.block("", Tone::Plain, line));
+        return console.out.whole(&page);
+    }
+    let mut text = lines.join("\n");
+    text.push('\n');
+    console.out.write(text.as_bytes());
+}

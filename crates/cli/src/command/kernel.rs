@@ -1,0 +1,122 @@
+//! `skep kernel`: the kernel itself.
+
+use crate::console::{Console, OK, Outcome};
+use crate::show::{Line, Page, kernel, measure};
+use crate::start;
+use clap::Subcommand;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+use wire::code::EXIT_FAILED;
+use wire::method::Nothing;
+use wire::method::kernel::{Status, Stop};
+use wire::{ClientError, Code};
+
+/// Start, stop and look at the kernel
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep kernel status\n  skep kernel stop\n\nEvery other command starts the kernel when it needs one.")]
+pub struct Kernel {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Start the kernel, if it does not run
+    Start,
+    /// Stop the kernel; unfinished tasks resume at its next start
+    Stop,
+    /// Show whether it runs, and how it is
+    Status,
+    /// Be the kernel, in the foreground
+    Run(Run),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Run {
+    /// Leave the terminal's session
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+impl Run {
+    /// Becomes the kernel. Called before any thread exists.
+    pub fn run(&self, home: &Path) -> ExitCode {
+        if self.detached {
+            // A leader of a process group cannot leave, and then there is no terminal to leave either.
+            let _ = rustix::process::setsid();
+        }
+        server::run(home)
+    }
+}
+
+impl Kernel {
+    pub fn as_run(&self) -> Option<&Run> {
+        match &self.what {
+            What::Run(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    pub async fn run(self, console: &Console) -> Outcome {
+        match self.what {
+            What::Start => start(console).await,
+            What::Stop => stop(console).await,
+            What::Status => status(console).await,
+            // `main` has taken this one away: the kernel starts before the runtime that we run in.
+            What::Run(_) => Ok(EXIT_FAILED),
+        }
+    }
+}
+
+async fn start(console: &Console) -> Outcome {
+    let asked = Instant::now();
+    let ran = start::running(&console.home).await?.is_some();
+    let status = console.kernel().await?.call::<Status>(&Nothing {}).await?;
+    let took = measure::duration_us(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
+    console.show(&status, |status| {
+        let what = if ran { "the kernel runs already" } else { "the kernel runs" };
+        let line = Line::new().good("✓ ").plain(what).faint(format!("  os pid {}", status.os_pid));
+        Page(vec![if ran { line } else { line.faint(format!("  {took}")) }])
+    });
+    OK
+}
+
+async fn stop(console: &Console) -> Outcome {
+    let Some(mut kernel) = start::running(&console.home).await? else {
+        console.show(&Nothing {}, |_| Page(vec![Line::new().faint("○ ").plain("no kernel runs")]));
+        return OK;
+    };
+    let asked = Instant::now();
+    kernel.call::<Stop>(&Nothing {}).await?;
+    // The kernel closes the stream when it is down; a broken one says the same.
+    let down = async {
+        loop {
+            match kernel.next_note().await {
+                Ok(Some(_)) => {}
+                Ok(None) | Err(ClientError::Broken { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    console.wait("stopping the kernel", down).await?;
+    let took = measure::duration_us(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
+    console.show(&Nothing {}, |_| Page(vec![Line::new().good("✓ ").plain("the kernel has stopped").faint(format!("  {took}"))]));
+    OK
+}
+
+async fn status(console: &Console) -> Outcome {
+    let Some(mut client) = start::running(&console.home).await? else {
+        if console.json {
+            console.out.json(&serde_json::json!({"running": false}));
+        } else {
+            let mut page = Page(vec![Line::new().faint("○ ").plain("no kernel runs").faint(format!("  {}", console.home.display()))]);
+            page.because("next", "skep kernel start, or any other command");
+            console.out.page(&page);
+        }
+        return Ok(Code::Unavailable.exit());
+    };
+    let status = client.call::<Status>(&Nothing {}).await?;
+    console.show(&status, |status| kernel::status(status, measure::now_ms()));
+    OK
+}

@@ -1,0 +1,50 @@
+//! `skep list`: tasks and tools.
+
+use crate::command::status::here;
+use crate::console::{Console, OK, Outcome};
+use crate::show::{call, measure, task};
+use clap::Subcommand;
+use std::path::PathBuf;
+use wire::method::Nothing;
+use wire::method::call::ToolList;
+use wire::method::task::{List as TaskList, ListParams};
+
+/// List tasks or tools
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep list tasks\n  skep list tasks --all\n  skep list tools")]
+pub struct List {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Tasks of this repository, or of all
+    Tasks {
+        /// Of every repository
+        #[arg(long)]
+        all: bool,
+        /// Of this repository [default: where you are]
+        #[arg(long, value_name = "DIR", conflicts_with = "all")]
+        zone: Option<PathBuf>,
+    },
+    /// What a process can call
+    Tools,
+}
+
+impl List {
+    pub async fn run(self, console: &Console) -> Outcome {
+        match self.what {
+            What::Tasks { all, zone } => {
+                let path = here(zone.as_deref(), all)?;
+                let result = console.kernel().await?.call::<TaskList>(&ListParams { path }).await?;
+                console.show(&result, |result| task::list(&result.tasks, measure::now_ms()));
+            }
+            What::Tools => {
+                let result = console.kernel().await?.call::<ToolList>(&Nothing {}).await?;
+                console.show(&result, |result| call::tools(&result.tools));
+            }
+        }
+        OK
+    }
+}

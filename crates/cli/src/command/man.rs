@@ -1,0 +1,36 @@
+//! `skep man`: the manual pages.
+
+use crate::args::Cli;
+use crate::console::{Console, OK, Outcome};
+use crate::show::{Line, Page};
+use crate::trouble::Trouble;
+use clap::CommandFactory;
+use std::path::PathBuf;
+use wire::Code;
+
+/// Print the manual page, or write all of them to a folder
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep man | man -l -\n  skep man ~/.local/share/man/man1")]
+pub struct Man {
+    /// Where to write skep.1 and one page for each command
+    dir: Option<PathBuf>,
+}
+
+impl Man {
+    pub fn run(self, console: &Console) -> Outcome {
+        let fail = |error: std::io::Error| {
+            Trouble::new(Code::Unavailable, "cannot write the manual").why(error).fix("name a folder you can write to")
+        };
+        let Some(dir) = self.dir else {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(fail)?;
+            console.out.write(&page);
+            return OK;
+        };
+        std::fs::create_dir_all(&dir).map_err(fail)?;
+        clap_mangen::generate_to(Cli::command(), &dir).map_err(fail)?;
+        let line = Line::new().good("✓ ").plain("the manual is in ").name(dir.display().to_string());
+        console.show(&serde_json::json!({"dir": dir}), |_| Page(vec![line]));
+        OK
+    }
+}

@@ -1,0 +1,25 @@
+//! `skep reject`: drops a task's changes.
+
+use crate::command::work::changed;
+use crate::console::{Console, OK, Outcome};
+use wire::TaskId;
+use wire::method::task::{Reject as Method, RejectParams};
+
+/// Drop a task's changes
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep reject task-3 --reason \"wrong approach\"")]
+pub struct Reject {
+    task: TaskId,
+    /// Why, for the journal
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+impl Reject {
+    pub async fn run(self, console: &Console) -> Outcome {
+        let params = RejectParams { task: self.task, reason: self.reason };
+        let view = console.kernel().await?.call::<Method>(&params).await?;
+        console.show(&view, changed);
+        OK
+    }
+}

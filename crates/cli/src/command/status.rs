@@ -1,0 +1,48 @@
+//! `skep status`: who works on what, here or everywhere, or one task in full.
+
+use crate::console::{Console, OK, Outcome, folder};
+use crate::show::{measure, task, zone};
+use std::path::{Path, PathBuf};
+use wire::TaskId;
+use wire::method::task::{Show, TaskParams};
+use wire::method::zone::{Status as Method, StatusParams};
+
+/// Show who works on what
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep status            this repository, or all of them outside one\n  \
+skep status --all      every repository\n  skep status task-3     one task in full\n\n\
+● active  ○ idle  ✓ done  ◌ queued  ◍ waits for you  ✗ failed")]
+pub struct Status {
+    /// One task in full
+    task: Option<TaskId>,
+    /// Every repository
+    #[arg(long, conflicts_with = "task")]
+    all: bool,
+    /// The repository to look at [default: where you are]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["task", "all"])]
+    zone: Option<PathBuf>,
+}
+
+impl Status {
+    pub async fn run(self, console: &Console) -> Outcome {
+        if let Some(id) = self.task {
+            let view = console.kernel().await?.call::<Show>(&TaskParams { task: id }).await?;
+            console.show(&view, |view| task::detail(view, measure::now_ms()));
+            return OK;
+        }
+        let path = here(self.zone.as_deref(), self.all)?;
+        let result = console.kernel().await?.call::<Method>(&StatusParams { path }).await?;
+        console.show(&result, |result| zone::status(&result.zones, measure::now_ms()));
+        OK
+    }
+}
+
+/// The folder to ask about: the named one, the one a person stands in if it is in a repository, else none, which means all.
+pub fn here(zone: Option<&Path>, all: bool) -> Result<Option<String>, crate::trouble::Trouble> {
+    if all {
+        return Ok(None);
+    }
+    let path = folder(zone)?;
+    let in_git = Path::new(&path).ancestors().any(|folder| folder.join(".git").exists());
+    Ok((zone.is_some() || in_git).then_some(path))
+}

@@ -1,0 +1,125 @@
+//! `skep act` and `skep ask`: queue a task.
+
+use crate::console::{Console, OK, Outcome, folder, utf8};
+use crate::show::{Page, Tone, task};
+use crate::trouble::Trouble;
+use std::path::PathBuf;
+use wire::code::EXIT_FAILED;
+use wire::method::task::{Add, AddParams, Await, AwaitParams, TaskStatus, TaskView};
+use wire::{Client, Code, MergeState, Mode, TaskId};
+
+pub const ACT_EXAMPLES: &str = "\
+Examples:
+  skep act \"add a --version flag\"
+  skep act \"fix the flaky test\" --priority 5
+  skep act \"tidy up\" --brain script:tidy.skep --await
+
+Changes stay in the task's workspace until you take them: `skep diff TASK`, `skep merge TASK`.
+
+A script, one move a line (a refused call does not stop it):
+  say TEXT
+  call TOOL key=value key=\"quoted\" key=[\"json\"]
+  call fs.write path=a.txt content=<<END
+  …
+  END
+  done TEXT";
+
+pub const ASK_EXAMPLES: &str = "\
+Examples:
+  skep ask \"where are tokens checked?\"
+  skep ask \"list the public API\" --await > api.md";
+
+#[derive(Debug, clap::Args)]
+pub struct Work {
+    /// What to do, in your own words
+    prompt: String,
+    /// Which mind does it: script:FILE, or a name from skep.yml
+    #[arg(long, value_name = "BRAIN")]
+    brain: Option<String>,
+    /// Wait for the end; the answer goes to stdout, everything else to stderr
+    #[arg(long = "await")]
+    wait: bool,
+    /// Higher goes first
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    priority: Option<i64>,
+    /// The most calls it may make
+    #[arg(long, value_name = "N")]
+    max_calls: Option<u64>,
+    /// The repository to work in [default: where you are]
+    #[arg(long, value_name = "DIR")]
+    zone: Option<PathBuf>,
+}
+
+impl Work {
+    pub async fn run(self, mode: Mode, console: &Console) -> Outcome {
+        let params = AddParams {
+            path: folder(self.zone.as_deref())?,
+            mode,
+            prompt: self.prompt,
+            brain: self.brain.map(brain).transpose()?,
+            priority: self.priority,
+            calls_max: self.max_calls,
+        };
+        let mut kernel = console.kernel().await?;
+        let added = kernel.call::<Add>(&params).await?;
+        if !self.wait {
+            console.show(&added, task::added);
+            return OK;
+        }
+        if !console.json {
+            console.err.page(&task::added(&added));
+        }
+        finish(&mut kernel, added.task, console).await
+    }
+}
+
+/// Waits for a task's end and prints its answer, and nothing but its answer, on stdout.
+async fn finish(kernel: &mut Client, id: TaskId, console: &Console) -> Outcome {
+    let view = console.wait(&format!("{id} works"), kernel.call::<Await>(&AwaitParams { task: id, timeout_ms: None })).await?;
+    if console.json {
+        console.out.json(&view);
+    } else {
+        tell(&view, console);
+    }
+    Ok(match view.state {
+        TaskStatus::Done => 0,
+        TaskStatus::Parked => Code::Pending.exit(),
+        _ => EXIT_FAILED,
+    })
+}
+
+fn tell(view: &TaskView, console: &Console) {
+    let mut page = Page::new();
+    let summary = view.summary.as_deref().unwrap_or_default();
+    page.push(task::mark(view.state).name(view.task.to_string()).plain(" ").join(task::stand(view)));
+    match (view.state, view.merge) {
+        (TaskStatus::Parked, _) => {
+            let review = view.review.map(|review| review.to_string()).unwrap_or_default();
+            page.because("next", &format!("skep review show {review}, then skep review allow {review} or deny {review}"));
+        }
+        (TaskStatus::Done, Some(MergeState::Proposed)) => page.because("next", &format!("skep diff {0}, then skep merge {0}", view.task)),
+        (TaskStatus::Done, _) => {}
+        _ if !summary.is_empty() => page.because("why", summary),
+        _ => {}
+    }
+    console.err.page(&page);
+    if view.state == TaskStatus::Done {
+        let mut answer = Page::new();
+        answer.block("", Tone::Plain, summary);
+        console.out.whole(&answer);
+    }
+}
+
+/// A script is named relative to where the person stands; the kernel stands elsewhere.
+pub fn brain(brain: String) -> Result<String, Trouble> {
+    let Some(file) = brain.strip_prefix("script:") else { return Ok(brain) };
+    let path = PathBuf::from(file).canonicalize().map_err(|error| {
+        Trouble::new(Code::NotFound, format!("cannot read the script `{file}`")).why(error).fix("name an existing file after `script:`")
+    })?;
+    Ok(format!("script:{}", utf8(path)?))
+}
+
+/// What `cancel`, `reject` and others say about a task after they changed it.
+pub fn changed(view: &TaskView) -> Page {
+    Page(vec![task::mark(view.state).name(view.task.to_string()).plain(" ").join(task::stand(view))])
+}

@@ -1,0 +1,92 @@
+//! What every command is given: where the kernel lives, and where to print.
+
+use crate::show::{Line, Page, Screen, progress};
+use crate::start;
+use crate::trouble::Trouble;
+use serde::Serialize;
+use std::io::{BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
+use wire::{Client, Code};
+
+#[derive(Clone, Debug)]
+pub struct Console {
+    pub home: PathBuf,
+    pub json: bool,
+    pub out: Screen,
+    pub err: Screen,
+}
+
+/// A command's end: its exit code, or why it has none of its own.
+pub type Outcome = Result<u8, Trouble>;
+pub const OK: Outcome = Ok(0);
+
+impl Console {
+    /// A connection to the kernel, which is started if there is none.
+    pub async fn kernel(&self) -> Result<Client, Trouble> {
+        progress::wait(self.err, "starting the kernel", start::connect(&self.home)).await
+    }
+
+    /// Prints a result for the person, or as it came for a program.
+    pub fn show<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
+        if self.json { self.out.json(result) } else { self.out.page(&page(result)) }
+    }
+
+    /// The same for text that must not be cut at the edge of the terminal.
+    pub fn show_whole<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
+        if self.json { self.out.json(result) } else { self.out.whole(&page(result)) }
+    }
+
+    /// Says something beside the result.
+    pub fn note(&self, line: Line) {
+        if !self.json {
+            self.err.page(&Page(vec![line]));
+        }
+    }
+
+    pub fn report(&self, trouble: &Trouble) {
+        if self.json { self.err.json(&trouble.json()) } else { self.err.whole(&trouble.page()) }
+    }
+
+    /// Waits for `work` beside a spinner.
+    pub async fn wait<F: Future>(&self, label: &str, work: F) -> F::Output {
+        progress::wait(self.err, label, work).await
+    }
+
+    /// Asks a yes-or-no question; only a terminal can answer, and silence is no.
+    pub fn confirm(&self, question: &str, flag: &str) -> Result<bool, Trouble> {
+        if !std::io::stdin().is_terminal() || self.json {
+            let trouble = Trouble::new(Code::BadInput, format!("`{question}` needs an answer"));
+            return Err(trouble.why("there is no terminal to ask").fix(format!("add `{flag}`")));
+        }
+        self.err.write(Line::new().strong(question).faint(" [y/N]").render(self.err.colour).as_bytes());
+        self.err.write(b" ");
+        let mut answer = String::new();
+        std::io::stdin()
+            .lock()
+            .read_line(&mut answer)
+            .map_err(|error| Trouble::new(Code::BadInput, format!("`{question}` got no answer")).why(error).fix(format!("add `{flag}`")))?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    }
+}
+
+/// The folder a command works in, absolute and free of links.
+pub fn folder(zone: Option<&Path>) -> Result<String, Trouble> {
+    let given = zone.unwrap_or(Path::new("."));
+    let what = |path: &Path| format!("cannot work in `{}`", path.display());
+    let real = given
+        .canonicalize()
+        .map_err(|error| Trouble::new(Code::NotFound, what(given)).why(error).fix("name an existing folder with `--zone DIR`"))?;
+    if !real.is_dir() {
+        return Err(Trouble::new(Code::BadInput, what(&real)).why("it is not a folder").fix("name a folder with `--zone DIR`"));
+    }
+    utf8(real)
+}
+
+/// Paths travel as text.
+pub fn utf8(path: PathBuf) -> Result<String, Trouble> {
+    path.into_os_string().into_string().map_err(|path| {
+        Trouble::new(Code::BadInput, format!("cannot name `{}`", path.display()))
+            .why("its name is not UTF-8")
+            .fix("rename it, or work through a folder with another name")
+    })
+}

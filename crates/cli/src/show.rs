@@ -1,0 +1,27 @@
+//! The one printer: everything `skep` says is built from lines, trees and tables and becomes bytes here.
+//!
+//! **Invariant.** No text reaches a terminal without [`visible`]: a [`Line`] cleans what it is given, so a file name or a brain's
+//! words cannot move the cursor, set the clipboard or turn the reading direction.
+
+pub mod call;
+pub mod diff;
+pub mod journal;
+pub mod kernel;
+pub mod line;
+pub mod measure;
+pub mod process;
+pub mod progress;
+pub mod review;
+pub mod screen;
+pub mod table;
+pub mod task;
+pub mod transcript;
+pub mod tree;
+pub mod visible;
+pub mod zone;
+
+pub use line::{Line, Page, Tone};
+pub use screen::Screen;
+pub use table::table;
+pub use tree::{Node, tree};
+pub use visible::visible;

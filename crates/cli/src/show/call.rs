@@ -1,0 +1,174 @@
+//! One call: what it wants, what was decided, what came out.
+
+use super::measure::duration_us;
+use super::{Line, Page, Tone};
+use serde_json::Value;
+use wire::method::call::{Decision, RunResult, ToolView};
+
+/// A call as a person would say it: `Reading src/a.rs`.
+pub fn deed(tool: &str, input: &Value) -> String {
+    let text = |key: &str| input.get(key).map(scalar).unwrap_or_default();
+    match tool {
+        "fs.read" => format!("Reading {}", text("path")),
+        "fs.write" => format!("Writing {}", text("path")),
+        "fs.delete" => format!("Deleting {}", text("path")),
+        "fs.list" => format!("Listing {}", if text("path").is_empty() { ".".into() } else { text("path") }),
+        "search.grep" => format!("Searching for {}", text("pattern")),
+        "search.glob" => format!("Finding {}", text("pattern")),
+        "shell.run" => format!("Running {}", text("argv")),
+        "test.run" => format!("Testing {}", text("argv")).trim_end().to_owned(),
+        tool => format!("Calling {tool} {}", if input.is_null() { String::new() } else { scalar(input) }).trim_end().to_owned(),
+    }
+}
+
+/// A value on one line. A list of words reads as a command line does.
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            let words = items.iter().filter_map(Value::as_str).map(|word| match word.contains(char::is_whitespace) || word.is_empty() {
+                true => format!("'{word}'"),
+                false => word.to_owned(),
+            });
+            words.collect::<Vec<_>>().join(" ")
+        }
+        value => value.to_string(),
+    }
+}
+
+/// An object's fields, one a line; longer texts below their name.
+pub fn fields(value: &Value) -> Page {
+    let mut page = Page::new();
+    let Value::Object(map) = value else {
+        match value {
+            Value::Null => {}
+            Value::String(text) => page.block("  ", Tone::Plain, text),
+            value => page.push(Line::new().plain("  ").plain(scalar(value))),
+        }
+        return page;
+    };
+    let width = map.keys().map(|key| Line::new().plain(key).width()).max().unwrap_or(0);
+    for (key, value) in map {
+        let name = Line::new().plain("  ").join(Line::new().faint(key).pad(width)).plain("  ");
+        match value {
+            Value::Null => {}
+            Value::String(text) if text.trim_end_matches('\n').contains('\n') => {
+                page.push(Line::new().plain("  ").faint(key));
+                page.block("    ", Tone::Plain, text);
+            }
+            Value::String(text) => page.push(name.plain(text.trim_end_matches('\n'))),
+            Value::Array(items) if !items.is_empty() && key != "argv" => {
+                page.push(Line::new().plain("  ").faint(key).faint(format!(" ({})", items.len())));
+                items.iter().for_each(|item| page.push(Line::new().plain("    ").plain(scalar(item))));
+            }
+            value => page.push(name.plain(scalar(value))),
+        }
+    }
+    page
+}
+
+/// `skep call`, when it was let through. Its refusal is shown like every other no.
+pub fn ran(tool: &str, result: &RunResult) -> Page {
+    let mut page = Page::new();
+    page.blank();
+    let mark = if result.ok { Line::new().good("✓ ") } else { Line::new().bad("✗ ") };
+    let verdict = match (result.decision, result.ok) {
+        (Decision::Allowed, true) => "allowed",
+        (Decision::Allowed, false) => "allowed, and failed",
+        (Decision::Refused, _) => "refused",
+        (Decision::Pending, _) => "waits for review",
+    };
+    let call = result.call.map(|call| format!("  {call}")).unwrap_or_default();
+    page.push(mark.strong(tool).plain(" ").plain(verdict).faint(call));
+    page.append(reckoning(result));
+    if let Some(task) = result.task {
+        page.because("kept", &format!("in the workspace of {task}; nothing in the project changed before a merge"));
+    }
+    if !result.output.is_null() {
+        page.blank();
+        page.append(fields(&result.output));
+    }
+    page
+}
+
+/// Which rules decided, and what it cost.
+pub fn reckoning(result: &RunResult) -> Page {
+    let mut page = Page::new();
+    if !result.rules.is_empty() {
+        page.because("rule", &result.rules.join(", "));
+    }
+    let run = if result.run_us > 0 { format!(" · run {}", duration_us(result.run_us)) } else { String::new() };
+    page.because("time", &format!("gate {}{run} · total {}", duration_us(result.gate_us), duration_us(result.total_us)));
+    page
+}
+
+/// `skep list tools`.
+pub fn tools(tools: &[ToolView]) -> Page {
+    let rows = tools.iter().map(|tool| {
+        let kind = match (tool.read_only, tool.room) {
+            (true, _) => Line::new().good("reads"),
+            (false, true) => Line::new().wait("in a room"),
+            (false, false) => Line::new().wait("changes"),
+        };
+        let required = tool.input_schema.get("required").and_then(Value::as_array);
+        let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|required| required == name));
+        let keys = tool.input_schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|map| map.keys());
+        let keys: Vec<_> = keys.map(|key| if is_required(key) { format!("{key}=") } else { format!("[{key}=]") }).collect();
+        vec![Line::new().name(&tool.name), kind, Line::new().plain(&tool.description), Line::new().faint(keys.join(" "))]
+    });
+    super::table(rows.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use wire::{CallId, TaskId};
+
+    #[test]
+    fn a_call_reads_like_a_sentence() {
+        assert_eq!(deed("fs.read", &json!({"path": "src/a.rs"})), "Reading src/a.rs");
+        assert_eq!(deed("shell.run", &json!({"argv": ["sh", "-c", "echo hi"]})), "Running sh -c 'echo hi'");
+        assert_eq!(deed("test.run", &json!({})), "Testing");
+        assert_eq!(deed("fs.list", &json!({})), "Listing .");
+        assert_eq!(deed("x.y", &json!({"a": 1})), "Calling x.y {\"a\":1}");
+    }
+
+    #[test]
+    fn an_allowed_call_shows_rule_time_and_output() {
+        let result = RunResult {
+            call: Some(CallId(4)),
+            decision: Decision::Allowed,
+            rules: vec!["reads".into()],
+            refusal: None,
+            ok: true,
+            output: json!({"content": "a\nb\x1b[0m\n", "lines": 2, "more": null, "paths": ["x", "y z"]}),
+            gate_us: 12,
+            run_us: 310,
+            total_us: 1_240,
+            task: Some(TaskId(2)),
+        };
+        let expected = "
+✓ fs.read allowed  call-4
+  ↳ rule reads
+  ↳ time gate 12 µs · run 310 µs · total 1.2 ms
+  ↳ kept in the workspace of task-2; nothing in the project changed before a merge
+
+  content
+    a
+    b\\x1b[0m
+  lines    2
+  paths (2)
+    x
+    y z
+";
+        assert_eq!(ran("fs.read", &result).render(false, None), expected);
+    }
+
+    #[test]
+    fn tools_name_their_arguments() {
+        let schema = json!({"properties": {"path": {}, "limit": {}}, "required": ["path"]});
+        let tool = ToolView { name: "fs.read".into(), description: "a file".into(), read_only: true, room: false, input_schema: schema };
+        assert_eq!(tools(&[tool]).render(false, None), "fs.read  reads  a file  [limit=] path=\n");
+    }
+}

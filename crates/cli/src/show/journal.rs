@@ -1,0 +1,157 @@
+//! The journal as a table, and the verdict on its chain.
+
+use super::measure::{clock, count, duration_ms, many};
+use super::{Line, Page, Tone, table};
+use crate::record::Record;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+use wire::method::journal::VerifyResult;
+
+pub fn log(records: &[Record], now_ms: i64, zone: &TimeZone) -> Page {
+    let head = ["seq", "time", "pid", "kind", "what"].map(|name| Line::new().faint(name)).to_vec();
+    let rows = records.iter().map(|record| {
+        let pid = record.pid().map(|pid| pid.to_string()).unwrap_or_default();
+        vec![
+            Line::new().faint(record.seq.to_string()),
+            Line::new().plain(clock(record.at_ms, now_ms, zone)),
+            Line::new().plain(pid),
+            Line::new().add(tone(&record.kind), &record.kind),
+            short(record),
+        ]
+    });
+    if records.is_empty() {
+        return Page(vec![Line::new().faint("no records")]);
+    }
+    table(std::iter::once(head).chain(rows).collect())
+}
+
+/// One record of a log that is never finished, so with columns of fixed width.
+pub fn row(record: &Record, now_ms: i64, zone: &TimeZone) -> Line {
+    let pid = record.pid().map(|pid| pid.to_string()).unwrap_or_default();
+    let line = Line::new().faint(format!("{:<6}  ", record.seq)).plain(clock(record.at_ms, now_ms, zone)).plain(format!("  {pid:<3}  "));
+    line.join(Line::new().add(tone(&record.kind), &record.kind).pad(16)).plain("  ").join(short(record))
+}
+
+fn tone(kind: &str) -> Tone {
+    match kind {
+        "call.refused" | "call.lost" | "task.failed" | "journal.doubted" => Tone::Bad,
+        "review.asked" | "task.parked" | "merge.proposed" => Tone::Wait,
+        "grant.given" | "task.finished" | "merge.finished" => Tone::Good,
+        _ => Tone::Plain,
+    }
+}
+
+/// The payload in a few words: who it is about is in its own column, and hashes are for machines.
+fn short(record: &Record) -> Line {
+    let Value::Object(payload) = &record.payload else { return Line::new() };
+    let mut line = Line::new();
+    let first = ["task", "call", "review", "merge", "zone", "grant", "tool"];
+    for key in first.iter().filter(|key| payload.get(**key).is_some_and(Value::is_string)) {
+        line = spaced(line).name(payload.get(*key).and_then(Value::as_str).unwrap_or_default());
+    }
+    for (key, value) in payload {
+        if first.contains(&key.as_str())
+            || matches!(key.as_str(), "pid" | "digest" | "bind" | "blob" | "frozen" | "base" | "head" | "hands")
+        {
+            continue;
+        }
+        let text = match value {
+            Value::Null => continue,
+            Value::String(text) => text.clone(),
+            Value::Array(items) if items.is_empty() => continue,
+            Value::Array(items) if items.iter().all(Value::is_string) => {
+                items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+            }
+            value => value.to_string(),
+        };
+        line = spaced(line).faint(format!("{key} ")).plain(text);
+    }
+    line.cut(160)
+}
+
+fn spaced(line: Line) -> Line {
+    if line.is_empty() { line } else { line.plain("  ") }
+}
+
+/// The verdict, and how long it took to reach it.
+pub fn verdict(result: &VerifyResult, ms: u64) -> Page {
+    let mut page = Page::new();
+    let records = many(result.records, "record");
+    if result.findings.is_empty() {
+        page.push(Line::new().good("✓ ").plain(format!("the chain of {records} is whole")).faint(format!("  {}", duration_ms(ms))));
+    } else {
+        let findings = many(result.findings.len() as u64, "finding");
+        page.push(Line::new().bad("✗ ").plain(format!("the chain of {records} is broken: {findings}")));
+    }
+    let hash = result.head_hash.get(..16).unwrap_or(&result.head_hash);
+    page.because("head", &format!("record {}  {hash}…", count(result.head_seq)));
+    page.because(
+        "seal",
+        match (result.sealed, result.unsealed) {
+            (true, 0) => "signed, and covers the head".to_owned(),
+            (true, n) => format!("signed; {} after it not sealed yet", many(n, "record")),
+            (false, _) => "there is no good seal".to_owned(),
+        }
+        .as_str(),
+    );
+    for finding in &result.findings {
+        let place = finding.seq.map(|seq| format!("record {}  ", count(seq))).unwrap_or_default();
+        page.push(Line::new().bad("  ✗ ").faint(place).plain(&finding.what));
+        page.because("why", &finding.why);
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::line;
+    use wire::event::{BrainSaid, TaskQueued};
+    use wire::method::journal::Finding;
+    use wire::{Mode, Pid, TaskId, ZoneId};
+
+    #[test]
+    fn a_log_is_a_table() {
+        let queued = TaskQueued {
+            pid: Pid(3),
+            task: Some(TaskId(1)),
+            zone: ZoneId(1),
+            mode: Mode::Act,
+            prompt: "do\x1b it".into(),
+            brain: String::new(),
+            priority: 0,
+            calls_max: None,
+        };
+        let said = BrainSaid { pid: Pid(3), task: None, text: "hello".into() };
+        let records: Vec<_> = [line(9, queued), line(10, said)].iter().filter_map(|line| Record::parse(line)).collect();
+        let text = log(&records, 10_000, &TimeZone::UTC).render(false, None);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "seq  time          pid  kind         what");
+        assert!(lines[1].starts_with("9    00:00:09.000  3    task.queued  task-1  zone-1"), "{text}");
+        assert!(lines[1].contains("prompt do\\x1b it"), "{text}");
+        assert_eq!(lines[2], "10   00:00:10.000  3    brain.said   text hello");
+        assert_eq!(log(&[], 0, &TimeZone::UTC).render(false, None), "no records\n");
+    }
+
+    #[test]
+    fn the_verdict_is_green_or_says_what_is_wrong() {
+        let mut result = VerifyResult {
+            records: 4_521,
+            head_seq: 4_520,
+            head_hash: "0123456789abcdef0123".into(),
+            unsealed: 0,
+            sealed: true,
+            findings: Vec::new(),
+        };
+        let expected = "\
+✓ the chain of 4,521 records is whole  12 ms
+  ↳ head record 4,520  0123456789abcdef…
+  ↳ seal signed, and covers the head
+";
+        assert_eq!(verdict(&result, 12).render(false, None), expected);
+        result.findings.push(Finding { seq: Some(7), what: "edited".into(), why: "hash differs".into() });
+        let text = verdict(&result, 12).render(false, None);
+        assert!(text.starts_with("✗ the chain of 4,521 records is broken: 1 finding\n"));
+        assert!(text.ends_with("  ✗ record 7  edited\n  ↳ why  hash differs\n"), "{text}");
+    }
+}

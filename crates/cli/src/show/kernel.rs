@@ -1,0 +1,85 @@
+//! The kernel and its host.
+
+use super::measure::{bytes, count, duration_ms};
+use super::{Line, Node, Page, tree};
+use wire::method::kernel::{DoctorResult, StatusResult};
+
+pub fn status(status: &StatusResult, now_ms: i64) -> Page {
+    let fact = |name: &str, value: Line| Node::new(Line::new().faint(name)).cell(value);
+    let up_ms = u64::try_from(now_ms.saturating_sub(status.started_ms)).unwrap_or(0);
+    let tasks = Line::new()
+        .name(format!("●{} active", status.tasks_running))
+        .wait(format!("  ◍{} parked", status.tasks_parked))
+        .faint(format!("  ◌{} queued", status.tasks_queued));
+    let mut root = Node::new(Line::new().good("● ").strong("kernel").faint(format!("  skep {}", status.version)))
+        .under(fact("home", Line::new().plain(&status.home)))
+        .under(fact("up", Line::new().plain(duration_ms(up_ms)).faint(format!(", os pid {}", status.os_pid))))
+        .under(fact("memory", Line::new().plain(bytes(status.rss_bytes))))
+        .under(fact("journal", Line::new().plain(format!("record {}", count(status.head_seq)))))
+        .under(fact("processes", Line::new().plain(count(status.processes))))
+        .under(fact("tasks", tasks));
+    if status.reviews_open > 0 {
+        root = root.under(fact("reviews", Line::new().wait(format!("{} open", status.reviews_open)).faint(", see `skep review`")));
+    }
+    for doubt in &status.doubts {
+        root = root.under(fact("doubt", Line::new().bad(doubt)));
+    }
+    tree(&root)
+}
+
+pub fn doctor(doctor: &DoctorResult) -> Page {
+    let mut page = Page::new();
+    let width = doctor.checks.iter().map(|check| Line::new().plain(&check.name).width()).max().unwrap_or(0);
+    for check in &doctor.checks {
+        let mark = if check.ok { Line::new().good("✓ ") } else { Line::new().bad("✗ ") };
+        page.push(mark.join(Line::new().plain(&check.name).pad(width)).plain("  ").faint(&check.detail));
+        if let Some(fix) = check.fix.as_ref().filter(|_| !check.ok) {
+            page.because("fix", fix);
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::method::kernel::Check;
+
+    #[test]
+    fn a_kernel_in_a_few_lines() {
+        let view = StatusResult {
+            version: "0.1.0".into(),
+            os_pid: 42,
+            home: "/home/a/.skep".into(),
+            started_ms: 0,
+            head_seq: 4_521,
+            rss_bytes: 13_400_000,
+            processes: 3,
+            tasks_queued: 2,
+            tasks_running: 1,
+            tasks_parked: 0,
+            reviews_open: 1,
+            doubts: vec!["record 7 was edited".into()],
+        };
+        let expected = "\
+● kernel  skep 0.1.0
+├─ home       /home/a/.skep
+├─ up         1m 05s, os pid 42
+├─ memory     13.4 MB
+├─ journal    record 4,521
+├─ processes  3
+├─ tasks      ●1 active  ◍0 parked  ◌2 queued
+├─ reviews    1 open, see `skep review`
+└─ doubt      record 7 was edited
+";
+        assert_eq!(status(&view, 65_000).render(false, None), expected);
+    }
+
+    #[test]
+    fn a_missing_thing_comes_with_its_command() {
+        let check = |name: &str, ok, fix: Option<&str>| Check { name: name.into(), ok, detail: "d".into(), fix: fix.map(Into::into) };
+        let checks = vec![check("overlay", true, Some("unused")), check("landlock", false, Some("boot with lsm=landlock"))];
+        let expected = "✓ overlay   d\n✗ landlock  d\n  ↳ fix  boot with lsm=landlock\n";
+        assert_eq!(doctor(&DoctorResult { checks }).render(false, None), expected);
+    }
+}

@@ -1,0 +1,217 @@
+//! Lines of toned text, and pages of lines.
+
+use super::measure::width;
+use super::visible;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    Plain,
+    Good,
+    Bad,
+    /// Waits for a person.
+    Wait,
+    Faint,
+    Strong,
+    /// A name a person can type: a task, a process, a command.
+    Name,
+}
+
+impl Tone {
+    fn sgr(self) -> &'static str {
+        match self {
+            Tone::Plain => "",
+            Tone::Good => "32",
+            Tone::Bad => "31",
+            Tone::Wait => "33",
+            Tone::Faint => "2",
+            Tone::Strong => "1",
+            Tone::Name => "36",
+        }
+    }
+}
+
+/// One line. What is added is cleaned, whoever wrote it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line(Vec<(Tone, String)>);
+
+macro_rules! tones {
+    ($($name:ident = $tone:ident;)*) => {$(
+        #[must_use]
+        pub fn $name(self, text: impl AsRef<str>) -> Line {
+            self.add(Tone::$tone, text)
+        }
+    )*};
+}
+
+impl Line {
+    pub fn new() -> Line {
+        Line::default()
+    }
+
+    #[must_use]
+    pub fn add(mut self, tone: Tone, text: impl AsRef<str>) -> Line {
+        let text = visible(text.as_ref());
+        if !text.is_empty() {
+            self.0.push((tone, text.into_owned()));
+        }
+        self
+    }
+
+    tones! {
+        plain = Plain;
+        good = Good;
+        bad = Bad;
+        wait = Wait;
+        faint = Faint;
+        strong = Strong;
+        name = Name;
+    }
+
+    #[must_use]
+    pub fn join(mut self, other: Line) -> Line {
+        self.0.extend(other.0);
+        self
+    }
+
+    pub fn width(&self) -> usize {
+        self.0.iter().map(|(_, text)| width(text)).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Spaces up to `columns`.
+    #[must_use]
+    pub fn pad(self, columns: usize) -> Line {
+        let missing = columns.saturating_sub(self.width());
+        self.plain(" ".repeat(missing))
+    }
+
+    /// At most `columns` wide, with `…` where something is left out.
+    #[must_use]
+    pub fn cut(self, columns: usize) -> Line {
+        if self.width() <= columns {
+            return self;
+        }
+        let mut left = columns.saturating_sub(1);
+        let mut cut = Line::new();
+        for (tone, text) in self.0 {
+            let mut kept = String::new();
+            for c in text.chars() {
+                let wide = width(c.encode_utf8(&mut [0; 4]));
+                if wide > left {
+                    cut.0.push((tone, kept));
+                    return cut.faint("…");
+                }
+                left -= wide;
+                kept.push(c);
+            }
+            cut.0.push((tone, kept));
+        }
+        cut
+    }
+
+    pub fn render(&self, colour: bool) -> String {
+        let mut text = String::new();
+        for (tone, part) in &self.0 {
+            match (colour, tone.sgr()) {
+                (false, _) | (true, "") => text.push_str(part),
+                (true, sgr) => text.push_str(&format!("\x1b[{sgr}m{part}\x1b[0m")),
+            }
+        }
+        // Trailing blanks only disturb whoever copies the text.
+        text.truncate(text.trim_end_matches(' ').len());
+        text
+    }
+}
+
+/// What a command says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page(pub Vec<Line>);
+
+impl Page {
+    pub fn new() -> Page {
+        Page::default()
+    }
+
+    pub fn push(&mut self, line: Line) {
+        self.0.push(line);
+    }
+
+    pub fn blank(&mut self) {
+        self.push(Line::new());
+    }
+
+    pub fn append(&mut self, page: Page) {
+        self.0.extend(page.0);
+    }
+
+    /// Foreign text with its own line breaks.
+    pub fn block(&mut self, indent: &str, tone: Tone, text: &str) {
+        for line in text.lines() {
+            self.push(Line::new().plain(indent).add(tone, line));
+        }
+    }
+
+    /// `  ↳ why  …`, the second and third line of every no.
+    pub fn because(&mut self, word: &str, text: &str) {
+        let mut lines = text.lines();
+        self.push(Line::new().faint(format!("  ↳ {word:<4} ")).plain(lines.next().unwrap_or_default()));
+        for line in lines {
+            self.push(Line::new().plain("         ").plain(line));
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The page as bytes for a stream `columns` wide.
+    pub fn render(&self, colour: bool, columns: Option<usize>) -> String {
+        let mut text = String::new();
+        for line in &self.0 {
+            match columns {
+                Some(columns) => text.push_str(&line.clone().cut(columns).render(colour)),
+                None => text.push_str(&line.render(colour)),
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl FromIterator<Line> for Page {
+    fn from_iter<I: IntoIterator<Item = Line>>(lines: I) -> Page {
+        Page(lines.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_plain_or_coloured_and_always_clean() {
+        let line = Line::new().good("✓ ").name("task-1").plain(" \x1b]52;c;x\x07");
+        assert_eq!(line.render(false), "✓ task-1 \\x1b]52;c;x\\x07");
+        assert_eq!(line.render(true), "\x1b[32m✓ \x1b[0m\x1b[36mtask-1\x1b[0m \\x1b]52;c;x\\x07");
+    }
+
+    #[test]
+    fn cutting_counts_columns() {
+        let line = Line::new().strong("漢字").plain("abc");
+        assert_eq!(line.width(), 7);
+        assert_eq!(line.clone().cut(7).render(false), "漢字abc");
+        assert_eq!(line.clone().cut(4).render(false), "漢…");
+        assert_eq!(line.cut(6).render(false), "漢字a…");
+    }
+
+    #[test]
+    fn a_block_keeps_its_lines_and_loses_its_teeth() {
+        let mut page = Page::new();
+        page.block("  ", Tone::Plain, "a\r\n\tb\x1b[31m");
+        page.because("why", "one\ntwo");
+        assert_eq!(page.render(false, None), "  a\n      b\\x1b[31m\n  ↳ why  one\n         two\n");
+    }
+}

@@ -1,0 +1,135 @@
+//! Questions to a person.
+
+use super::call::{deed, fields};
+use super::measure::ago;
+use super::{Line, Node, Page, Tone, table, tree};
+use wire::Answer;
+use wire::method::review::{ReviewStatus, ReviewView};
+
+fn stand(review: &ReviewView) -> Line {
+    let by = review.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    match (review.state, review.answer) {
+        (ReviewStatus::Open, _) => Line::new().wait("open"),
+        (ReviewStatus::Void, _) => Line::new().faint("void"),
+        (ReviewStatus::Answered, Some(Answer::Deny)) => Line::new().bad(format!("denied{by}")),
+        (ReviewStatus::Answered, _) => Line::new().good(format!("allowed{by}")),
+    }
+}
+
+pub fn mark(review: &ReviewView) -> Line {
+    match (review.state, review.answer) {
+        (ReviewStatus::Open, _) => Line::new().wait("◍ "),
+        (ReviewStatus::Void, _) => Line::new().faint("○ "),
+        (ReviewStatus::Answered, Some(Answer::Deny)) => Line::new().bad("✗ "),
+        (ReviewStatus::Answered, _) => Line::new().good("✓ "),
+    }
+}
+
+pub fn list(reviews: &[ReviewView], now_ms: i64) -> Page {
+    let rows = reviews.iter().map(|review| {
+        let task = review.task.map(|task| task.to_string()).unwrap_or_else(|| "—".into());
+        vec![
+            mark(review).name(review.review.to_string()),
+            Line::new().plain(deed(&review.tool, &review.input)).cut(48),
+            Line::new().strong(&review.process).faint(format!(" {task}")),
+            stand(review),
+            Line::new().faint(ago(review.asked_ms, now_ms)),
+        ]
+    });
+    let mut page = table(rows.collect());
+    if reviews.is_empty() {
+        page.push(Line::new().good("✓ ").plain("no open reviews"));
+    } else if let Some(open) = reviews.iter().find(|review| review.state == ReviewStatus::Open) {
+        page.blank();
+        page.because("next", &format!("skep review show {0}, then skep review allow {0} or deny {0}", open.review));
+    }
+    page
+}
+
+/// Everything the answer should rest on.
+pub fn detail(review: &ReviewView, now_ms: i64) -> Page {
+    let fact = |name: &str, value: Line| Node::new(Line::new().faint(name)).cell(value);
+    let head = mark(review).name(review.review.to_string()).plain("  ").strong(deed(&review.tool, &review.input));
+    let who = Line::new().strong(&review.process).faint(format!(" (pid {})", review.pid));
+    let mut root = Node::new(head).under(fact("asked by", who));
+    if let Some(task) = review.task {
+        root = root.under(fact("task", Line::new().name(task.to_string())));
+    }
+    root = root.under(fact("asked", Line::new().plain(ago(review.asked_ms, now_ms)))).under(fact("state", stand(review)));
+    for reason in &review.reasons {
+        root = root.under(fact("because", Line::new().plain(reason)));
+    }
+    root = root.under(fact("tool", Line::new().plain(&review.tool)));
+    let mut page = tree(&root);
+    page.push(Line::new().faint("input"));
+    page.append(fields(&review.input));
+    if let Some(diff) = &review.diff {
+        page.push(Line::new().add(Tone::Faint, "what a yes would change"));
+        page.append(super::diff::unified(diff));
+    }
+    if review.state == ReviewStatus::Open {
+        page.because("next", &format!("skep review allow {0}, or skep review deny {0} --reason \"…\"", review.review));
+    }
+    page
+}
+
+/// What `allow` and `deny` say.
+pub fn answered(review: &ReviewView) -> Page {
+    let line = mark(review).name(review.review.to_string()).plain(" ").join(stand(review));
+    Page(vec![line.faint("  ").plain(deed(&review.tool, &review.input))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use wire::{Pid, ReviewId, TaskId};
+
+    fn review() -> ReviewView {
+        ReviewView {
+            review: ReviewId(3),
+            pid: Pid(3),
+            process: "foreman.1".into(),
+            task: Some(TaskId(1)),
+            tool: "shell.run".into(),
+            input: json!({"argv": ["npm", "install", "left-pad"]}),
+            reasons: vec!["installs a dependency".into()],
+            asked_ms: 0,
+            state: ReviewStatus::Open,
+            answer: None,
+            by: None,
+            diff: None,
+        }
+    }
+
+    #[test]
+    fn a_question_is_listed_and_shown() {
+        let expected = "\
+◍ r-3  Running npm install left-pad  foreman.1 task-1  open  5s ago
+
+  ↳ next skep review show r-3, then skep review allow r-3 or deny r-3
+";
+        assert_eq!(list(&[review()], 5_000).render(false, None), expected);
+        assert_eq!(list(&[], 0).render(false, None), "✓ no open reviews\n");
+        let expected = "\
+◍ r-3  Running npm install left-pad
+├─ asked by  foreman.1 (pid 3)
+├─ task      task-1
+├─ asked     5s ago
+├─ state     open
+├─ because   installs a dependency
+└─ tool      shell.run
+input
+  argv  npm install left-pad
+  ↳ next skep review allow r-3, or skep review deny r-3 --reason \"…\"
+";
+        assert_eq!(detail(&review(), 5_000).render(false, None), expected);
+    }
+
+    #[test]
+    fn an_answer_names_who_gave_it() {
+        let mut review = review();
+        (review.state, review.answer, review.by) = (ReviewStatus::Answered, Some(Answer::Deny), Some("ann".into()));
+        assert_eq!(answered(&review).render(false, None), "✗ r-3 denied by ann  Running npm install left-pad\n");
+    }
+}

@@ -1,0 +1,68 @@
+//! One output stream, and what it can show.
+
+use super::{Page, visible::visible_json};
+use rustix::termios::tcgetwinsize;
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    Out,
+    Err,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Screen {
+    stream: Stream,
+    pub tty: bool,
+    pub colour: bool,
+    /// `None` when nothing needs to be cut.
+    columns: Option<usize>,
+}
+
+impl Screen {
+    pub fn stdout() -> Screen {
+        let columns = tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+        Screen::new(Stream::Out, io::stdout().is_terminal(), columns)
+    }
+
+    pub fn stderr() -> Screen {
+        let columns = tcgetwinsize(io::stderr()).ok().map(|size| usize::from(size.ws_col));
+        Screen::new(Stream::Err, io::stderr().is_terminal(), columns)
+    }
+
+    fn new(stream: Stream, tty: bool, columns: Option<usize>) -> Screen {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let colour = !set("NO_COLOR") && (tty && !dumb || set("CLICOLOR_FORCE"));
+        Screen { stream, tty, colour, columns: columns.filter(|columns| tty && *columns >= 20) }
+    }
+
+    /// Prints what fits; longer lines are cut at the edge of a terminal, never in a pipe.
+    pub fn page(&self, page: &Page) {
+        self.write(page.render(self.colour, self.columns).as_bytes());
+    }
+
+    /// Prints every column, for text that a person wants whole: answers, diffs, output.
+    pub fn whole(&self, page: &Page) {
+        self.write(page.render(self.colour, None).as_bytes());
+    }
+
+    pub fn json(&self, value: &impl Serialize) {
+        let text = if self.tty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
+        // Wire results have string keys and no infinite numbers, so they can always be written.
+        self.write(format!("{}\n", visible_json(&text.unwrap_or_default())).as_bytes());
+    }
+
+    /// Bytes as they are. Only for text made here or meant for a program.
+    pub fn write(&self, bytes: &[u8]) {
+        let result = match self.stream {
+            Stream::Out => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
+            Stream::Err => io::stderr().write_all(bytes),
+        };
+        // The reader is gone (`skep log | head`), or the terminal is: nobody is left to be told.
+        if result.is_err() && self.stream == Stream::Out {
+            std::process::exit(0);
+        }
+    }
+}

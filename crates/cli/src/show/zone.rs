@@ -1,0 +1,155 @@
+//! Zones: what works where, and what waits.
+
+use super::measure::many;
+use super::{Line, Node, Page, Tone, process, task, tree};
+use wire::method::task::TaskStatus;
+use wire::method::zone::{InitResult, TrustResult, ZoneView};
+
+/// Ended tasks that a status still shows; `skep list tasks` has them all.
+const ENDED_SHOWN: usize = 3;
+
+pub fn status(zones: &[ZoneView], now_ms: i64) -> Page {
+    let mut page = Page::new();
+    for zone in zones {
+        if !page.is_empty() {
+            page.blank();
+        }
+        page.append(one(zone, now_ms));
+    }
+    if zones.is_empty() {
+        page.push(Line::new().faint("no zone here yet"));
+        page.because("try", "skep act \"…\" in a git repository, or skep init");
+    }
+    page
+}
+
+fn one(zone: &ZoneView, now_ms: i64) -> Page {
+    let mut root = Node::new(Line::new().plain("zone ").name(format!("@{}", zone.branch)).faint(" (local)  ").faint(&zone.path));
+    for process in &zone.processes {
+        let mine = zone.tasks.iter().filter(|task| task.pid == process.pid && task.state != TaskStatus::Queued);
+        let ended = mine.clone().filter(|task| task.state.ended()).count();
+        let shown: Vec<_> = mine
+            .scan(0, |seen, task| {
+                *seen += usize::from(task.state.ended());
+                Some((!task.state.ended() || *seen + ENDED_SHOWN > ended, task))
+            })
+            .filter_map(|(show, task)| show.then_some(task))
+            .collect();
+        let now = shown.iter().find(|task| !task.state.ended()).map(|task| task.prompt.as_str());
+        let head = process::mark(process.state).strong(&process.name).plain("  ").plain(now.unwrap_or(process.state.as_str()));
+        let mut node = Node::new(head).apart();
+        for view in shown {
+            let mut entry = task::entry(view, now_ms);
+            if let Some(summary) = &view.summary {
+                entry = entry.under(Node::new(Line::new().faint("summary  ").plain(summary)));
+            }
+            node = node.under(entry);
+        }
+        root = root.under(node);
+    }
+    let queued: Vec<_> = zone.tasks.iter().filter(|task| task.state == TaskStatus::Queued).collect();
+    let mut queue = Node::new(Line::new().plain("queue ").plain(many(queued.len() as u64, "task"))).apart();
+    queue.below = queued.iter().map(|view| task::entry(view, now_ms)).collect();
+    root = root.under(queue);
+    let mut page = tree(&root);
+    if zone.drift {
+        page.push(Line::new().wait("◍ ").plain("the project's policy files differ from what is in force"));
+        page.because("fix", "look at the difference with `skep trust`");
+    }
+    page
+}
+
+/// `skep init`.
+pub fn opened(init: &InitResult) -> Page {
+    let mut page = Page::new();
+    page.blank();
+    if init.ready {
+        let process = init.process.as_deref().unwrap_or("nobody");
+        page.push(Line::new().good("✓ ").plain("init ").name(format!("@{}", init.branch)).plain(" → ").strong(process));
+        for file in &init.created {
+            page.push(Line::new().faint("  wrote ").plain(file));
+        }
+        page.push(Line::new().faint(format!("  policy version {} is in force", init.policy_version)));
+    } else {
+        page.push(Line::new().wait("◍ ").plain("init ").name(format!("@{}", init.branch)).plain(" waits for your trust"));
+        page.because("why", "the repository brings its own policy files, and files in a project are only proposals");
+        page.because("fix", "read them, then run `skep trust`");
+    }
+    page
+}
+
+/// What `skep trust` shows before it asks.
+pub fn proposed(trust: &TrustResult) -> Page {
+    let mut page = Page::new();
+    page.blank();
+    if !trust.changed {
+        page.push(Line::new().good("✓ ").plain(format!("nothing to trust: version {} is what the project proposes", trust.version)));
+        return page;
+    }
+    page.push(Line::new().strong("the project proposes this policy").faint(format!("  {}", short(&trust.hash))));
+    page.append(super::diff::unified(&trust.diff));
+    page
+}
+
+/// What `skep trust` says after it is in force.
+pub fn trusted(trust: &TrustResult) -> Page {
+    let line = Line::new().good("✓ ").plain(format!("policy version {} is in force", trust.version));
+    Page(vec![line.add(Tone::Faint, format!("  {}", short(&trust.hash)))])
+}
+
+pub fn short(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::{ProcessState, ZoneId};
+
+    #[test]
+    fn a_zone_shows_its_processes_and_its_queue() {
+        let mut done = task::tests::task(1, TaskStatus::Done);
+        done.summary = Some("created src/".into());
+        let mut foreman = process::tests::process(3, Some(1), "foreman.1", ProcessState::Running);
+        foreman.zone = Some(ZoneId(1));
+        let mut zone = ZoneView {
+            zone: ZoneId(1),
+            path: "/p".into(),
+            branch: "main".into(),
+            policy_version: 1,
+            drift: false,
+            processes: vec![foreman],
+            tasks: vec![done, task::tests::task(2, TaskStatus::Parked), task::tests::task(3, TaskStatus::Queued)],
+        };
+        let expected = "\
+zone @main (local)  /p
+│
+├─ ● foreman.1  implement auth
+│  ├─ ✓ task-1  \"implement auth\"  act  done           3 calls  1s ago, took 4.0 s
+│  │  └─ summary  created src/
+│  └─ ◍ task-2  \"implement auth\"  act  waits for r-3  6 calls  since 5s
+│
+└─ queue 1 task
+   └─ ◌ task-3  \"implement auth\"  act  queued         9 calls  since 5s
+";
+        assert_eq!(status(std::slice::from_ref(&zone), 5_000).render(false, None), expected);
+        zone.drift = true;
+        assert!(status(&[zone], 5_000).render(false, None).ends_with("  ↳ fix  look at the difference with `skep trust`\n"));
+    }
+
+    #[test]
+    fn only_the_newest_ended_tasks_are_shown() {
+        let zone = ZoneView {
+            zone: ZoneId(1),
+            path: "/p".into(),
+            branch: "main".into(),
+            policy_version: 1,
+            drift: false,
+            processes: vec![process::tests::process(3, Some(1), "foreman.1", ProcessState::Idle)],
+            tasks: (1..=6).map(|id| task::tests::task(id, TaskStatus::Done)).collect(),
+        };
+        let text = status(&[zone], 5_000).render(false, None);
+        assert!(!text.contains("task-3") && text.contains("task-4") && text.contains("task-6"), "{text}");
+        assert!(text.contains("○ foreman.1  idle") && text.contains("queue 0 tasks"));
+    }
+}

@@ -1,0 +1,122 @@
+//! Starts the kernel on demand: exactly one, however many commands ask at once.
+//!
+//! Connect; else take the lock, look again, start, wait for its first word. **Invariant.** Only the holder of `run/start.lock` starts.
+
+use crate::home;
+use crate::trouble::Trouble;
+use rustix::fs::{FlockOperation, flock};
+use serde::Deserialize;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::unix::pipe;
+use wire::{Client, ClientError, Code};
+
+/// A kernel that has to fold a long journal needs a while; one that needs longer is stuck.
+const READY_MS_MAX: u64 = 60_000;
+const LOCK_STEP_MS: u64 = 5;
+/// The kernel's first word fits in here, whatever it has to say.
+const WORD_BYTES_MAX: u64 = 64 * 1024;
+
+/// A connection to the kernel of `home`, which is started if there is none.
+pub async fn connect(home: &Path) -> Result<Client, Trouble> {
+    if let Some(client) = running(home).await? {
+        return Ok(client);
+    }
+    home::open(home)?;
+    let _lock = match lock(home).await? {
+        Held::Lock(lock) => lock,
+        Held::Kernel(client) => return Ok(*client),
+    };
+    if let Some(client) = running(home).await? {
+        return Ok(client);
+    }
+    start(home).await?;
+    Ok(Client::connect(home).await?)
+}
+
+/// The kernel that runs already, if one does.
+pub async fn running(home: &Path) -> Result<Option<Client>, Trouble> {
+    match Client::connect(home).await {
+        Ok(client) => Ok(Some(client)),
+        Err(ClientError::Absent { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+enum Held {
+    Lock(File),
+    /// Whoever held it has started a kernel meanwhile.
+    Kernel(Box<Client>),
+}
+
+async fn lock(home: &Path) -> Result<Held, Trouble> {
+    let path = home.join("run/start.lock");
+    let file = home::private_file(&path, false)?;
+    let asked = Instant::now();
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Held::Lock(file)),
+            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Trouble::new(Code::Unavailable, format!("cannot lock `{}`", path.display())).why(error)),
+        }
+        if let Some(client) = running(home).await? {
+            return Ok(Held::Kernel(Box::new(client)));
+        }
+        if asked.elapsed() > Duration::from_millis(READY_MS_MAX) {
+            return Err(Trouble::new(Code::Unavailable, "the kernel does not start")
+                .why(format!("another command holds `{}` and starts it for over {} s", path.display(), READY_MS_MAX / 1_000))
+                .fix("end that command, then try again"));
+        }
+        tokio::time::sleep(Duration::from_millis(LOCK_STEP_MS)).await;
+    }
+}
+
+/// Why a kernel did not start, in its own words.
+#[derive(Deserialize)]
+struct Word {
+    what: String,
+    #[serde(default)]
+    why: Option<String>,
+    #[serde(default)]
+    fix: Option<String>,
+    #[serde(default)]
+    code: Option<Code>,
+}
+
+async fn start(home: &Path) -> Result<(), Trouble> {
+    let log = home.join("run/kernel.log");
+    let fail = |why: String| Trouble::new(Code::Unavailable, "the kernel does not start").why(why).fix(format!("read `{}`", log.display()));
+    let program = std::env::current_exe().map_err(|error| fail(format!("cannot find the program `skep`: {error}")))?;
+    let mut child = Command::new(program)
+        .args(["kernel", "run", "--detached"])
+        .env("SKEP_HOME", home)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(home::private_file(&log, true)?)
+        .spawn()
+        .map_err(|error| fail(error.to_string()))?;
+    let stdout = child.stdout.take().ok_or_else(|| fail("it has no output".into()))?;
+    let stdout = pipe::Receiver::from_owned_fd(stdout.into()).map_err(|error| fail(error.to_string()))?;
+    let mut word = String::new();
+    let mut reader = BufReader::new(stdout.take(WORD_BYTES_MAX));
+    match tokio::time::timeout(Duration::from_millis(READY_MS_MAX), reader.read_line(&mut word)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => return Err(fail(error.to_string())),
+        Err(_) => return Err(fail(format!("it was not ready within {} s", READY_MS_MAX / 1_000))),
+    }
+    match word.trim() {
+        "ready" => Ok(()),
+        "" => Err(fail(match child.wait() {
+            Ok(status) => format!("it ended with {status} before it said a word"),
+            Err(error) => error.to_string(),
+        })),
+        word => Err(match serde_json::from_str::<Word>(word) {
+            Ok(word) => Trouble { code: word.code.unwrap_or(Code::Unavailable), what: word.what, why: word.why, fix: word.fix },
+            Err(_) => fail(format!("it said `{word}`")),
+        }),
+    }
+}

@@ -1,0 +1,47 @@
+//! `search.glob`
+
+use super::{blocking, number, text};
+use crate::fault::{ToolFault, ToolStop};
+use crate::place::Place;
+use crate::tool::{Context, Output};
+use crate::walk;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use serde_json::{Value, json};
+use std::os::fd::AsFd;
+use std::time::Duration;
+use world::{Code, Refusal};
+
+/// Paths that are told when the caller names no number.
+const PATHS_DEFAULT: u64 = 500;
+
+pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+    let glob = parse(text(input, "pattern").unwrap_or_default())?;
+    let found = files(place, context, time).await?;
+    let matching = found.files.into_iter().filter(|path| matches(&glob, path) && (context.visible)(path));
+    let max = usize::try_from(number(input, "max").unwrap_or(PATHS_DEFAULT)).unwrap_or(usize::MAX);
+    let mut paths: Vec<String> = matching.take(max.saturating_add(1)).collect();
+    let truncated = found.truncated || paths.len() > max;
+    paths.truncate(max);
+    Ok(Output { ok: true, value: json!({ "paths": paths, "truncated": truncated }) })
+}
+
+/// The files below a place.
+pub(super) async fn files(place: Place, context: &Context<'_>, time: Duration) -> Result<walk::Found, ToolStop> {
+    let root = context.root.try_clone_to_owned().map_err(|error| ToolFault::io("open", ".", error))?;
+    blocking(time, move |deadline| Ok(walk::files(root.as_fd(), place.directory()?, place.real.as_str(), deadline)?)).await
+}
+
+pub(super) fn parse(pattern: &str) -> Result<Gitignore, Refusal> {
+    let bad = |error: ignore::Error| {
+        Refusal::new(Code::BadInput, format!("`{pattern}` is not a glob: {error}"))
+            .hint("write it as in a .gitignore: `*.rs`, `src/**/*.ts`, `[a-z]*`, and `\\[` for a bracket")
+    };
+    let mut builder = GitignoreBuilder::new("");
+    builder.allow_unclosed_class(false);
+    builder.add_line(None, pattern).map_err(bad)?;
+    builder.build().map_err(bad)
+}
+
+pub(super) fn matches(glob: &Gitignore, path: &str) -> bool {
+    glob.matched_path_or_any_parents(path, false).is_ignore()
+}

@@ -1,0 +1,46 @@
+//! `fs.list`
+
+use super::blocking;
+use crate::fault::ToolStop;
+use crate::place::Place;
+use crate::tool::{Context, Output};
+use crate::walk;
+use rustix::fs::{AtFlags, FileType};
+use serde_json::{Value, json};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// Entries that are told. Whoever has more to look through wants search.glob.
+const ENTRIES_MAX: usize = 2_000;
+
+pub(super) async fn run(place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+    let path = place.real.as_str().to_owned();
+    let entries = blocking(time, move |_| {
+        let directory = place.directory()?;
+        let entries = walk::entries(directory.as_fd(), place.real.as_str())?;
+        Ok(entries.into_iter().map(|entry| shown(directory.as_fd(), entry)).collect::<Vec<_>>())
+    })
+    .await?;
+    let below = |name: &str| if path == "." { name.to_owned() } else { format!("{path}/{name}") };
+    let mut shown: Vec<Value> = entries.into_iter().filter(|(name, _)| (context.visible)(&below(name))).map(|(_, value)| value).collect();
+    let truncated = shown.len() > ENTRIES_MAX;
+    shown.truncate(ENTRIES_MAX);
+    Ok(Output { ok: true, value: json!({ "path": path, "entries": shown, "truncated": truncated }) })
+}
+
+fn shown(directory: BorrowedFd<'_>, entry: walk::Entry) -> (String, Value) {
+    let walk::Entry { name, kind } = entry;
+    let value = match kind {
+        FileType::RegularFile => {
+            let size = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_size);
+            match size {
+                Ok(size) => json!({ "name": name, "kind": "file", "size": size }),
+                Err(_) => json!({ "name": name, "kind": "file" }),
+            }
+        }
+        FileType::Directory => json!({ "name": name, "kind": "directory" }),
+        FileType::Symlink => json!({ "name": name, "kind": "link" }),
+        _ => json!({ "name": name, "kind": "other" }),
+    };
+    (name, value)
+}

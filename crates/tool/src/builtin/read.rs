@@ -1,0 +1,103 @@
+//! `fs.read`
+
+use super::{base64, blocking, number, text};
+use crate::fault::{ToolFault, ToolStop};
+use crate::place::Place;
+use crate::tool::{Context, Output};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+use world::limits::READ_BYTES_MAX;
+use world::{Code, Refusal};
+
+/// Bytes of one character at most: what a cut can leave over.
+const CHAR_BYTES_MAX: usize = 4;
+
+pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+    let (offset, limit) = (number(input, "offset"), number(input, "limit"));
+    let as_base64 = text(input, "encoding") == Some("base64");
+    let output_max = context.output_max;
+    blocking(time, move |_| read(&place, offset, limit, as_base64, output_max)).await
+}
+
+fn read(place: &Place, offset: Option<u64>, limit: Option<u64>, as_base64: bool, output_max: usize) -> Result<Output, ToolStop> {
+    let path = place.real.as_str();
+    let (file, size) = place.file()?;
+    if size > READ_BYTES_MAX && (offset.is_none() || limit.is_none()) {
+        return Err(Refusal::new(
+            Code::TooLarge,
+            format!("`{path}` has {size} bytes; {READ_BYTES_MAX} are read without being asked twice"),
+        )
+        .hint("name `offset` and `limit`, or find the place with search.grep")
+        .into());
+    }
+    let offset = offset.unwrap_or(0);
+    // Four letters stand for three bytes.
+    let room = if as_base64 { output_max / 4 * 3 } else { output_max };
+    let wanted = usize::try_from(limit.unwrap_or(u64::MAX).min(size.saturating_sub(offset))).unwrap_or(usize::MAX).min(room);
+    let bytes = read_at(&file, offset, wanted).map_err(|error| ToolFault::io("read", path, error))?;
+    let (content, skipped, used) = if as_base64 {
+        (base64::encode(&bytes), 0, bytes.len())
+    } else {
+        let (skipped, end) = characters(&bytes, offset, size);
+        match std::str::from_utf8(&bytes[skipped..end]) {
+            Ok(text) => (text.to_owned(), skipped, end - skipped),
+            Err(error) => return Err(binary(path, size, offset + to_u64(skipped + error.valid_up_to())).into()),
+        }
+    };
+    let start = offset + to_u64(skipped);
+    let next = start + to_u64(used);
+    let truncated = next < size && used > 0;
+    let mut value = json!({
+        "path": path,
+        "content": content,
+        "encoding": if as_base64 { "base64" } else { "utf-8" },
+        "offset": start,
+        "bytes": used,
+        "size": size,
+        "truncated": truncated,
+    });
+    if truncated {
+        value["next_offset"] = next.into();
+    }
+    Ok(Output { ok: true, value })
+}
+
+fn read_at(file: &File, offset: u64, wanted: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; wanted];
+    let mut filled = 0;
+    while filled < wanted {
+        match file.read_at(&mut bytes[filled..], offset + to_u64(filled)) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// The whole characters in a part of a file: a cut may go through the first and the last.
+fn characters(bytes: &[u8], offset: u64, size: u64) -> (usize, usize) {
+    let is_inner = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
+    let skipped = if offset == 0 { 0 } else { bytes.iter().take(CHAR_BYTES_MAX - 1).take_while(is_inner).count() };
+    if offset + to_u64(bytes.len()) >= size {
+        return (skipped, bytes.len());
+    }
+    match std::str::from_utf8(&bytes[skipped..]) {
+        // Only a character that the cut went through; anything else is for the caller to find.
+        Err(error) if error.error_len().is_none() => (skipped, skipped + error.valid_up_to()),
+        _ => (skipped, bytes.len()),
+    }
+}
+
+fn binary(path: &str, size: u64, at: u64) -> Refusal {
+    Refusal::new(Code::BadInput, format!("`{path}` is not text: byte {at} of {size} is not UTF-8"))
+        .hint("ask with `encoding: base64`, or look at it in the room with shell.run")
+}
+
+fn to_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

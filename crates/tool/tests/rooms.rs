@@ -1,0 +1,228 @@
+//! The tools that change something, in real rooms.
+//!
+//! A launcher must start while its process has one thread, so this suite has its own main: `--list` and `--exact` are all that
+//! nextest asks of it, and `cargo test` runs each test in a process of its own.
+
+use sandbox::{Launcher, Workspace, WorkspaceSpec};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::{Command, exit};
+use tool::{Context, Found, Output, Place, Real, Registry, ToolStop};
+use world::{Code, Refusal};
+
+type Test = (&'static str, fn(&Host));
+
+const TESTS: &[Test] = &[
+    ("a_write_is_seen_by_reads_and_not_by_the_project", a_write_is_seen_by_reads_and_not_by_the_project),
+    ("a_write_follows_links_inside", a_write_follows_links_inside),
+    ("a_write_that_cannot_be_says_why", a_write_that_cannot_be_says_why),
+    ("a_command_runs", a_command_runs),
+    ("a_command_that_cannot_run_says_why", a_command_that_cannot_run_says_why),
+    ("a_command_is_ended_in_time", a_command_is_ended_in_time),
+    ("output_is_capped", output_is_capped),
+    ("tests_run", tests_run),
+    ("searches_see_the_overlay", searches_see_the_overlay),
+];
+
+struct Host {
+    folder: tempfile::TempDir,
+    runtime: tokio::runtime::Runtime,
+    room: Option<Workspace>,
+    registry: Registry,
+    _launcher: Launcher,
+}
+
+impl Host {
+    #[expect(clippy::unwrap_used, reason = "a test's ground")]
+    fn new() -> Host {
+        let launcher = Launcher::start().unwrap();
+        let folder = tempfile::Builder::new().prefix("skep-tool-").tempdir_in("/var/tmp").unwrap();
+        for path in ["project/src", "home"] {
+            fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
+        fs::set_permissions(folder.path().join("home"), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(folder.path().join("project/src/lib.rs"), "fn old() {}\n").unwrap();
+        symlink("lib.rs", folder.path().join("project/src/link.rs")).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let spec = WorkspaceSpec::new(folder.path().join("project"), folder.path().join("home/work"));
+        let room = runtime.block_on(launcher.open(spec)).unwrap();
+        Host { folder, runtime, room: Some(room), registry: Registry::builtin(), _launcher: launcher }
+    }
+
+    fn project(&self) -> PathBuf {
+        self.folder.path().join("project")
+    }
+
+    #[expect(clippy::unwrap_used, reason = "a test's ground")]
+    fn call_with(&self, name: &str, input: &Value, test_command: Option<&[String]>) -> Result<Output, ToolStop> {
+        let (room, project) = (self.room.as_ref().unwrap(), self.project());
+        let tool = self.registry.find(name)?;
+        tool.check(input)?;
+        let root = room.root().as_fd();
+        let places = tool.targets(input).iter().map(|target| Place::open(root, &project, target)).collect::<Result<Vec<_>, _>>()?;
+        let visible = |path: &str| !path.contains("hidden");
+        let context = Context { root, project: &project, room: Some(room), test_command, output_max: 10_000, visible: &visible };
+        self.runtime.block_on(tool.run(input, places, &context))
+    }
+
+    #[track_caller]
+    fn call(&self, name: &str, input: Value) -> Output {
+        match self.call_with(name, &input, None) {
+            Ok(output) => output,
+            Err(stop) => panic!("{name} {input}: {stop:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn refused(&self, name: &str, input: Value) -> Refusal {
+        match self.call_with(name, &input, None) {
+            Err(ToolStop::Refused(refusal)) => refusal,
+            other => panic!("{name} {input}: {other:?}"),
+        }
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    if has("--list") {
+        if !has("--ignored") {
+            TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
+        }
+        return;
+    }
+    let wanted = arguments.iter().find(|argument| !argument.starts_with('-'));
+    if has("--exact") {
+        let Some((_, test)) = TESTS.iter().find(|(name, _)| Some(*name) == wanted.map(String::as_str)) else { exit(2) };
+        test(&Host::new());
+        return;
+    }
+    let Ok(me) = std::env::current_exe() else { exit(2) };
+    let chosen = TESTS.iter().filter(|(name, _)| wanted.is_none_or(|part| name.contains(part.as_str())));
+    let passes = |name: &str| Command::new(&me).args(["--exact", name]).status().is_ok_and(|status| status.success());
+    let failed: Vec<&str> = chosen.map(|(name, _)| *name).filter(|name| !passes(name)).collect();
+    if !failed.is_empty() {
+        println!("failed: {failed:?}");
+        exit(1);
+    }
+}
+
+fn read(host: &Host, path: &str) -> String {
+    host.call("fs.read", json!({ "path": path })).value["content"].as_str().unwrap_or_default().to_owned()
+}
+
+fn on_disk(host: &Host, path: &str) -> Option<String> {
+    fs::read_to_string(host.project().join(path)).ok()
+}
+
+fn a_write_is_seen_by_reads_and_not_by_the_project(host: &Host) {
+    let output = host.call("fs.write", json!({ "path": "src/lib.rs", "content": "fn new() {}\n" }));
+    assert_eq!(output.value, json!({ "path": "src/lib.rs", "bytes": 12, "created": false }));
+    let output = host.call("fs.write", json!({ "path": "./bin//tool.sh", "content": "#!/bin/sh\necho hi\n", "mode": "755" }));
+    assert_eq!(output.value, json!({ "path": "bin/tool.sh", "bytes": 18, "created": true }));
+    assert_eq!(read(host, "src/lib.rs"), "fn new() {}\n");
+    assert_eq!(on_disk(host, "src/lib.rs").as_deref(), Some("fn old() {}\n"));
+    assert_eq!(on_disk(host, "bin/tool.sh"), None);
+    assert_eq!(host.call("shell.run", json!({ "command": ["./bin/tool.sh"] })).value["stdout"], "hi\n");
+    let absolute = format!("{}/src/lib.rs", host.project().display());
+    assert_eq!(read(host, &absolute), "fn new() {}\n");
+}
+
+fn a_write_follows_links_inside(host: &Host) {
+    let output = host.call("fs.write", json!({ "path": "src/link.rs", "content": "x" }));
+    assert_eq!(output.value["path"], "src/lib.rs");
+    assert_eq!(read(host, "src/lib.rs"), "x");
+    // A link that a job makes is resolved like any other: to where it leads.
+    host.call("shell.run", json!({ "command": ["ln", "-s", "/etc/passwd", "src/out"] }));
+    let Some(room) = &host.room else { panic!() };
+    let target = tool::Target { path: "src/out".into(), access: tool::Access::Read };
+    match Place::open(room.root().as_fd(), &host.project(), &target) {
+        Ok(Place { real: Real::Outside(path), found: Found::Unknown, fd: None }) => assert_eq!(path, "/etc/passwd"),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn a_write_that_cannot_be_says_why(host: &Host) {
+    let refusal = host.refused("fs.write", json!({ "path": "src", "content": "" }));
+    assert_eq!((refusal.code, refusal.reason.as_str()), (Code::BadInput, "`src` is a directory"));
+    let refusal = host.refused("fs.write", json!({ "path": "src/lib.rs/x", "content": "" }));
+    assert_eq!(refusal.reason, "`src/lib.rs/x` does not exist: a part of it is a file");
+    let refusal = host.refused("fs.write", json!({ "path": "/etc/x", "content": "" }));
+    assert_eq!(refusal.reason, "`/etc/x` lies outside the project");
+    host.call("shell.run", json!({ "command": ["mkfifo", "pipe"] }));
+    let refusal = host.refused("fs.write", json!({ "path": "pipe", "content": "" }));
+    assert_eq!(refusal.reason, "`pipe` is a named pipe");
+}
+
+fn a_command_runs(host: &Host) {
+    let output = host.call("shell.run", json!({ "command": ["sh", "-c", "pwd; echo no >&2; exit 3"], "cwd": "src" }));
+    assert!(!output.ok);
+    assert_eq!(output.value["stdout"], format!("{}/src\n", host.project().display()));
+    assert_eq!((&output.value["stderr"], &output.value["exit_code"]), (&json!("no\n"), &json!(3)));
+    assert!(host.call("shell.run", json!({ "command": ["true"] })).ok);
+    let output = host.call("shell.run", json!({ "command": ["sh", "-c", "kill -TERM $$"] }));
+    assert_eq!(output.value["signal"], 15);
+}
+
+fn a_command_that_cannot_run_says_why(host: &Host) {
+    let refusal = host.refused("shell.run", json!({ "command": ["no-such-program"] }));
+    assert_eq!((refusal.code, refusal.reason.as_str()), (Code::NotFound, "`no-such-program` was not found in the room"));
+    assert!(refusal.hint.is_some());
+    let refusal = host.refused("shell.run", json!({ "command": ["./src/lib.rs"] }));
+    assert_eq!(refusal.code, Code::WrongState, "{refusal:?}");
+    let refusal = host.refused("shell.run", json!({ "command": ["true"], "cwd": "nowhere" }));
+    assert_eq!(refusal.reason, "`nowhere` does not exist");
+    let refusal = host.refused("shell.run", json!({ "command": ["true"], "cwd": "src/lib.rs" }));
+    assert_eq!(refusal.reason, "`src/lib.rs` is a file, and `cwd` wants a directory");
+    let refusal = host.refused("shell.run", json!({ "command": [] }));
+    assert_eq!(refusal.code, Code::BadInput);
+}
+
+fn a_command_is_ended_in_time(host: &Host) {
+    let output = host.call("shell.run", json!({ "command": ["sh", "-c", "echo begun; sleep 60"], "timeout_ms": 500 }));
+    assert!(!output.ok);
+    assert_eq!((&output.value["timed_out"], &output.value["stdout"]), (&json!(true), &json!("begun\n")));
+    assert_eq!(output.value["error"], "it ran longer than 500 ms and was ended");
+    assert_eq!(output.value["hint"], "give it more time with `timeout_ms`, or less to do");
+}
+
+fn output_is_capped(host: &Host) {
+    let output = host.call("shell.run", json!({ "command": ["sh", "-c", "yes | head -c 1000000"] }));
+    assert!(output.ok, "{:?}", output.value["exit_code"]);
+    assert_eq!((&output.value["truncated"], output.value["stdout"].as_str().map(str::len)), (&json!(true), Some(10_000)));
+}
+
+fn tests_run(host: &Host) {
+    let refusal = host.refused("test.run", json!({}));
+    assert_eq!((refusal.code, refusal.reason.as_str()), (Code::WrongState, "this project has no test command"));
+    assert_eq!(refusal.hint.as_deref(), Some("set `test.command` in skep.yml, such as [cargo, test], and run `skep trust`"));
+    let command = ["sh".to_owned(), "-c".to_owned(), "echo \"$0\"; test \"$0\" = pass".to_owned()];
+    for (argument, ok) in [("pass", true), ("fail", false)] {
+        match host.call_with("test.run", &json!({ "args": [argument] }), Some(&command)) {
+            Ok(output) => {
+                assert_eq!((output.ok, &output.value["stdout"]), (ok, &json!(format!("{argument}\n"))));
+                assert_eq!(output.value["command"][3], argument);
+            }
+            Err(stop) => panic!("{stop:?}"),
+        }
+    }
+}
+
+fn searches_see_the_overlay(host: &Host) {
+    host.call("fs.write", json!({ "path": "src/fresh.rs", "content": "fn needle() {}\n" }));
+    let output = host.call("search.grep", json!({ "pattern": "needle" }));
+    assert_eq!(output.value["matches"], json!([{ "path": "src/fresh.rs", "line": 1, "text": "fn needle() {}" }]));
+    assert_eq!(host.call("search.glob", json!({ "pattern": "*.rs" })).value["paths"], json!(["src/fresh.rs", "src/lib.rs"]));
+    let listed = host.call("fs.list", json!({ "path": "src" }));
+    assert_eq!(
+        listed.value["entries"],
+        json!([
+            { "name": "fresh.rs", "kind": "file", "size": 15 },
+            { "name": "lib.rs", "kind": "file", "size": 12 },
+            { "name": "link.rs", "kind": "link" },
+        ])
+    );
+}

@@ -51,7 +51,7 @@ pub(crate) async fn record(kernel: &Kernel, desk: &Desk) -> Result<Base, Stop> {
         }
     }
     let bytes = serde_json::to_vec(&dirty).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a base", error))?;
-    let blob = kernel.ledger.journal().blobs().put(&bytes).map_err(crate::ledger::fault)?;
+    let blob = kernel.ledger.keep(&bytes)?;
     Ok(Base { head, blob })
 }
 
@@ -78,7 +78,7 @@ fn hold(kernel: &Kernel, desk: &Desk, path: &str) -> Result<DirtyFile, Stop> {
         return Ok(DirtyFile::Unproven);
     }
     match std::fs::read(&full) {
-        Ok(bytes) => Ok(DirtyFile::Held { blob: kernel.ledger.journal().blobs().put(&bytes).map_err(crate::ledger::fault)? }),
+        Ok(bytes) => Ok(DirtyFile::Held { blob: kernel.ledger.keep(&bytes)? }),
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(DirtyFile::Unproven),
         Err(error) => Err(Fault::io("read", &full, error).into()),
     }
@@ -93,7 +93,8 @@ pub(crate) async fn git(desk: &Desk, args: &[&str], stdin: Option<Vec<u8>>) -> R
         ("GIT_CONFIG_NOSYSTEM", "1"),
         ("GIT_CONFIG_GLOBAL", "/dev/null"),
         ("GIT_OPTIONAL_LOCKS", "0"),
-        ("GIT_LITERAL_PATHSPECS", "1"),
+        // `check-ignore` reads its paths literally and refuses to be told so.
+        ("GIT_LITERAL_PATHSPECS", if args.first() == Some(&"check-ignore") { "0" } else { "1" }),
         ("GIT_TERMINAL_PROMPT", "0"),
     ];
     job.env = env.iter().map(|(key, value)| (key.into(), value.into())).collect();
@@ -109,7 +110,9 @@ pub(crate) async fn git(desk: &Desk, args: &[&str], stdin: Option<Vec<u8>>) -> R
         return Ok(outcome.stdout);
     }
     let why = String::from_utf8_lossy(&outcome.stderr).trim().to_owned();
-    Err(Fault::new(FaultKind::Room, format!("`git {command}` failed in the room"), why).fix("run the same git command by hand in the project").into())
+    Err(Fault::new(FaultKind::Room, format!("`git {command}` failed in the room"), why)
+        .fix("run the same git command by hand in the project")
+        .into())
 }
 
 #[cfg(test)]

@@ -15,10 +15,15 @@ use world::{Event, Mode, Pid, TaskState, World};
 
 impl Kernel {
     /// Opens the journal, folds it, settles what a crash left open, and starts the queue.
-    pub async fn boot(home: Home, launcher: sandbox::Launcher, options: Options, kill_at: Option<(String, u64)>) -> Result<Arc<Kernel>, Fault> {
+    pub async fn boot(
+        home: Home,
+        launcher: sandbox::Launcher,
+        options: Options,
+        kill_at: Option<(String, u64)>,
+    ) -> Result<Arc<Kernel>, Fault> {
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
         let ledger = Ledger::open(journal)?;
-        let doubts: Vec<String> = opened.findings.iter().map(ToString::to_string).collect();
+        let doubts: Vec<String> = opened.findings.iter().map(|finding| format!("{}: {}", finding.what, finding.why)).collect();
         let kernel = Arc::new(Kernel {
             ledger,
             tools: tool::Registry::builtin(),
@@ -79,7 +84,8 @@ impl Kernel {
         });
         let keep: Vec<std::path::PathBuf> = keep.iter().map(|task| self.home.work_of(*task)).collect();
         let work = self.home.work();
-        let entries = std::fs::read_dir(&work).and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>());
+        let entries = std::fs::read_dir(&work)
+            .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>());
         let found = entries.map_err(|error| Fault::io("list", &work, error))?;
         let swept = tokio::task::spawn_blocking(move || sandbox::sweep(&found, |path| keep.iter().any(|kept| kept == path))).await;
         let swept = swept.map_err(|error| Fault::new(FaultKind::Bug, "the sweep failed", error))?;
@@ -98,13 +104,21 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[journal::Findin
     let (pid, task) = (Pid::KERNEL, None);
     let mut events: Vec<Event> = Vec::new();
     if world.processes.is_empty() {
-        let spawned = |pid, parent, name: &str| ProcSpawned { pid, task: None, parent, name: name.into(), role: name.into(), zone: None, user: user.into() };
+        let spawned = |pid, parent, name: &str| ProcSpawned {
+            pid,
+            task: None,
+            parent,
+            name: name.into(),
+            role: name.into(),
+            zone: None,
+            user: user.into(),
+        };
         events.push(spawned(Pid::KERNEL, None, "kernel").into());
         events.push(spawned(Pid::OPERATOR, Some(Pid::KERNEL), "operator").into());
     }
     events.push(KernelStarted { pid, task, version: env!("CARGO_PKG_VERSION").into(), boot: boot_id() }.into());
     for finding in findings {
-        events.push(JournalDoubted { pid, task, what: finding.to_string(), why: "found at start".into() }.into());
+        events.push(JournalDoubted { pid, task, what: finding.what.to_string(), why: finding.why.clone() }.into());
     }
     if unsealed > 0 {
         events.push(JournalResealed { pid, task, unsealed }.into());

@@ -44,7 +44,10 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
     /// The tool ran; `ok` is its own word for success.
-    Done { ok: bool, value: Value },
+    Done {
+        ok: bool,
+        value: Value,
+    },
     /// The caller may act with its own hands.
     Leave,
     Refused(Refusal),

@@ -59,7 +59,9 @@ impl Kernel {
         let mut spec = WorkspaceSpec::new(&project, &work);
         spec.masked = {
             let project = project.clone();
-            tokio::task::spawn_blocking(move || masked(&project, &extra)).await.map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??
+            tokio::task::spawn_blocking(move || masked(&project, &extra))
+                .await
+                .map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??
         };
         let room = self.launcher.open(spec).await.map_err(room_fault)?;
         let desk = Arc::new(Desk { room, project, work });
@@ -87,14 +89,17 @@ impl Kernel {
 /// A descriptor of a project's folder, for reads outside any task.
 pub(crate) fn open_root(project: &Path) -> Result<OwnedFd, Fault> {
     use rustix::fs::{Mode, OFlags};
-    rustix::fs::open(project, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(|error| Fault::io("open", project, error))
+    rustix::fs::open(project, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| Fault::io("open", project, error))
 }
 
 /// The patterns of files that no room shows and no tool reads.
 pub(crate) fn secrets(project: &Path, extra: &[String]) -> Result<Gitignore, Refusal> {
     let mut patterns = GitignoreBuilder::new(project);
     for line in config::MASKED.iter().copied().chain(extra.iter().map(String::as_str)) {
-        patterns.add_line(None, line).map_err(|error| Refusal::new(Code::BadInput, format!("`mask: {line}` in skep.yml is not a pattern: {error}")))?;
+        patterns
+            .add_line(None, line)
+            .map_err(|error| Refusal::new(Code::BadInput, format!("`mask: {line}` in skep.yml is not a pattern: {error}")))?;
     }
     patterns.build().map_err(|error| Refusal::new(Code::BadInput, format!("`mask` in skep.yml does not compile: {error}")))
 }

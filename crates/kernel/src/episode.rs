@@ -2,7 +2,7 @@
 
 use crate::call::{self, End, Request};
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::{Kernel, ledger, merge};
+use crate::{Kernel, merge};
 use brain::script::Script;
 use brain::{Brain, Heard, Move};
 use std::sync::Arc;
@@ -52,7 +52,8 @@ async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
     loop {
         let patience = Duration::from_millis(limits::NO_PROGRESS_MS);
         let next = tokio::time::timeout(patience, brain.next(heard)).await;
-        let next = next.map_err(|_| Fault::new(FaultKind::Brain, "the brain made no move", format!("{} minutes passed", patience.as_secs() / 60)))?;
+        let next = next
+            .map_err(|_| Fault::new(FaultKind::Brain, "the brain made no move", format!("{} minutes passed", patience.as_secs() / 60)))?;
         let next = next.map_err(|fault| Fault { fix: fault.hint.clone(), ..Fault::new(FaultKind::Brain, "the brain stopped", fault) })?;
         if let Some(call) = own.take_if(|_| !matches!(next, Move::Say(_))) {
             let (ok, text) = match &next {
@@ -87,7 +88,13 @@ async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
 }
 
 /// Takes one call through the door. `None` when a person must answer first.
-async fn ask(kernel: &Kernel, task: &Task, tool: String, input: serde_json::Value, hands: Hands) -> Result<Option<(Option<CallId>, Heard)>, Stop> {
+async fn ask(
+    kernel: &Kernel,
+    task: &Task,
+    tool: String,
+    input: serde_json::Value,
+    hands: Hands,
+) -> Result<Option<(Option<CallId>, Heard)>, Stop> {
     let request = Request { pid: task.pid, task: Some(task.id), zone: task.zone, tool, input, hands };
     let outcome = call::run(kernel, &request).await?;
     let call = outcome.call;
@@ -104,9 +111,11 @@ async fn ask(kernel: &Kernel, task: &Task, tool: String, input: serde_json::Valu
 }
 
 fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn Brain>, Stop> {
-    let blob = task.brain.strip_prefix("script:").ok_or_else(|| Refusal::new(Code::Unsupported, format!("there is no brain `{}`", task.brain)))?;
-    let bytes = kernel.ledger.journal().blobs().get(blob).map_err(ledger::fault)?;
-    let script = Script::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| Fault::new(FaultKind::Brain, "the script does not parse", error))?;
+    let blob =
+        task.brain.strip_prefix("script:").ok_or_else(|| Refusal::new(Code::Unsupported, format!("there is no brain `{}`", task.brain)))?;
+    let bytes = kernel.ledger.blob(blob)?;
+    let script = Script::parse(&String::from_utf8_lossy(&bytes))
+        .map_err(|error| Fault::new(FaultKind::Brain, "the script does not parse", error))?;
     Ok(Box::new(script))
 }
 
@@ -137,7 +146,13 @@ async fn fail(kernel: &Kernel, pid: Pid, id: TaskId, reason: String) -> Result<(
 
 impl Kernel {
     /// One call of the operator's own. What changes files gets a task and a room; its changes wait for their merge like any other.
-    pub async fn call(&self, path: &std::path::Path, task: Option<TaskId>, tool: &str, input: serde_json::Value) -> Result<(call::Outcome, Option<TaskId>), Stop> {
+    pub async fn call(
+        &self,
+        path: &std::path::Path,
+        task: Option<TaskId>,
+        tool: &str,
+        input: serde_json::Value,
+    ) -> Result<(call::Outcome, Option<TaskId>), Stop> {
         let top = crate::zone::locate(path)?;
         let zone = self.zone(&top)?.id;
         let in_room = self.tools.find(tool).is_ok_and(|tool| tool.manifest().room == tool::Room::Sandbox);

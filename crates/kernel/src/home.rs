@@ -47,7 +47,9 @@ fn private_dir(path: &Path) -> Result<(), Fault> {
     let meta = std::fs::metadata(path).map_err(|error| Fault::io("look at", path, error))?;
     if meta.uid() != rustix::process::geteuid().as_raw() {
         let why = format!("it belongs to user {}", meta.uid());
-        return Err(Fault::new(FaultKind::Io, format!("`{}` is not ours", path.display()), why).fix("set SKEP_HOME to a folder of your own"));
+        return Err(
+            Fault::new(FaultKind::Io, format!("`{}` is not ours", path.display()), why).fix("set SKEP_HOME to a folder of your own")
+        );
     }
     if meta.mode() & 0o077 != 0 {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(|error| Fault::io("close", path, error))?;

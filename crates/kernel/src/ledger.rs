@@ -80,7 +80,7 @@ impl Ledger {
         let (events, value) = decide(&state.world, now_ms);
         let mut drafts = Vec::with_capacity(events.len());
         for event in events {
-            for due in state.owed(&event) {
+            if let Some(due) = state.owed(&event) {
                 state.take(&due, now_ms, &mut drafts)?;
             }
             if state.repeats(&event) {
@@ -92,7 +92,8 @@ impl Ledger {
             }
         }
         state.since_snapshot += drafts.len() as u64;
-        let ticket = self.journal.append(drafts);
+        // A decision that adds nothing still waits for what it was made on.
+        let ticket = if drafts.is_empty() { self.journal.barrier() } else { self.journal.append(drafts) };
         Ok(Pending { ledger: self, value, ticket, generation: state.generation })
     }
 
@@ -135,12 +136,22 @@ impl Ledger {
         self.journal.read(filter).map_err(fault)
     }
 
+    /// Keeps content that a record will name, and gives its name.
+    pub fn keep(&self, bytes: &[u8]) -> Result<String, Fault> {
+        self.journal.blobs().put(bytes).map_err(blob_fault)
+    }
+
+    /// The content that a record names.
+    pub fn blob(&self, name: &str) -> Result<Vec<u8>, Fault> {
+        self.journal.blobs().get(name).map_err(blob_fault)
+    }
+
     /// Saves the world so that the next boot folds little. Called at rest and at a clean stop.
     pub fn snapshot(&self) -> Result<(), Fault> {
         let (head, bytes) = {
             let mut state = self.state.lock();
             // INVARIANT: under the lock nothing is appended, so after this barrier the world equals the durable head.
-            self.journal.append(Vec::new()).wait().map_err(fault)?;
+            self.journal.barrier().wait().map_err(fault)?;
             state.since_snapshot = 0;
             let bytes = serde_json::to_vec(&state.world).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a snapshot", error))?;
             (self.journal.head(), bytes)
@@ -226,7 +237,7 @@ impl State {
     fn refold(&mut self, journal: &Journal) -> Result<(), Fault> {
         self.generation += 1;
         // A barrier: every batch that can still land has landed or failed when this answers.
-        let barrier = journal.append(Vec::new()).wait();
+        let barrier = journal.barrier().wait();
         if barrier.is_err() {
             journal.recover().map_err(fault)?;
         }
@@ -292,7 +303,15 @@ pub(crate) fn fault(error: JournalError) -> Fault {
 
 fn journal_fault(error: &JournalError) -> Fault {
     if error.is_disk_full() {
-        return Fault::new(FaultKind::DiskFull, "nothing can be recorded", error).fix("free some disk space; nothing was done, so the same command can be run again");
+        return Fault::new(FaultKind::DiskFull, "nothing can be recorded", error)
+            .fix("free some disk space; nothing was done, so the same command can be run again");
     }
     Fault::new(FaultKind::Io, "the journal could not be written or read", error).fix("run `skep journal verify` and look at the disk")
+}
+
+fn blob_fault(error: journal::BlobError) -> Fault {
+    match error {
+        journal::BlobError::Journal(error) => journal_fault(&error),
+        error => Fault::new(FaultKind::Io, "a blob could not be kept or read", error),
+    }
 }

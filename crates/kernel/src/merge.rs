@@ -11,7 +11,7 @@ mod freeze;
 pub use diff::{FileDiff, MergeDiff};
 
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::{Kernel, git, ledger};
+use crate::{Kernel, git};
 use freeze::Frozen;
 use policy::{Facts, RealPath, Standing, Verdict};
 use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
@@ -26,7 +26,8 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     if frozen.changes.is_empty() && frozen.refused.is_empty() {
         return finish(kernel, task, summary, Vec::new()).await;
     }
-    let trusted = kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
+    let trusted =
+        kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
     let blob = frozen.store(kernel)?;
     let (input, paths, verdict) = (frozen.shown(), frozen.paths(), judge(kernel, task, &trusted.policy, &frozen));
     let digest = frozen.digest.clone();
@@ -52,7 +53,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     })?;
     match pending.durable().await? {
         Next::Apply(merge) => carry_out(kernel, task, merge, frozen, "policy").await,
-        Next::Reject(reason) => finish(kernel, task, &format!("{summary} (not merged: {reason})"), Vec::new()).await,
+        Next::Reject(reason) => finish(kernel, task, &with_note(summary, &format!("not merged: {reason}")), Vec::new()).await,
         Next::Wait => Ok(()),
     }
 }
@@ -82,7 +83,7 @@ pub(crate) async fn go_on(kernel: &Kernel, task: &Task, merge: Merge) -> Result<
             }
             Some((Answer::Deny, by)) => {
                 reject(kernel, task, merge.id, &by, "refused in review").await?;
-                finish(kernel, task, &format!("{} (changes rejected by {by})", frozen.summary), Vec::new()).await
+                finish(kernel, task, &with_note(&frozen.summary, &format!("changes rejected by {by}")), Vec::new()).await
             }
             None => Ok(()),
         },
@@ -98,7 +99,9 @@ fn answer_of(kernel: &Kernel, task: &Task) -> Option<(Answer, String)> {
 }
 
 fn still_true(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<bool, Stop> {
-    let Some((path, version)) = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| (zone.path.clone(), zone.policy_version))) else {
+    let Some((path, version)) =
+        kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| (zone.path.clone(), zone.policy_version)))
+    else {
         return Ok(false);
     };
     Ok(git::head(path.as_ref()) == frozen.head && version == frozen.policy_version)
@@ -118,6 +121,10 @@ async fn apply_rest(kernel: &Kernel, task: &Task, merge: MergeId, frozen: Frozen
     let paths = apply::apply(kernel, task, &frozen).await?;
     let finished = MergeFinished { pid: task.pid, task: Some(task.id), merge, paths };
     finish(kernel, task, &frozen.summary, vec![finished.into()]).await
+}
+
+fn with_note(summary: &str, note: &str) -> String {
+    if summary.is_empty() { note.to_owned() } else { format!("{summary} ({note})") }
 }
 
 async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut events: Vec<Event>) -> Result<(), Stop> {
@@ -187,10 +194,14 @@ impl Kernel {
                 TaskState::Parked { .. } => "waits for another review",
                 _ => "has nothing to merge",
             };
-            return Err(Refusal::new(Code::WrongState, format!("{id} {why}")).hint(format!("`skep status` shows where it stands; `skep log {id}` what it did")).into());
+            return Err(Refusal::new(Code::WrongState, format!("{id} {why}"))
+                .hint(format!("`skep status` shows where it stands; `skep log {id}` what it did"))
+                .into());
         };
         if digest.is_some_and(|digest| digest != merge.digest) {
-            return Err(Refusal::new(Code::WrongState, "the changes are not the ones you looked at").hint(format!("run `skep diff {id}` again")).into());
+            return Err(Refusal::new(Code::WrongState, "the changes are not the ones you looked at")
+                .hint(format!("run `skep diff {id}` again"))
+                .into());
         }
         self.answer(review, Answer::Allow, by, None).await?;
         let task = self.settled(id).await?;
@@ -206,7 +217,9 @@ impl Kernel {
         use world::{Code, Refusal};
         let task = self.task(id)?;
         let (TaskState::Parked { review }, Some(_)) = (task.state, task.merge) else {
-            return Err(Refusal::new(Code::WrongState, format!("{id} has no changes that wait")).hint(format!("`skep cancel {id}` stops a task")).into());
+            return Err(Refusal::new(Code::WrongState, format!("{id} has no changes that wait"))
+                .hint(format!("`skep cancel {id}` stops a task"))
+                .into());
         };
         self.answer(review, Answer::Deny, by, reason).await?;
         self.settled(id).await.map(drop)
@@ -221,9 +234,5 @@ impl Kernel {
             Ok(Event::MergeFinished(event)) => Ok(event.paths),
             _ => Err(Fault::new(FaultKind::Bug, "the merge's record cannot be read", id).into()),
         }
-    }
-
-    pub(crate) fn blob(&self, hash: &str) -> Result<Vec<u8>, Fault> {
-        self.ledger.journal().blobs().get(hash).map_err(ledger::fault)
     }
 }

@@ -4,7 +4,7 @@
 //! A parked task does not hold up the queue; it has a workspace of its own.
 
 use crate::fault::{Fault, Stop};
-use crate::{Kernel, episode, git, ledger, zone};
+use crate::{Kernel, episode, git, zone};
 use brain::script::Script;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,15 +37,21 @@ impl Kernel {
     /// Queues a task and returns at once; sets the zone up first where that needs no question.
     pub async fn add(&self, new: NewTask) -> Result<Added, Stop> {
         if new.prompt.trim().is_empty() || new.prompt.len() > limits::INPUT_BYTES_MAX {
-            return Err(Refusal::new(Code::BadInput, "a task wants a prompt of 1 byte to 4 MiB").hint("say what to do: skep act \"fix the typo in README.md\"").into());
+            return Err(Refusal::new(Code::BadInput, "a task wants a prompt of 1 byte to 4 MiB")
+                .hint("say what to do: skep act \"fix the typo in README.md\"")
+                .into());
         }
         let proposal = self.init(&new.path).await?;
         if !proposal.ready() {
-            return Err(Refusal::new(Code::Untrusted, "this repository brings its own skep.yml or .skep, and you have not looked at them yet")
-                .hint("run `skep trust`: it shows them and asks")
-                .into());
+            return Err(Refusal::new(
+                Code::Untrusted,
+                "this repository brings its own skep.yml or .skep, and you have not looked at them yet",
+            )
+            .hint("run `skep trust`: it shows them and asks")
+            .into());
         }
-        let trusted = self.trusted(proposal.zone)?.ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
+        let trusted =
+            self.trusted(proposal.zone)?.ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
         let brain = self.brain_of(new.brain.as_deref().or(trusted.config.brain.as_deref()), &proposal.path)?;
         let calls_max = match (new.calls_max, trusted.config.limits.calls) {
             (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
@@ -108,17 +114,23 @@ impl Kernel {
     /// The brain a task will have. A script is read and kept now, so that a later change of the file changes nothing.
     fn brain_of(&self, name: Option<&str>, top: &std::path::Path) -> Result<String, Stop> {
         let Some(name) = name else {
-            return Err(Refusal::new(Code::BadInput, "no brain is named").hint("give one: --brain script:FILE, or set `brain` in skep.yml").into());
+            return Err(Refusal::new(Code::BadInput, "no brain is named")
+                .hint("give one: --brain script:FILE, or set `brain` in skep.yml")
+                .into());
         };
         let Some(file) = name.strip_prefix("script:") else {
-            return Err(Refusal::new(Code::Unsupported, format!("there is no brain `{name}`")).hint("this version knows script:FILE").into());
+            return Err(Refusal::new(Code::Unsupported, format!("there is no brain `{name}`"))
+                .hint("this version knows script:FILE")
+                .into());
         };
         let path = top.join(file);
         let text = std::fs::read_to_string(&path).map_err(|error| {
             Refusal::new(Code::NotFound, format!("cannot read the script `{}`: {error}", path.display())).hint("name a readable text file")
         })?;
-        Script::parse(&text).map_err(|error| Refusal::new(Code::BadInput, format!("`{}` is not a script: {error}", path.display())).hint("see docs/scripts.md"))?;
-        let blob = self.ledger.journal().blobs().put(text.as_bytes()).map_err(ledger::fault)?;
+        Script::parse(&text).map_err(|error| {
+            Refusal::new(Code::BadInput, format!("`{}` is not a script: {error}", path.display())).hint("see docs/scripts.md")
+        })?;
+        let blob = self.ledger.keep(text.as_bytes())?;
         Ok(format!("script:{blob}"))
     }
 
@@ -132,7 +144,9 @@ impl Kernel {
         loop {
             let task = self.task(id)?;
             let waits = match task.state {
-                TaskState::Parked { review } => self.ledger.look(|world| world.reviews.get(&review).is_some_and(|r| r.state == world::ReviewState::Open)),
+                TaskState::Parked { review } => {
+                    self.ledger.look(|world| world.reviews.get(&review).is_some_and(|r| r.state == world::ReviewState::Open))
+                }
                 state => state.ended(),
             };
             if waits && !self.episodes.lock().contains_key(&id) {

@@ -64,7 +64,8 @@ impl Proposal {
 pub fn locate(path: &Path) -> Result<PathBuf, Stop> {
     let real = path.canonicalize().map_err(|error| Refusal::new(Code::NotFound, format!("cannot open `{}`: {error}", path.display())))?;
     let top = git::toplevel(&real).ok_or_else(|| {
-        Refusal::new(Code::NotFound, format!("`{}` is not in a git repository", real.display())).hint("run `git init` there, or name another folder with --zone")
+        Refusal::new(Code::NotFound, format!("`{}` is not in a git repository", real.display()))
+            .hint("run `git init` there, or name another folder with --zone")
     })?;
     if top.to_str().is_none() {
         return Err(Refusal::new(Code::BadInput, format!("`{}` is not valid UTF-8", top.display())).hint("rename the folder").into());
@@ -130,22 +131,26 @@ impl Kernel {
 
     /// The zone of a work tree that was opened before.
     pub fn zone(&self, top: &Path) -> Result<Zone, Stop> {
-        self.ledger.look(|world| world.zone_at(&top.to_string_lossy()).cloned()).ok_or_else(|| {
-            Refusal::new(Code::NotFound, format!("`{}` is not a zone", top.display())).hint("run `skep init` there").into()
-        })
+        self.ledger
+            .look(|world| world.zone_at(&top.to_string_lossy()).cloned())
+            .ok_or_else(|| Refusal::new(Code::NotFound, format!("`{}` is not a zone", top.display())).hint("run `skep init` there").into())
     }
 
     /// The bundle in force, parsed once for each version.
     pub fn trusted(&self, zone: ZoneId) -> Result<Option<Arc<Trusted>>, Fault> {
-        let Some((blob, version)) = self.ledger.look(|world| world.zones.get(&zone).and_then(|z| z.policy.clone().map(|blob| (blob, z.policy_version)))) else {
+        let Some((blob, version)) =
+            self.ledger.look(|world| world.zones.get(&zone).and_then(|z| z.policy.clone().map(|blob| (blob, z.policy_version))))
+        else {
             return Ok(None);
         };
         if let Some(trusted) = self.trusted.lock().get(&zone).filter(|trusted| trusted.version == version) {
             return Ok(Some(trusted.clone()));
         }
-        let bytes = self.ledger.journal().blobs().get(&blob).map_err(crate::ledger::fault)?;
-        let bundle: Bundle = serde_json::from_slice(&bytes).map_err(|error| Fault::new(FaultKind::Bug, "the policy in force cannot be read", error))?;
-        let (policy, config) = parse(&bundle).map_err(|refusal| Fault::new(FaultKind::Bug, "the policy in force does not parse", refusal))?;
+        let bytes = self.ledger.blob(&blob)?;
+        let bundle: Bundle =
+            serde_json::from_slice(&bytes).map_err(|error| Fault::new(FaultKind::Bug, "the policy in force cannot be read", error))?;
+        let (policy, config) =
+            parse(&bundle).map_err(|refusal| Fault::new(FaultKind::Bug, "the policy in force does not parse", refusal))?;
         let policy = policy.guarded(self.guards(zone));
         let trusted = Arc::new(Trusted { version, policy, config, bundle });
         self.trusted.lock().insert(zone, trusted.clone());
@@ -172,8 +177,15 @@ impl Kernel {
             let zone = world.next_zone();
             let pid = world.next_pid();
             let opened = ZoneOpened { pid: Pid::KERNEL, task: None, zone, path: path.clone(), branch };
-            let spawned =
-                ProcSpawned { pid, task: None, parent: Some(Pid::KERNEL), name: "foreman.1".into(), role: "foreman".into(), zone: Some(zone), user };
+            let spawned = ProcSpawned {
+                pid,
+                task: None,
+                parent: Some(Pid::KERNEL),
+                name: "foreman.1".into(),
+                role: "foreman".into(),
+                zone: Some(zone),
+                user,
+            };
             (vec![opened.into(), spawned.into()], zone)
         })?;
         pending.durable().await?;
@@ -183,7 +195,7 @@ impl Kernel {
     async fn put_in_force(&self, zone: &Zone, bundle: &Bundle, hash: &str, by: &str) -> Result<(), Stop> {
         parse(bundle)?;
         let bytes = serde_json::to_vec(bundle).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a bundle", error))?;
-        let blob = self.ledger.journal().blobs().put(&bytes).map_err(crate::ledger::fault)?;
+        let blob = self.ledger.keep(&bytes)?;
         assert_eq!(blob, hash, "a bundle's hash is its blob's name");
         let id = zone.id;
         let pending = self.ledger.commit(|world, _| {
@@ -255,7 +267,9 @@ fn difference(old: &Bundle, new: &Bundle) -> String {
     let mut text = String::new();
     for (name, old, new) in [(CONFIG_FILE, &old.config, &new.config), (POLICY_FILE, &old.policy, &new.policy)] {
         if old != new {
-            text.push_str(&TextDiff::from_lines(old, new).unified_diff().context_radius(2).header(&format!("in force/{name}"), name).to_string());
+            text.push_str(
+                &TextDiff::from_lines(old, new).unified_diff().context_radius(2).header(&format!("in force/{name}"), name).to_string(),
+            );
         }
     }
     text

@@ -120,7 +120,8 @@ async fn write_all(mut writer: OwnedWriteHalf, mut queue: mpsc::Receiver<String>
     while let Some(text) = queue.recv().await {
         let written = match frame::write(&mut writer, &text).await {
             Err(wire::FrameError::TooLong { bytes }) => {
-                let error = RpcError::new(wire::Code::TooLarge, format!("the answer has {bytes} bytes, more than a frame holds")).fix("ask for less at a time");
+                let error = RpcError::new(wire::Code::TooLarge, format!("the answer has {bytes} bytes, more than a frame holds"))
+                    .fix("ask for less at a time");
                 frame::write(&mut writer, &Response { id: wire::Id::Null, outcome: Err(error) }.text()).await
             }
             other => other,

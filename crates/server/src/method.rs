@@ -33,7 +33,11 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, name: &str, params: Option<&R
         }
         itself::Doctor::NAME => {
             parse::<itself::Doctor>(params)?;
-            let checks = kernel.launcher.probe().await.map_err(|error| RpcError::new(Code::Internal, "this host could not be examined").why(error.to_string()))?;
+            let checks = kernel
+                .launcher
+                .probe(&kernel.home.work())
+                .await
+                .map_err(|error| RpcError::new(Code::Internal, "this host could not be examined").why(error.to_string()))?;
             raw(&itself::DoctorResult { checks: checks.into_iter().map(view::check).collect() })
         }
         zone::Init::NAME => {
@@ -136,9 +140,9 @@ async fn wait(kernel: &Kernel, params: task::AwaitParams) -> Result<task::TaskVi
     let settled = kernel.settled(params.task);
     let task = match params.timeout_ms {
         None => settled.await,
-        Some(ms) => tokio::time::timeout(Duration::from_millis(ms), settled)
-            .await
-            .map_err(|_| RpcError::new(Code::Timeout, format!("{} did not end in {ms} ms", params.task)).fix("wait longer, or `skep watch` it"))?,
+        Some(ms) => tokio::time::timeout(Duration::from_millis(ms), settled).await.map_err(|_| {
+            RpcError::new(Code::Timeout, format!("{} did not end in {ms} ms", params.task)).fix("wait longer, or `skep watch` it")
+        })?,
     };
     view::task(kernel, task.map_err(no)?.id)
 }
@@ -146,11 +150,13 @@ async fn wait(kernel: &Kernel, params: task::AwaitParams) -> Result<task::TaskVi
 /// Reads a method's parameters; none at all is `{}`.
 pub(crate) fn parse<M: Method>(params: Option<&RawValue>) -> Result<M::Params, RpcError> {
     let text = params.map_or("{}", RawValue::get);
-    serde_json::from_str(text).map_err(|error| RpcError::new(Code::BadInput, format!("the parameters of `{}` are wrong", M::NAME)).why(error.to_string()))
+    serde_json::from_str(text)
+        .map_err(|error| RpcError::new(Code::BadInput, format!("the parameters of `{}` are wrong", M::NAME)).why(error.to_string()))
 }
 
 pub(crate) fn raw<T: serde::Serialize>(value: &T) -> Result<Raw, RpcError> {
-    serde_json::value::to_raw_value(value).map_err(|error| RpcError::new(Code::Internal, "the answer cannot be written").why(error.to_string()))
+    serde_json::value::to_raw_value(value)
+        .map_err(|error| RpcError::new(Code::Internal, "the answer cannot be written").why(error.to_string()))
 }
 
 pub(crate) fn no(stop: Stop) -> RpcError {

@@ -28,8 +28,9 @@ pub fn run(home: &Path) -> ExitCode {
 
 fn serve(home: &Path) -> Result<(), Fault> {
     // The launcher is forked first: forking later, from a process with threads, would be unsound.
-    let launcher = sandbox::Launcher::start()
-        .map_err(|error| Fault::new(FaultKind::Room, "the launcher of rooms did not start", &error).fix(error.hint().unwrap_or("run `skep doctor`")))?;
+    let launcher = sandbox::Launcher::start().map_err(|error| {
+        Fault::new(FaultKind::Room, "the launcher of rooms did not start", &error).fix(error.hint().unwrap_or("run `skep doctor`"))
+    })?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(32)
@@ -71,7 +72,8 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher) -> Result<(), Fault> 
 
 fn listen(path: &Path) -> Result<UnixListener, Fault> {
     wire::open_socket_dir(path).map_err(|error| Fault::new(FaultKind::Io, "the socket has no safe place", &error).fix(error.fix()))?;
-    let fail = |verb: &str, error: std::io::Error| Fault::new(FaultKind::Io, format!("cannot {verb} the socket `{}`", path.display()), error);
+    let fail =
+        |verb: &str, error: std::io::Error| Fault::new(FaultKind::Io, format!("cannot {verb} the socket `{}`", path.display()), error);
     // INVARIANT: we hold the home's lock, so a socket that is there belongs to a kernel that is gone.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail("replace", error)),

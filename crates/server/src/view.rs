@@ -57,7 +57,9 @@ pub(crate) fn init(proposal: Proposal) -> zone::InitResult {
 
 pub(crate) fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::StatusResult, RpcError> {
     let only = path.map(|path| zone_path(kernel, path)).transpose()?;
-    let zones: Vec<world::Zone> = kernel.ledger.look(|world| world.zones.values().filter(|zone| only.as_ref().is_none_or(|only| *only == zone.path)).cloned().collect());
+    let zones: Vec<world::Zone> = kernel
+        .ledger
+        .look(|world| world.zones.values().filter(|zone| only.as_ref().is_none_or(|only| *only == zone.path)).cloned().collect());
     let views = zones.into_iter().map(|found| {
         let (processes, tasks) = kernel.ledger.look(|world| {
             let mine = world.processes.values().filter(|process| process.zone == Some(found.id));
@@ -152,7 +154,8 @@ fn name_of(world: &World, pid: Pid) -> String {
 
 pub(crate) fn diff(kernel: &Kernel, id: TaskId, diff: MergeDiff) -> Result<task::DiffResult, RpcError> {
     let view = task(kernel, id)?;
-    let files = diff.files.into_iter().map(|file| task::FileDiff { path: file.path, kind: file.kind, refused: file.refused, diff: file.diff });
+    let files =
+        diff.files.into_iter().map(|file| task::FileDiff { path: file.path, kind: file.kind, refused: file.refused, diff: file.diff });
     Ok(task::DiffResult { task: id, digest: view.merge.is_some().then_some(diff.digest), state: view.merge, files: files.collect() })
 }
 

@@ -25,6 +25,10 @@ impl Bed {
         Ok(bed)
     }
 
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     pub fn project(&self) -> PathBuf {
         self.folder.path().join("project")
     }
@@ -47,7 +51,11 @@ impl Bed {
     fn git(&self, arguments: &[&str]) -> Result<(), String> {
         let mut command = Command::new("git");
         command.arg("-C").arg(self.project()).args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(arguments);
-        let output = command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").output().map_err(|error| format!("git: {error}"))?;
+        let output = command
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .output()
+            .map_err(|error| format!("git: {error}"))?;
         if output.status.success() { Ok(()) } else { Err(format!("git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr))) }
     }
 

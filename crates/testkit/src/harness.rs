@@ -54,6 +54,9 @@ fn each(tests: &[Test], part: Option<&String>) -> ExitCode {
         println!("test {} ... {}", test.name, if ok { "ok" } else { "FAILED" });
         *(if ok { &mut passed } else { &mut failed }) += 1;
     }
-    println!("\ntest result: {}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out\n", if failed == 0 { "ok" } else { "FAILED" });
+    println!(
+        "\ntest result: {}. {passed} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out\n",
+        if failed == 0 { "ok" } else { "FAILED" }
+    );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -50,7 +50,10 @@ enum Person {
 /// Runs every `.scn` file of a folder as a test.
 pub fn main(folder: &Path) -> ExitCode {
     let mut files: Vec<PathBuf> = match std::fs::read_dir(folder) {
-        Ok(entries) => entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).filter(|path| path.extension().is_some_and(|e| e == "scn")).collect(),
+        Ok(entries) => entries
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.extension().is_some_and(|e| e == "scn"))
+            .collect(),
         Err(error) => {
             eprintln!("{}: {error}", folder.display());
             return ExitCode::FAILURE;
@@ -138,16 +141,23 @@ fn rule(text: &str, number: usize) -> Option<String> {
     let tool = words.next()?;
     let globs: Vec<String> = words.map(|glob| format!("\"{glob}\"")).collect();
     let paths = if globs.is_empty() { String::new() } else { format!(", path_glob: [{}]", globs.join(", ")) };
-    Some(format!("  - {{ name: rule-{number}, match: {{ syscall: \"{tool}\"{paths} }}, action: {action}, reason: rule {number} says so }}\n"))
+    Some(format!(
+        "  - {{ name: rule-{number}, match: {{ syscall: \"{tool}\"{paths} }}, action: {action}, reason: rule {number} says so }}\n"
+    ))
 }
 
 fn run(scenario: &Scenario) -> Result<String, String> {
     let mut files = scenario.files.clone();
     if !scenario.rules.is_empty() {
         files.push((".skep/policy.yaml".into(), format!("capabilities:\n{}", scenario.rules.concat())));
+    } else if scenario.test.is_some() {
+        files.push((".skep/policy.yaml".into(), policy::default_policy().to_owned()));
     }
     if let Some(command) = &scenario.test {
-        files.push(("skep.yml".into(), format!("test:\n  command: {}\n", serde_json::to_string(command).map_err(|error| error.to_string())?)));
+        files.push((
+            "skep.yml".into(),
+            format!("test:\n  command: {}\n", serde_json::to_string(command).map_err(|error| error.to_string())?),
+        ));
     }
     let bed = Bed::new(&files)?;
     let script = bed.home().with_extension("script");
@@ -179,7 +189,9 @@ async fn play(scenario: &Scenario, bed: &Bed, script: &Path, launchers: Vec<Laun
     while let Some(review) = question(&kernel, id).await? {
         loop {
             match people.next() {
-                Some(Person::Edit(path, text)) => bed.write(path, text).map_err(|why| kernel::Fault::new(kernel::FaultKind::Io, "no edit", why))?,
+                Some(Person::Edit(path, text)) => {
+                    bed.write(path, text).map_err(|why| kernel::Fault::new(kernel::FaultKind::Io, "no edit", why))?
+                }
                 Some(Person::Restart) => {
                     kernel.stop("scenario").await?;
                     drop(kernel);
@@ -197,7 +209,8 @@ async fn play(scenario: &Scenario, bed: &Bed, script: &Path, launchers: Vec<Laun
 }
 
 async fn boot(bed: &Bed, launchers: &mut impl Iterator<Item = Launcher>) -> Result<Arc<Kernel>, Stop> {
-    let launcher = launchers.next().ok_or_else(|| kernel::Fault::new(kernel::FaultKind::Bug, "no launcher is left", "too many restarts"))?;
+    let launcher =
+        launchers.next().ok_or_else(|| kernel::Fault::new(kernel::FaultKind::Bug, "no launcher is left", "too many restarts"))?;
     // The old kernel's last task may still hold the home for a moment.
     for _ in 0..200 {
         if kernel::Home::open(&bed.home()).is_ok() {

@@ -182,7 +182,13 @@ unsafe fn real(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
     unsafe { file.cast::<Handle>().add(1).cast() }
 }
 
-unsafe extern "C" fn open(vfs: *mut ffi::sqlite3_vfs, name: ffi::sqlite3_filename, file: *mut ffi::sqlite3_file, flags: c_int, out: *mut c_int) -> c_int {
+unsafe extern "C" fn open(
+    vfs: *mut ffi::sqlite3_vfs,
+    name: ffi::sqlite3_filename,
+    file: *mut ffi::sqlite3_file,
+    flags: c_int,
+    out: *mut c_int,
+) -> c_int {
     // SAFETY: SQLite calls this with our own VFS, whose pAppData is the leaked disk, and with room for both parts.
     unsafe {
         let disk: &'static Disk = &*(*vfs).pAppData.cast::<Disk>();
@@ -262,7 +268,8 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
 
 unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, into: *mut c_void, len: c_int, at: ffi::sqlite3_int64) -> c_int {
     // SAFETY: an open file of ours, and `len` bytes to write into.
-    let ((disk, image), into) = unsafe { (handle(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), usize::try_from(len).unwrap_or_default())) };
+    let ((disk, image), into) =
+        unsafe { (handle(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), usize::try_from(len).unwrap_or_default())) };
     if disk.state().is_cut {
         return ffi::SQLITE_IOERR_READ;
     }
@@ -276,7 +283,8 @@ unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, into: *mut c_void, len: 
 
 unsafe extern "C" fn write(file: *mut ffi::sqlite3_file, from: *const c_void, len: c_int, at: ffi::sqlite3_int64) -> c_int {
     // SAFETY: an open file of ours, and `len` bytes to read from.
-    let ((disk, image), bytes) = unsafe { (handle(file), std::slice::from_raw_parts(from.cast::<u8>(), usize::try_from(len).unwrap_or_default())) };
+    let ((disk, image), bytes) =
+        unsafe { (handle(file), std::slice::from_raw_parts(from.cast::<u8>(), usize::try_from(len).unwrap_or_default())) };
     if !disk.operate() {
         return ffi::SQLITE_IOERR_WRITE;
     }
@@ -306,7 +314,9 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, _flags: c_int) -> c_int 
         let (Some(write), Some(truncate)) = (methods.xWrite, methods.xTruncate) else { return ffi::SQLITE_IOERR_FSYNC };
         for change in lock(image).unsynced.drain(..) {
             let done = match change {
-                Change::Write { at, bytes } => write(under, bytes.as_ptr().cast(), c_int::try_from(bytes.len()).unwrap_or_default(), at as ffi::sqlite3_int64),
+                Change::Write { at, bytes } => {
+                    write(under, bytes.as_ptr().cast(), c_int::try_from(bytes.len()).unwrap_or_default(), at as ffi::sqlite3_int64)
+                }
                 Change::Truncate { len } => truncate(under, len as ffi::sqlite3_int64),
             };
             if done != ffi::SQLITE_OK {

@@ -84,7 +84,13 @@ pub(super) async fn gather(kernel: &Kernel, request: &Request, tool: &Tool) -> R
     }
     let task = request.task.map(|task| task.to_string()).unwrap_or_default();
     let input = request.input.to_string();
-    let bind = hash::of_parts(&[session.as_bytes(), task.as_bytes(), request.tool.as_bytes(), input.as_bytes(), base.unwrap_or_default().as_bytes()]);
+    let bind = hash::of_parts(&[
+        session.as_bytes(),
+        task.as_bytes(),
+        request.tool.as_bytes(),
+        input.as_bytes(),
+        base.unwrap_or_default().as_bytes(),
+    ]);
     Ok(Facts {
         trusted,
         command: tool.command(&request.input),

@@ -27,9 +27,20 @@ pub(super) struct Permit {
 enum Ruling {
     /// The policy changed between facts and commit: gather again.
     Stale,
-    Admit { call: CallId, warrant: Warrant, rules: Vec<String> },
-    Refuse { call: CallId, refusal: Refusal, rules: Vec<String> },
-    Ask { refusal: Refusal, rules: Vec<String> },
+    Admit {
+        call: CallId,
+        warrant: Warrant,
+        rules: Vec<String>,
+    },
+    Refuse {
+        call: CallId,
+        refusal: Refusal,
+        rules: Vec<String>,
+    },
+    Ask {
+        refusal: Refusal,
+        rules: Vec<String>,
+    },
 }
 
 /// `None` when the policy changed after the facts were gathered.
@@ -135,7 +146,10 @@ fn ask(
     }
     let pending = |review| {
         let refusal = Refusal::new(Code::Pending, format!("refused for now: {review} waits for a person ({})", reasons.join("; ")));
-        Refusal { review: Some(review), ..refusal.hint(format!("`skep review show {review}`, then `skep review allow {review}` or `deny`")) }
+        Refusal {
+            review: Some(review),
+            ..refusal.hint(format!("`skep review show {review}`, then `skep review allow {review}` or `deny`"))
+        }
     };
     if let Some(review) = world.open_review(pid, &facts.bind) {
         return (Vec::new(), Ruling::Ask { refusal: pending(review.id), rules });

@@ -74,7 +74,8 @@ pub(super) async fn refuse(kernel: &Kernel, request: &Request, refusal: Refusal,
     let pending = kernel.ledger.commit(|world, _| {
         let call = world.next_call();
         let Sealed { input, digest, .. } = sealed;
-        let event = CallRefused { pid, task, call, tool, input, digest, code: no.code, reason: no.reason, hint: no.hint, rules: Vec::new() };
+        let event =
+            CallRefused { pid, task, call, tool, input, digest, code: no.code, reason: no.reason, hint: no.hint, rules: Vec::new() };
         (vec![event.into()], call)
     })?;
     let call = pending.durable().await?;
@@ -108,7 +109,12 @@ impl Permit {
 }
 
 /// Records what a tool gave, and gives the caller the same.
-pub(super) async fn finish(kernel: &Kernel, request: &Request, permit: &Permit, output: (Result<Output, Stop>, Duration)) -> Result<End, Fault> {
+pub(super) async fn finish(
+    kernel: &Kernel,
+    request: &Request,
+    permit: &Permit,
+    output: (Result<Output, Stop>, Duration),
+) -> Result<End, Fault> {
     let (output, took) = output;
     let (ok, mut value) = match output {
         Ok(output) => (output.ok, output.value),
@@ -120,7 +126,7 @@ pub(super) async fn finish(kernel: &Kernel, request: &Request, permit: &Permit, 
     let mut inline = value.clone();
     let mut blob = None;
     if bytes.len() > limits::OUTPUT_INLINE_MAX {
-        blob = Some(kernel.ledger.journal().blobs().put(&bytes).map_err(ledger::fault)?);
+        blob = Some(kernel.ledger.keep(&bytes)?);
         shorten(&mut inline);
         if inline.to_string().len() > limits::OUTPUT_INLINE_MAX {
             inline = json!({"bytes": bytes.len()});
@@ -139,11 +145,10 @@ pub(super) async fn report(kernel: &Kernel, call: CallId, ok: bool, text: &str) 
     kernel.redactor.value(&mut output);
     shorten(&mut output);
     let pending = kernel.ledger.commit(|world, _| match world.calls.get(&call) {
-        Some(open) => {
-            (vec![CallFinished { pid: open.pid, task: open.task, call, ok, output, blob: None, ms: 0 }.into()], ())
-        }
+        Some(open) => (vec![CallFinished { pid: open.pid, task: open.task, call, ok, output, blob: None, ms: 0 }.into()], ()),
         None => (Vec::new(), ()),
     })?;
     pending.durable().await?;
-    kernel.ledger.journal().vault().delete(&call.to_string()).map_err(ledger::fault)
+    kernel.ledger.journal().vault().delete(&call.to_string()).map_err(ledger::fault)?;
+    Ok(())
 }

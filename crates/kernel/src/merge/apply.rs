@@ -157,7 +157,14 @@ fn give(file: impl AsFd, (uid, gid): (u32, u32)) -> Result<(), Errno> {
     rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
 }
 
-fn place(kernel: &Kernel, parent: &OwnedFd, name: &std::ffi::OsStr, change: &Frost, content: &Content, owner: (u32, u32)) -> Result<(), std::io::Error> {
+fn place(
+    kernel: &Kernel,
+    parent: &OwnedFd,
+    name: &std::ffi::OsStr,
+    change: &Frost,
+    content: &Content,
+    owner: (u32, u32),
+) -> Result<(), std::io::Error> {
     let temporary = format!(".skep-merge-{}", &hash::sha256(change.path.as_bytes())[..16]);
     // Left by a crash between write and rename; ours by name.
     match rustix::fs::unlinkat(parent, &temporary, AtFlags::empty()) {
@@ -167,7 +174,7 @@ fn place(kernel: &Kernel, parent: &OwnedFd, name: &std::ffi::OsStr, change: &Fro
     match content {
         Content::Link { target } => rustix::fs::symlinkat(target, parent, &temporary)?,
         Content::File { blob } => {
-            let bytes = kernel.blob(blob).map_err(|fault| std::io::Error::other(fault.to_string()))?;
+            let bytes = kernel.ledger.blob(blob).map_err(|fault| std::io::Error::other(fault.to_string()))?;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let mut file = std::fs::File::from(rustix::fs::openat(parent, &temporary, flags, Mode::RUSR | Mode::WUSR)?);
             file.write_all(&bytes)?;

@@ -29,7 +29,9 @@ impl Kernel {
         let task = self.task(id)?;
         let frozen = match task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned())) {
             Some(merge) => Frozen::load(self, &merge.frozen)?,
-            None if task.state.ended() || task.state == TaskState::Queued => return Ok(MergeDiff { digest: String::new(), files: Vec::new() }),
+            None if task.state.ended() || task.state == TaskState::Queued => {
+                return Ok(MergeDiff { digest: String::new(), files: Vec::new() });
+            }
             None => freeze::freeze(self, &task, "").await?,
         };
         self.read(&task, &frozen)
@@ -41,33 +43,47 @@ impl Kernel {
         for change in &frozen.changes {
             let old = match &change.old {
                 freeze::Was::Absent => Vec::new(),
-                freeze::Was::Held { blob } => self.blob(blob)?,
+                freeze::Was::Held { blob } => self.ledger.blob(blob)?,
                 // The commit has it, and so does the work tree until somebody edits it.
                 freeze::Was::Committed { .. } => read_ordinary(&Path::new(&project).join(&change.path))?,
             };
             let new = match &change.new {
                 None => Vec::new(),
-                Some(Content::File { blob }) => self.blob(blob)?,
+                Some(Content::File { blob }) => self.ledger.blob(blob)?,
                 Some(Content::Link { target }) => format!("-> {target}\n").into_bytes(),
             };
-            files.push(FileDiff { path: change.path.clone(), kind: change.kind.clone(), refused: None, diff: unified(&change.path, &old, &new) });
+            files.push(FileDiff {
+                path: change.path.clone(),
+                kind: change.kind.clone(),
+                refused: None,
+                diff: unified(&change.path, &old, &new),
+            });
         }
         let refused = frozen.refused.iter();
-        files.extend(refused.map(|no| FileDiff { path: no.path.clone(), kind: no.kind.clone(), refused: no.refused.clone(), diff: String::new() }));
+        files.extend(refused.map(|no| FileDiff {
+            path: no.path.clone(),
+            kind: no.kind.clone(),
+            refused: no.refused.clone(),
+            diff: String::new(),
+        }));
         Ok(MergeDiff { digest: frozen.digest.clone(), files })
     }
 }
 
 fn read_ordinary(path: &Path) -> Result<Vec<u8>, Fault> {
     match std::fs::symlink_metadata(path) {
-        Ok(meta) if meta.is_file() && meta.len() <= world::limits::MERGE_FILE_MAX => std::fs::read(path).map_err(|error| Fault::io("read", path, error)),
+        Ok(meta) if meta.is_file() && meta.len() <= world::limits::MERGE_FILE_MAX => {
+            std::fs::read(path).map_err(|error| Fault::io("read", path, error))
+        }
         _ => Ok(Vec::new()),
     }
 }
 
 fn unified(path: &str, old: &[u8], new: &[u8]) -> String {
     match (std::str::from_utf8(old), std::str::from_utf8(new)) {
-        (Ok(old), Ok(new)) => TextDiff::from_lines(old, new).unified_diff().context_radius(3).header(&format!("a/{path}"), &format!("b/{path}")).to_string(),
+        (Ok(old), Ok(new)) => {
+            TextDiff::from_lines(old, new).unified_diff().context_radius(3).header(&format!("a/{path}"), &format!("b/{path}")).to_string()
+        }
         _ => format!("binary: {} bytes become {}\n", old.len(), new.len()),
     }
 }

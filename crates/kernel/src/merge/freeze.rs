@@ -4,7 +4,7 @@ use super::{caller, facts};
 use crate::base::{self, Dirty, DirtyFile};
 use crate::desk::Desk;
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::{Kernel, git, hash, ledger};
+use crate::{Kernel, git, hash};
 use policy::{RealPath, Standing, Verdict};
 use sandbox::{Change, ChangeKind, FileKind};
 use serde::{Deserialize, Serialize};
@@ -50,9 +50,13 @@ pub(crate) enum Content {
 pub(crate) enum Was {
     Absent,
     /// SHA-256 of the content.
-    Held { blob: String },
+    Held {
+        blob: String,
+    },
     /// Git's own name of the content.
-    Committed { oid: String },
+    Committed {
+        oid: String,
+    },
 }
 
 pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
@@ -64,7 +68,8 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
     let ignored = ignored(&desk, &named).await?;
     let wanted: Vec<Change> = whole(named).into_iter().filter(|change| !ignored.contains(&*change.path.to_string_lossy())).collect();
     let base = Base::load(kernel, task, &desk, &wanted).await?;
-    let trusted = kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
+    let trusted =
+        kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
     let mut changes = Vec::new();
     for change in wanted {
         match frost(kernel, task, &trusted.policy, &desk, &base, &change)? {
@@ -72,15 +77,22 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
             Err(why) => refused.push(left_out(&change.path.to_string_lossy(), word(&change), &why)),
         }
     }
-    let mut frozen =
-        Frozen { summary: summary.to_owned(), head: git::head(&desk.project), policy_version: trusted.version, changes, refused, digest: String::new() };
+    let mut frozen = Frozen {
+        summary: summary.to_owned(),
+        head: git::head(&desk.project),
+        policy_version: trusted.version,
+        changes,
+        refused,
+        digest: String::new(),
+    };
     frozen.digest = frozen.hash()?;
     Ok(frozen)
 }
 
 /// Folders come and go with their files; a path that became another kind of thing is one change.
 fn whole(changes: Vec<Change>) -> Vec<Change> {
-    let made: BTreeSet<_> = changes.iter().filter(|c| c.kind == ChangeKind::Created && c.file != FileKind::Folder).map(|c| c.path.clone()).collect();
+    let made: BTreeSet<_> =
+        changes.iter().filter(|c| c.kind == ChangeKind::Created && c.file != FileKind::Folder).map(|c| c.path.clone()).collect();
     let kept = |change: &Change| change.file != FileKind::Folder && !(change.kind == ChangeKind::Deleted && made.contains(&change.path));
     changes.into_iter().filter(kept).collect()
 }
@@ -99,7 +111,14 @@ fn word(change: &Change) -> &'static str {
 }
 
 /// One change as it will be applied, or why it is left out.
-fn frost(kernel: &Kernel, task: &Task, policy: &policy::Policy, desk: &Desk, base: &Base, change: &Change) -> Result<Result<Frost, String>, Stop> {
+fn frost(
+    kernel: &Kernel,
+    task: &Task,
+    policy: &policy::Policy,
+    desk: &Desk,
+    base: &Base,
+    change: &Change,
+) -> Result<Result<Frost, String>, Stop> {
     let path = change.path.to_string_lossy().into_owned();
     let question = match allowed(kernel, task, policy, change, &path) {
         Ok(question) => question,
@@ -117,7 +136,7 @@ fn frost(kernel: &Kernel, task: &Task, policy: &policy::Policy, desk: &Desk, bas
         (_, FileKind::Symlink { target }) => Some(Content::Link { target: target.to_string_lossy().into_owned() }),
         _ => {
             let bytes = std::fs::read(&upper).map_err(|error| Fault::io("read", &upper, error))?;
-            Some(Content::File { blob: kernel.ledger.journal().blobs().put(&bytes).map_err(ledger::fault)? })
+            Some(Content::File { blob: kernel.ledger.keep(&bytes)? })
         }
     };
     Ok(Ok(Frost { path, kind: word(change).to_owned(), mode: change.mode & 0o777, size: change.size, new, old, question }))
@@ -160,8 +179,8 @@ struct Base {
 impl Base {
     async fn load(kernel: &Kernel, task: &Task, desk: &Desk, changes: &[Change]) -> Result<Base, Stop> {
         let workspace = kernel.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a desk has no base", task.id))?;
-        let dirty: Dirty =
-            serde_json::from_slice(&kernel.blob(&workspace.base)?).map_err(|error| Fault::new(FaultKind::Bug, "a base cannot be read", error))?;
+        let dirty: Dirty = serde_json::from_slice(&kernel.ledger.blob(&workspace.base)?)
+            .map_err(|error| Fault::new(FaultKind::Bug, "a base cannot be read", error))?;
         let mut committed = BTreeMap::new();
         if let Some(head) = &workspace.head {
             for some in changes.chunks(200) {
@@ -202,11 +221,12 @@ impl Frozen {
 
     pub fn store(&self, kernel: &Kernel) -> Result<String, Fault> {
         let bytes = serde_json::to_vec(self).map_err(|error| Fault::new(FaultKind::Bug, "changes cannot be written", error))?;
-        kernel.ledger.journal().blobs().put(&bytes).map_err(ledger::fault)
+        kernel.ledger.keep(&bytes)
     }
 
     pub fn load(kernel: &Kernel, blob: &str) -> Result<Frozen, Fault> {
-        serde_json::from_slice(&kernel.blob(blob)?).map_err(|error| Fault::new(FaultKind::Bug, "frozen changes cannot be read", error))
+        serde_json::from_slice(&kernel.ledger.blob(blob)?)
+            .map_err(|error| Fault::new(FaultKind::Bug, "frozen changes cannot be read", error))
     }
 
     pub fn paths(&self) -> Vec<MergePath> {

@@ -11,7 +11,8 @@ pub(super) fn told(kernel: &Kernel, bed: &Bed) -> Result<String, Fault> {
     let mut text = String::new();
     let mut number = 0;
     for record in records {
-        let event: Event = serde_json::from_str(&record.line).map_err(|error| Fault::new(FaultKind::Bug, "a record cannot be read", error))?;
+        let event: Event =
+            serde_json::from_str(&record.line).map_err(|error| Fault::new(FaultKind::Bug, "a record cannot be read", error))?;
         let number = match &event {
             Event::TaskQueued(_) => {
                 number = 1;
@@ -23,7 +24,7 @@ pub(super) fn told(kernel: &Kernel, bed: &Bed) -> Result<String, Fault> {
                 number
             }
         };
-        let detail = detail(&event).replace(&*bed.project().to_string_lossy(), "PROJECT");
+        let detail = detail(&event).replace(&*bed.folder().to_string_lossy(), "BED");
         let line = format!("{number:<2} {:<17} p{} {detail}", event.kind(), event.pid());
         text.push_str(line.trim_end());
         text.push('\n');
@@ -85,6 +86,10 @@ fn target(input: &Value) -> String {
 fn answer(output: &Value) -> String {
     let first_line = |text: &str| text.lines().next().unwrap_or("").to_owned();
     let said = ["reason", "content", "stdout", "claimed"].iter().find_map(|key| output[*key].as_str().filter(|text| !text.is_empty()));
+    if let Some(found) = output["matches"].as_array() {
+        let paths: Vec<&str> = found.iter().filter_map(|found| found.as_str().or(found["path"].as_str())).collect();
+        return format!(": {}", paths.join(" "));
+    }
     match (output["exit_code"].as_i64(), said) {
         (Some(code), Some(said)) => format!(" exit {code}: {}", first_line(said)),
         (Some(code), None) => format!(" exit {code}"),

@@ -31,7 +31,8 @@ pub(crate) fn subject(payload: &str) -> (Option<u64>, Option<String>) {
             "\"task\"" if value.starts_with('"') => task = Some(unescape(value).into_owned()),
             _ => {}
         }
-        if walk.peek() != b',' {
+        // Keys of a canonical object are unique, so the rest can't say otherwise.
+        if walk.peek() != b',' || pid.is_some() && task.is_some() {
             break;
         }
         walk.at += 1;

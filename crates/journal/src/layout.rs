@@ -3,7 +3,6 @@
 //! Strict: a line in any other order, or of another version, is not read at all.
 
 use crate::canon;
-use crate::chain::{Hash, from_hex};
 
 /// The parts of one line, as bytes of the line.
 pub(crate) struct Layout<'a> {
@@ -14,7 +13,7 @@ pub(crate) struct Layout<'a> {
     /// With quotes and escapes.
     pub kind: &'a str,
     pub payload: &'a str,
-    pub hash_prev: Option<Hash>,
+    pub hash_prev: Option<&'a str>,
     pub seq: u64,
 }
 
@@ -40,7 +39,7 @@ impl<'a> Layout<'a> {
             _ => {
                 let cut = rest.len().checked_sub(79).ok_or("no hash of the line before")?;
                 let (payload, tail) = rest.split_at_checked(cut).ok_or("no hash of the line before")?;
-                let hash = tail.strip_prefix(",\"hash_prev\":\"").and_then(|tail| tail.strip_suffix('"')).and_then(from_hex);
+                let hash = tail.strip_prefix(",\"hash_prev\":\"").and_then(|tail| tail.strip_suffix('"'));
                 (payload, Some(hash.ok_or("no hash of the line before")?))
             }
         };

@@ -169,6 +169,26 @@ impl Journal {
         }
     }
 
+    /// A ticket that is durable when everything appended before it is; it adds no record.
+    pub fn barrier(&self) -> Ticket {
+        let gate = self.0.shared.gate.lock();
+        if let Some(error) = &gate.stopped {
+            return Ticket::known(Err(error.clone()));
+        }
+        let last = gate.next_seq.saturating_sub(1);
+        let (answer, wait) = oneshot::channel();
+        match gate.jobs.send(Job::Batch(Batch { records: Vec::new(), class: Class::Fact, answer: Some(answer) })) {
+            Ok(()) => Ticket::waiting(Receipt { first_seq: last, last_seq: last }, wait),
+            Err(_) => Ticket::known(Err(JournalError::Closed)),
+        }
+    }
+
+    /// The newest snapshot that is signed, bound to this chain and not ahead of it.
+    pub fn snapshot(&self) -> Result<Option<Snapshot>, JournalError> {
+        let key = self.0.key.verifying_key();
+        self.0.readers.with(|db| snapshot::load(&self.0.home, &key, &self.0.genesis, db)).map(|(snapshot, _)| snapshot)
+    }
+
     /// The durable head.
     pub fn head(&self) -> Head {
         self.0.shared.tip.lock().head()

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use crate::chain::{Genesis, Hash, Head, Tip, hex, sha256, timestamp};
+use crate::chain::{Genesis, Hash, Head, Tip, hash_hex, hex, sha256, timestamp};
 use crate::error::JournalError;
 use crate::layout::{Layout, spells};
 use crate::seal::{self, Seal, Slots};
@@ -255,7 +255,8 @@ impl Checker {
         if layout.seq != seq {
             self.found(Some(seq), Flaw::OutOfPlace, format!("the line says it is record {}", layout.seq));
         }
-        if layout.hash_prev != (seq > 0).then_some(self.tip.hash) && !self.trust_first {
+        let expected = hash_hex(&self.tip.hash);
+        if layout.hash_prev.map(str::as_bytes) != (seq > 0).then_some(&expected[..]) && !self.trust_first {
             let why = match seq {
                 0 => "the first record names a record before it".to_owned(),
                 _ => format!("record {} is not the line that this one follows", seq - 1),

@@ -84,7 +84,7 @@ impl Cli {
 /// The whole command line, with its grouped help.
 pub fn command() -> clap::Command {
     let command = Cli::command();
-    let template = format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{{options}}\n\n{{after-help}}", groups(&command));
+    let template = format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{{options}}{{after-help}}", groups(&command));
     command.help_template(template)
 }
 

@@ -27,7 +27,7 @@ use wire::method::journal::{Filter, Follow, Verify};
 use wire::method::kernel::{Status, Stop};
 use wire::method::process::List;
 use wire::method::review::{Answer as Answering, AnswerParams, Show, ShowParams};
-use wire::method::task::{Add, AddParams, Await, AwaitParams, Diff, Merge, MergeParams, TaskParams, TaskStatus};
+use wire::method::task::{Add, AddParams, Await, AwaitParams, Diff, Merge, MergeParams, TaskParams};
 use wire::method::zone::{Init, InitParams, Trust, TrustParams};
 use wire::{Answer, Client, Code, Event, Mode, ReviewId, TaskId};
 
@@ -100,7 +100,7 @@ async fn play(console: &Console, project: &Path, keep: bool) -> Outcome {
     stage.act("A task", "the brain acts through one door: each call is decided, run in a closed room and recorded");
     let task = work(&mut kernel, console, &stage, &path).await?;
     let view = kernel.call::<Await>(&AwaitParams { task, timeout_ms: None }).await?;
-    if view.state != TaskStatus::Done {
+    if view.merge.is_none() {
         let why = view.summary.unwrap_or_else(|| view.state.as_str().to_owned());
         return Err(Trouble::new(Code::Unsupported, "the demo's task did not end well")
             .why(why)
@@ -127,6 +127,7 @@ async fn play(console: &Console, project: &Path, keep: bool) -> Outcome {
     let ran = kernel.call::<Run>(&params).await?;
     stage.page(Page(call::ran("fs.read", &ran).0.into_iter().skip(1).collect()));
 
+    let view = kernel.call::<Await>(&AwaitParams { task, timeout_ms: None }).await?;
     let well = passed && verified.findings.is_empty();
     if console.json {
         console.out.json(&serde_json::json!({"ok": well, "task": view, "journal": verified, "start_us": started}));
@@ -178,6 +179,8 @@ async fn work(kernel: &mut Client, console: &Console, stage: &Stage<'_>, path: &
         let Some(record) = Record::parse(&line) else { continue };
         stage.page(transcript.tell(&record));
         match record.event {
+            // The merge is the next part of the demo.
+            Some(Event::ReviewAsked(e)) if e.tool == "merge.apply" => break,
             Some(Event::ReviewAsked(e)) => answer(kernel, stage, e.review).await?,
             Some(Event::TaskFinished(_) | Event::TaskFailed(_) | Event::TaskCancelled(_)) => break,
             _ => {}

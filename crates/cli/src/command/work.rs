@@ -82,10 +82,15 @@ async fn finish(kernel: &mut Client, id: TaskId, console: &Console) -> Outcome {
         tell(&view, console);
     }
     Ok(match view.state {
-        TaskStatus::Done => 0,
+        _ if worked(&view) => 0,
         TaskStatus::Parked => Code::Pending.exit(),
         _ => EXIT_FAILED,
     })
+}
+
+/// Has the brain done its work? Whether to take the changes is the person's next step and no failure of this one.
+fn worked(view: &TaskView) -> bool {
+    view.state == TaskStatus::Done || (view.state == TaskStatus::Parked && view.merge == Some(MergeState::Proposed))
 }
 
 fn tell(view: &TaskView, console: &Console) {
@@ -93,17 +98,17 @@ fn tell(view: &TaskView, console: &Console) {
     let summary = view.summary.as_deref().unwrap_or_default();
     page.push(task::mark(view.state).name(view.task.to_string()).plain(" ").join(task::stand(view)));
     match (view.state, view.merge) {
+        (TaskStatus::Parked, Some(MergeState::Proposed)) => page.because("next", &format!("skep diff {0}, then skep merge {0}", view.task)),
         (TaskStatus::Parked, _) => {
             let review = view.review.map(|review| review.to_string()).unwrap_or_default();
             page.because("next", &format!("skep review show {review}, then skep review allow {review} or deny {review}"));
         }
-        (TaskStatus::Done, Some(MergeState::Proposed)) => page.because("next", &format!("skep diff {0}, then skep merge {0}", view.task)),
         (TaskStatus::Done, _) => {}
         _ if !summary.is_empty() => page.because("why", summary),
         _ => {}
     }
     console.err.page(&page);
-    if view.state == TaskStatus::Done {
+    if worked(view) {
         let mut answer = Page::new();
         answer.block("", Tone::Plain, summary);
         console.out.whole(&answer);

@@ -1,6 +1,6 @@
 //! One call: what it wants, what was decided, what came out.
 
-use super::measure::duration_us;
+use super::measure::{duration_us, many};
 use super::{Line, Page, Tone};
 use serde_json::Value;
 use wire::method::call::{Decision, RunResult, ToolView};
@@ -16,6 +16,10 @@ pub fn deed(tool: &str, input: &Value) -> String {
         "search.grep" => format!("Searching for {}", text("pattern")),
         "search.glob" => format!("Finding {}", text("pattern")),
         "shell.run" => format!("Running {}", text("argv")),
+        "merge.apply" => {
+            let files = input.get("changes").and_then(Value::as_array).map_or(0, Vec::len);
+            format!("Merging {}", many(files as u64, "file"))
+        }
         "test.run" => format!("Testing {}", text("argv")).trim_end().to_owned(),
         tool => format!("Calling {tool} {}", if input.is_null() { String::new() } else { scalar(input) }).trim_end().to_owned(),
     }
@@ -130,6 +134,7 @@ mod tests {
         assert_eq!(deed("fs.read", &json!({"path": "src/a.rs"})), "Reading src/a.rs");
         assert_eq!(deed("shell.run", &json!({"argv": ["sh", "-c", "echo hi"]})), "Running sh -c 'echo hi'");
         assert_eq!(deed("test.run", &json!({})), "Testing");
+        assert_eq!(deed("merge.apply", &json!({"changes": ["a", "b"]})), "Merging 2 files");
         assert_eq!(deed("fs.list", &json!({})), "Listing .");
         assert_eq!(deed("x.y", &json!({"a": 1})), "Calling x.y {\"a\":1}");
     }

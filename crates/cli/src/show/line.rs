@@ -156,10 +156,15 @@ impl Page {
 
     /// `  ↳ why  …`, the second and third line of every no.
     pub fn because(&mut self, word: &str, text: &str) {
+        self.because_under("", word, text);
+    }
+
+    /// The same below a line that is itself set in.
+    pub fn because_under(&mut self, indent: &str, word: &str, text: &str) {
         let mut lines = text.lines();
-        self.push(Line::new().faint(format!("  ↳ {word:<4} ")).plain(lines.next().unwrap_or_default()));
+        self.push(Line::new().faint(format!("{indent}  ↳ {word:<4} ")).plain(lines.next().unwrap_or_default()));
         for line in lines {
-            self.push(Line::new().plain("         ").plain(line));
+            self.push(Line::new().plain(format!("{indent}         ")).plain(line));
         }
     }
 

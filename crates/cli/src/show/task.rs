@@ -36,18 +36,18 @@ pub fn added(added: &AddResult) -> Page {
 /// Where a task stands, in a few words.
 pub fn stand(task: &TaskView) -> Line {
     match (task.state, task.merge) {
+        (_, Some(MergeState::Applying)) => Line::new().name("merging"),
         (TaskStatus::Queued, _) => Line::new().faint("queued"),
         (TaskStatus::Running, _) if task.episodes > 1 => Line::new().name("resumed"),
         (TaskStatus::Running, _) => Line::new().name("running"),
+        (TaskStatus::Parked, Some(MergeState::Proposed)) => Line::new().wait("changes wait for merge"),
         (TaskStatus::Parked, _) => match task.review {
             Some(review) => Line::new().wait("waits for ").name(review.to_string()),
             None => Line::new().wait("waits for a review"),
         },
-        (TaskStatus::Done, Some(MergeState::Proposed)) => Line::new().wait("changes wait for merge"),
-        (TaskStatus::Done, Some(MergeState::Applying)) => Line::new().name("merging"),
         (TaskStatus::Done, Some(MergeState::Applied)) => Line::new().good("merged"),
         (TaskStatus::Done, Some(MergeState::Rejected)) => Line::new().faint("changes rejected"),
-        (TaskStatus::Done, None) => Line::new().good("done"),
+        (TaskStatus::Done, None | Some(MergeState::Proposed)) => Line::new().good("done"),
         (TaskStatus::Failed, _) => Line::new().bad("failed"),
         (TaskStatus::Cancelled, _) => Line::new().faint("cancelled"),
     }
@@ -157,7 +157,7 @@ pub(super) mod tests {
     #[test]
     fn a_list_shows_every_state() {
         let mut tasks: Vec<_> =
-            [TaskStatus::Done, TaskStatus::Done, TaskStatus::Parked, TaskStatus::Running, TaskStatus::Queued, TaskStatus::Failed]
+            [TaskStatus::Done, TaskStatus::Parked, TaskStatus::Parked, TaskStatus::Running, TaskStatus::Queued, TaskStatus::Failed]
                 .into_iter()
                 .zip(1..)
                 .map(|(state, id)| task(id, state))
@@ -167,7 +167,7 @@ pub(super) mod tests {
         let expected = "\
 zone @main (zone-1)
 ├─ ✓ task-1  \"implement auth\"                              act  done                    3 calls   1s ago, took 4.0 s
-├─ ✓ task-2  \"a\\u{202e}b a\\u{202e}b a\\u{202e}b a\\u{202e…\"  act  changes wait for merge  6 calls   1s ago, took 4.0 s
+├─ ◍ task-2  \"a\\u{202e}b a\\u{202e}b a\\u{202e}b a\\u{202e…\"  act  changes wait for merge  6 calls   since 5s
 ├─ ◍ task-3  \"implement auth\"                              act  waits for r-3           9 calls   since 5s
 ├─ ● task-4  \"implement auth\"                              act  running                 12 calls  since 5s
 ├─ ◌ task-5  \"implement auth\"                              act  queued                  15 calls  since 5s

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 use wire::event::{CallFinished, MergeProposed, TaskQueued};
 use wire::{Answer, CallId, Event};
 
+/// Reasons stand below lines that are set in themselves.
+const SET_IN: &str = "  ";
+
 #[derive(Debug, Default)]
 pub struct Transcript {
     open: BTreeMap<CallId, String>,
@@ -28,7 +31,7 @@ impl Transcript {
             Event::TaskStarted(e) if e.episode > 1 => {
                 page.push(Line::new().name("  ● ").plain("resumed").faint(format!(" (episode {})", e.episode)));
             }
-            Event::BrainSaid(e) => page.block("  ", Tone::Strong, &e.text),
+            Event::BrainSaid(e) => page.block("  › ", Tone::Strong, &e.text),
             Event::CallAdmitted(e) => {
                 self.open.insert(e.call, deed(&e.tool, &e.input));
             }
@@ -36,19 +39,19 @@ impl Transcript {
             Event::CallLost(e) => {
                 let what = self.open.remove(&e.call).unwrap_or_else(|| e.tool.clone());
                 page.push(Line::new().bad("  ✗ ").plain(what).bad("  lost"));
-                page.because("why", &e.why);
+                page.because_under(SET_IN, "why", &e.why);
             }
             Event::CallRefused(e) => {
                 page.push(Line::new().bad("  ✗ ").plain(deed(&e.tool, &e.input)).bad("  refused"));
-                page.because("why", &rule(&e.reason, &e.rules));
+                page.because_under(SET_IN, "why", &rule(&e.reason, &e.rules));
                 if let Some(hint) = &e.hint {
-                    page.because("fix", hint);
+                    page.because_under(SET_IN, "fix", hint);
                 }
             }
             Event::ReviewAsked(e) => {
                 let what = deed(&e.tool, &e.input);
                 page.push(Line::new().wait("  ◍ ").plain(what).wait("  asks ").name(e.review.to_string()));
-                e.reasons.iter().for_each(|reason| page.because("why", reason));
+                e.reasons.iter().for_each(|reason| page.because_under(SET_IN, "why", reason));
             }
             Event::ReviewAnswered(e) => {
                 let line = match e.answer {
@@ -57,7 +60,7 @@ impl Transcript {
                 };
                 page.push(line.faint(format!(" by {}", e.by)));
                 if let Some(reason) = &e.reason {
-                    page.because("why", reason);
+                    page.because_under(SET_IN, "why", reason);
                 }
             }
             Event::ProcPaused(e) => page.push(Line::new().wait("  ◍ ").plain("paused  ").faint(&e.reason)),
@@ -96,7 +99,7 @@ fn queued(e: &TaskQueued, page: &mut Page) {
 
 fn finished(e: &CallFinished, what: Option<String>, page: &mut Page) {
     let what = what.unwrap_or_else(|| e.call.to_string());
-    let time = format!(" ({})", duration_ms(e.ms).replace(' ', ""));
+    let time = if e.ms == 0 { " (<1ms)".to_owned() } else { format!(" ({})", duration_ms(e.ms).replace(' ', "")) };
     if e.ok {
         page.push(Line::new().plain("  ").plain(what).faint(" …").faint(time));
         return;
@@ -105,13 +108,13 @@ fn finished(e: &CallFinished, what: Option<String>, page: &mut Page) {
     if let Some(why) =
         ["error", "why", "stderr", "stdout"].iter().find_map(|key| e.output.get(key)?.as_str().filter(|text| !text.is_empty()))
     {
-        page.because("why", why.trim_end());
+        page.because_under(SET_IN, "why", why.trim_end());
     }
 }
 
 fn proposed(e: &MergeProposed, page: &mut Page) {
     let files = many(e.paths.len() as u64, "file");
-    page.push(Line::new().wait("  ◍ ").plain(format!("{files} changed, waiting for merge")));
+    page.push(Line::new().wait("  ◍ ").plain(format!("{files} changed, nothing merged yet")));
     for path in &e.paths {
         let line = Line::new().plain("      ").faint(format!("{:<9}", path.kind)).plain(&path.path);
         page.push(match &path.refused {
@@ -122,7 +125,8 @@ fn proposed(e: &MergeProposed, page: &mut Page) {
 }
 
 fn rule(reason: &str, rules: &[String]) -> String {
-    if rules.is_empty() { reason.to_owned() } else { format!("{reason} (rule {})", rules.join(", ")) }
+    let named = rules.is_empty() || rules.iter().all(|rule| reason.contains(rule.as_str()));
+    if named { reason.to_owned() } else { format!("{reason} (rule {})", rules.join(", ")) }
 }
 
 #[cfg(test)]
@@ -189,18 +193,18 @@ mod tests {
         ]);
         let expected = "\
 task-1  act  \"add it\"
-  I look first\\x1b[2J
+  › I look first\\x1b[2J
   Reading src/a.rs … (3ms)
   ✗ Writing /etc/passwd  refused
-  ↳ why  it lies outside the project (rule builtin:outside-project)
-  ↳ fix  write inside the project
+    ↳ why  it lies outside the project (rule builtin:outside-project)
+    ↳ fix  write inside the project
   ◍ Running npm i  asks r-1
-  ↳ why  installs a dependency
+    ↳ why  installs a dependency
   ✓ r-1 allowed by ann
   ● resumed (episode 2)
   ✗ call-9  failed (1.2s)
-  ↳ why  no
-  ◍ 2 files changed, waiting for merge
+    ↳ why  no
+  ◍ 2 files changed, nothing merged yet
       created  a.sh
       created  b.sh  stays out: no
 ✓ done  added

@@ -73,8 +73,8 @@ case "$2" in
 esac
 END
 call test.run
-say Green. The version is not mine to change, so this asks
 call fs.write path=VERSION content="0.2.0\n"
+say Green, and released with a person's leave
 done calc subtracts now, with tests, as version 0.2.0
 "#;
 

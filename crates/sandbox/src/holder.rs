@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::thread::UnshareFlags;
 
 use crate::fault::{At, Failure, Step};
 use crate::job;
@@ -64,10 +65,34 @@ pub(crate) fn open(order: &OpenOrder, launcher: Pid) -> Result<Holder, Failure> 
     Ok(Holder { room, lifeline })
 }
 
+/// The network and ipc namespaces of the next job, which the holder itself is in until then.
+///
+/// Making them costs as much as starting a program, so it is done while the job before runs: a job inherits them, and the holder
+/// leaves for new ones. **Invariant.** No two jobs are given the same.
+#[derive(Default)]
+struct Spare {
+    ready: bool,
+}
+
+impl Spare {
+    fn prepare(&mut self) -> Result<(), Failure> {
+        if !self.ready {
+            // SAFETY: the process has one thread and shares no descriptor table.
+            unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWIPC) }.at(Step::JobNamespaces)?;
+            sys::raise_loopback().at(Step::Loopback)?;
+            self.ready = true;
+        }
+        Ok(())
+    }
+}
+
 fn serve(holder: &Holder, kernel: &OwnedFd, filters: &Filters) -> io::Result<()> {
     let ended = sys::child_signal_fd()?;
     let mut running: HashMap<i32, Running> = HashMap::new();
+    let mut spare = Spare::default();
     let result = loop {
+        // A failure is told to the job that needs them.
+        let _ = spare.prepare();
         let mut polled = [PollFd::new(kernel, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
         match rustix::event::poll(&mut polled, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -78,7 +103,7 @@ fn serve(holder: &Holder, kernel: &OwnedFd, filters: &Filters) -> io::Result<()>
         }
         if !polled[0].revents().is_empty() {
             match packet::receive::<SpawnOrder>(kernel) {
-                Ok(Some((order, files))) => start(holder, kernel, filters, order, files, &mut running)?,
+                Ok(Some((order, files))) => start(holder, kernel, filters, order, files, &mut running, &mut spare)?,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
@@ -100,18 +125,20 @@ fn start(
     order: SpawnOrder,
     files: Vec<OwnedFd>,
     running: &mut HashMap<i32, Running>,
+    spare: &mut Spare,
 ) -> io::Result<()> {
     let id = order.id;
-    match sys::clone_into(job::namespaces(&order.act), || job::main(holder, filters, &order, files)) {
+    let started = spare.prepare().and_then(|()| {
+        spare.ready = false;
+        sys::clone_into(job::NAMESPACES, || job::main(holder, filters, &order, files)).at(Step::JobNamespaces)
+    });
+    match started {
         Ok((pid, pidfd)) => {
             packet::send(kernel, &HolderReply::Started { id, pid }, &[pidfd.as_fd()])?;
             running.insert(pid, Running { id, pidfd });
             Ok(())
         }
-        Err(error) => {
-            let failure = Failure::new(Step::JobNamespaces, error);
-            packet::send(kernel, &HolderReply::NotStarted { id, failure }, &[])
-        }
+        Err(failure) => packet::send(kernel, &HolderReply::NotStarted { id, failure }, &[]),
     }
 }
 

@@ -28,17 +28,9 @@ const STREAMS_AND_REPORT: usize = 4;
 const REPORT_FD: RawFd = 3;
 const LIFELINE_FD: RawFd = 4;
 
-/// A program needs a room with every wall. Writing runs no foreign code and opens no socket, so it needs only the walls that
-/// cost nothing; the filter and the missing rights hold for it all the same.
-pub(crate) fn namespaces(act: &ActOrder) -> libc::c_int {
-    let always = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
-    match act {
-        ActOrder::Exec { .. } => {
-            always | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP
-        }
-        ActOrder::Write { .. } => always,
-    }
-}
+/// What a job has for itself besides the network and ipc namespaces, which its holder has made ahead for it alone.
+pub(crate) const NAMESPACES: libc::c_int =
+    libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
 
 /// Carries out one order as pid 1. `files` are stdin, stdout, stderr, the report, and the cgroups to join.
 ///
@@ -77,9 +69,9 @@ fn enter(holder: &Holder, filters: &Filters, order: &SpawnOrder, cgroups: &[RawF
         rustix::io::write(sys::placed(*cgroup), b"0").at(Step::Cgroup)?;
     }
     sys::close_from(LIFELINE_FD + 1).at(Step::Descriptors)?;
+    // Writing runs no foreign program that could look at them.
     if matches!(order.act, ActOrder::Exec { .. }) {
         mounts(holder, &order.limits)?;
-        sys::raise_loopback().at(Step::Loopback)?;
     }
     rustix::process::setsid().at(Step::Privileges)?;
     limits(&order.limits).at(Step::ResourceLimits)?;

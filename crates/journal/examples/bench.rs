@@ -128,7 +128,12 @@ fn bench_raw(path: &Path, writers: u64) -> Fallible<f64> {
         // As many bytes as our line has.
         let line = format!(
             "{{\"event_id\":\"{:036}\",\"timestamp\":\"{:024}\",\"session_id\":\"{}\",\"type\":\"{}\",\"payload\":{},\"hash_prev\":\"{:064}\",\"seq\":{n},\"v\":1}}\n",
-            n, draft.at_ms, draft.session, draft.kind, draft.payload.get(), n
+            n,
+            draft.at_ms,
+            draft.session,
+            draft.kind,
+            draft.payload.get(),
+            n
         );
         let (done, wait) = oneshot::channel();
         jobs_ref.send(RawJob { bytes: line.into_bytes(), done }).map_err(|_| "the raw writer ended")?;

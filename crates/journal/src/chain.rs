@@ -271,8 +271,7 @@ mod tests {
     #[should_panic(expected = "name different pids")]
     fn a_draft_that_contradicts_its_payload_is_a_bug() {
         let payload = RawValue::from_string("{\"pid\":8}".into()).unwrap();
-        let draft =
-            Draft { kind: "k", session: String::new(), pid: Some(7), task: None, payload, at_ms: 0, class: Class::Fact };
+        let draft = Draft { kind: "k", session: String::new(), pid: Some(7), task: None, payload, at_ms: 0, class: Class::Fact };
         Prepared::new(draft);
     }
 }

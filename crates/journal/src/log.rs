@@ -17,6 +17,7 @@ use crate::blob::Blobs;
 use crate::chain::{Class, Draft, Genesis, Head, Prepared, Tip};
 use crate::error::JournalError;
 use crate::fault::Faults;
+use crate::files;
 use crate::read::{self, Filter, Readers, Record};
 use crate::reserve::Reserve;
 use crate::seal::{self, Sealer, Slots};
@@ -26,7 +27,6 @@ use crate::ticket::{Receipt, Ticket};
 use crate::vault::Vault;
 use crate::verify::{self, Checker, Finding, Flaw, Report};
 use crate::writer::{Batch, Gate, Job, Shared, Writer};
-use crate::files;
 
 /// So many records after the seal are checked at open; more than half a second never holds.
 const UNSEALED_CHECK_MAX: u64 = 100_000;

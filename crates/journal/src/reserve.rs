@@ -20,9 +20,8 @@ impl Reserve {
         if self.held() {
             return true;
         }
-        let taken = files::create_private(&self.path).is_ok_and(|file| {
-            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, self.bytes.max(1)).is_ok()
-        });
+        let taken = files::create_private(&self.path)
+            .is_ok_and(|file| rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, self.bytes.max(1)).is_ok());
         if !taken {
             let _ = fs::remove_file(&self.path);
         }

@@ -178,7 +178,8 @@ mod tests {
             _ => panic!("not sealed"),
         };
         assert_eq!(read_count(), 4, "control: the newest slot wins");
-        let newest = slot_paths(home.path()).into_iter().max_by_key(|p| read_slot(p, &key.verifying_key()).ok().flatten().unwrap().count).unwrap();
+        let newest =
+            slot_paths(home.path()).into_iter().max_by_key(|p| read_slot(p, &key.verifying_key()).ok().flatten().unwrap().count).unwrap();
         let mut bytes = fs::read(&newest).unwrap();
         bytes.truncate(100);
         fs::write(&newest, &bytes).unwrap();

@@ -64,7 +64,12 @@ pub(crate) fn save(home: &Path, key: &SigningKey, genesis: &Genesis, line: [u8; 
 }
 
 /// The newest snapshot of this history, and why the others were passed over. Bad files are moved aside, not deleted.
-pub(crate) fn load(home: &Path, key: &VerifyingKey, genesis: &Genesis, db: &Connection) -> Result<(Option<Snapshot>, Vec<Finding>), JournalError> {
+pub(crate) fn load(
+    home: &Path,
+    key: &VerifyingKey,
+    genesis: &Genesis,
+    db: &Connection,
+) -> Result<(Option<Snapshot>, Vec<Finding>), JournalError> {
     let mut best: Option<Snapshot> = None;
     let mut findings = Vec::new();
     for path in slots(home) {

@@ -18,8 +18,7 @@ const SCHEMA: [(&str, &str); 2] = [
 ];
 
 pub(crate) const COLUMNS: &str = "seq, kind, at_ms, session, pid, task, line";
-pub(crate) const INSERT: &str =
-    "INSERT INTO record (seq, kind, at_ms, session, pid, task, line) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+pub(crate) const INSERT: &str = "INSERT INTO record (seq, kind, at_ms, session, pid, task, line) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 /// Where the database is and how to open it.
 #[derive(Clone)]
@@ -48,9 +47,8 @@ impl Store {
              PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = OFF;"
         );
         db.execute_batch(&settings).map_err(JournalError::db("set up the connection"))?;
-        let tables: i64 = db
-            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-            .map_err(JournalError::db("read the schema"))?;
+        let tables: i64 =
+            db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(JournalError::db("read the schema"))?;
         if tables == 0 {
             let nonce = files::random::<32>()?;
             let [(_, meta), (_, record)] = SCHEMA;
@@ -121,11 +119,9 @@ pub(crate) fn tip(db: &Connection, genesis: &Genesis) -> Result<Tip, JournalErro
 
 /// The hash of one stored line, if it is there.
 pub(crate) fn line_hash(db: &Connection, seq: u64) -> Result<Option<[u8; 32]>, JournalError> {
-    db.query_row("SELECT line FROM record WHERE seq = ?1", [seq.cast_signed()], |row| {
-        Ok(sha256(text(row.get_ref(0)?).unwrap_or_default()))
-    })
-    .optional()
-    .map_err(JournalError::db("read a record"))
+    db.query_row("SELECT line FROM record WHERE seq = ?1", [seq.cast_signed()], |row| Ok(sha256(text(row.get_ref(0)?).unwrap_or_default())))
+        .optional()
+        .map_err(JournalError::db("read a record"))
 }
 
 /// Names in the schema that this crate did not make, or made differently: a trigger could change what is inserted.

@@ -64,9 +64,9 @@ impl Vault {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(JournalError::io("read", &path)(error)),
         };
-        let opened = bytes.split_first_chunk::<NONCE_BYTES>().and_then(|(nonce, sealed)| {
-            self.cipher.decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: call.as_bytes() }).ok()
-        });
+        let opened = bytes
+            .split_first_chunk::<NONCE_BYTES>()
+            .and_then(|(nonce, sealed)| self.cipher.decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: call.as_bytes() }).ok());
         match opened {
             Some(bytes) => Ok(Some(bytes)),
             None => Err(JournalError::BadFile { path, why: format!("it is not the original of `{call}`") }),

@@ -276,16 +276,22 @@ impl Checker {
         let in_range = |at_ms: &i64| (0..253_402_300_800_000).contains(at_ms);
         lies("at_ms", stored.at_ms.filter(in_range).is_some_and(|at_ms| timestamp(at_ms) == layout.timestamp.as_bytes()));
         let (pid, task) = canon::subject(layout.payload);
-        lies("pid", match (stored.pid, pid) {
-            (ValueRef::Null, None) => true,
-            (ValueRef::Integer(stored), Some(pid)) => u64::try_from(stored) == Ok(pid),
-            _ => false,
-        });
-        lies("task", match (stored.task, task) {
-            (ValueRef::Null, None) => true,
-            (ValueRef::Text(stored), Some(task)) => stored == task.as_bytes(),
-            _ => false,
-        });
+        lies(
+            "pid",
+            match (stored.pid, pid) {
+                (ValueRef::Null, None) => true,
+                (ValueRef::Integer(stored), Some(pid)) => u64::try_from(stored) == Ok(pid),
+                _ => false,
+            },
+        );
+        lies(
+            "task",
+            match (stored.task, task) {
+                (ValueRef::Null, None) => true,
+                (ValueRef::Text(stored), Some(task)) => stored == task.as_bytes(),
+                _ => false,
+            },
+        );
     }
 
     /// Compares the head with the seal; returns the seal's state and how many records it does not cover.

@@ -2,13 +2,30 @@
 
 /// Parts of a key name that make its value a secret.
 pub(super) const WORDS: [&str; 18] = [
-    "password", "passwd", "passphrase", "pwd", "secret", "token", "api_key", "api-key", "apikey", "access_key", "access-key",
-    "accesskey", "private_key", "private-key", "privatekey", "authorization", "bearer", "credential",
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "token",
+    "api_key",
+    "api-key",
+    "apikey",
+    "access_key",
+    "access-key",
+    "accesskey",
+    "private_key",
+    "private-key",
+    "privatekey",
+    "authorization",
+    "bearer",
+    "credential",
 ];
 
 /// What follows `token` in a name that counts or describes tokens.
 const COUNTS: [&str; 16] = [
-    "count", "limit", "budget", "usage", "type", "index", "len", "estimate", "price", "cost", "rate", "window", "per", "used", "total", "max",
+    "count", "limit", "budget", "usage", "type", "index", "len", "estimate", "price", "cost", "rate", "window", "per", "used", "total",
+    "max",
 ];
 
 /// Whether the value of this key is a secret. A count of tokens is not, a number under `token` is.

@@ -105,12 +105,7 @@ fn registered_values_in_every_shape() {
     assert_eq!(redactor.text("correct horse"), "correct horse", "control");
     assert!(redactor.register("correct horse/1"));
     assert!(!redactor.register("abc"));
-    for text in [
-        "correct horse/1",
-        "correct%20horse%2F1",
-        "correct%20horse%2f1",
-        "correct+horse%2F1",
-    ] {
+    for text in ["correct horse/1", "correct%20horse%2F1", "correct%20horse%2f1", "correct+horse%2F1"] {
         assert_eq!(redactor.text(&format!("a {text} b")), "a [redacted] b");
     }
     // base64 of the value alone, and behind one, two and three other bytes.

@@ -11,7 +11,17 @@ use super::key::{self, looks_random};
 
 /// Beginnings of keys: how they begin and how many key characters must follow.
 const PREFIXES: [(&str, usize); 11] = [
-    ("sk-", 16), ("ghp_", 16), ("gho_", 16), ("ghs_", 16), ("github_pat_", 16), ("AKIA", 12), ("xoxb-", 10), ("xoxa-", 10), ("xoxp-", 10), ("glpat-", 16), ("npm_", 16),
+    ("sk-", 16),
+    ("ghp_", 16),
+    ("gho_", 16),
+    ("ghs_", 16),
+    ("github_pat_", 16),
+    ("AKIA", 12),
+    ("xoxb-", 10),
+    ("xoxa-", 10),
+    ("xoxp-", 10),
+    ("glpat-", 16),
+    ("npm_", 16),
 ];
 const PEM: &str = "-----BEGIN ";
 const URL: &str = "://";
@@ -43,7 +53,20 @@ static TRIGGERS: LazyLock<(Option<AhoCorasick>, Vec<Hit>)> = LazyLock::new(|| {
     (automaton.ok(), hits)
 });
 
+/// So often a redaction is looked at again: what is left of one secret can be the beginning of another's name.
+const PASSES_MAX: usize = 8;
+
 pub(super) fn redact(text: &str) -> Cow<'_, str> {
+    let mut best = once(text);
+    for _ in 1..PASSES_MAX {
+        let Cow::Owned(last) = &best else { break };
+        let Cow::Owned(next) = once(last) else { break };
+        best = Cow::Owned(next);
+    }
+    best
+}
+
+fn once(text: &str) -> Cow<'_, str> {
     let (automaton, hits) = &*TRIGGERS;
     let Some(automaton) = automaton else {
         // Without the automaton nothing could be found, and doubt counts as a secret.
@@ -94,7 +117,12 @@ fn after_prefix(text: &str, start: usize, index: usize) -> Option<Range<usize>> 
 
 fn pem_body(text: &str, start: usize) -> Option<Range<usize>> {
     let label_from = start + PEM.len();
-    let label_to = label_from + text[label_from..].bytes().take(NAME_BYTES_MAX).take_while(|byte| byte.is_ascii_uppercase() || *byte == b' ' || byte.is_ascii_digit()).count();
+    let label_to = label_from
+        + text[label_from..]
+            .bytes()
+            .take(NAME_BYTES_MAX)
+            .take_while(|byte| byte.is_ascii_uppercase() || *byte == b' ' || byte.is_ascii_digit())
+            .count();
     if !text[label_from..label_to].ends_with("PRIVATE KEY") || !text[label_to..].starts_with("-----") {
         return None;
     }
@@ -127,9 +155,12 @@ fn after_name(text: &str, word: Range<usize>) -> Option<Range<usize>> {
         None if name.eq_ignore_ascii_case("bearer") || name.starts_with("--") => {
             let from = end + spaces(bytes, end);
             let value = bare(text, from);
+            let is_secret = match name.starts_with("--") {
+                true => key::is_secret(name, &text[value.clone()]),
+                false => looks_random(&text[value.clone()]) || value.len() >= 20,
+            };
             let is_value = from > end && !text[from..].starts_with('-');
-            let is_secret = name.starts_with("--") || looks_random(&text[value.clone()]) || value.len() >= 20;
-            return (is_value && is_secret && (name.starts_with("--") && key::is_secret(name, &text[value.clone()]) || !name.starts_with("--"))).then_some(value);
+            return (is_value && is_secret).then_some(value);
         }
         None => return None,
     };
@@ -151,7 +182,7 @@ fn separator(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
     at += 1;
     // `==`, `=>`, `::` and `://` compare, map or qualify; no value follows.
-    if matches!(bytes.get(at), Some(b'=' | b'>' | b':')) || bytes[at..].starts_with(b"//") {
+    if matches!(bytes.get(at), Some(b'=' | b'>' | b':')) || bytes[at - 1..].starts_with(b"://") {
         return None;
     }
     Some(at + spaces(bytes, at))

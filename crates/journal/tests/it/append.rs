@@ -154,7 +154,15 @@ fn files_are_private() {
     let name = journal.blobs().put(b"x").unwrap();
     journal.vault().put("call-1", b"x").unwrap();
     let mode = |path: &str| home.join(path).metadata().unwrap().permissions().mode() & 0o777;
-    for file in ["journal.db", "journal.db-wal", "seal.0", "keys/seal.key", "keys/vault.key", "keys/blobs.db", &format!("blobs/{}/{}", &name[..2], &name[2..])] {
+    for file in [
+        "journal.db",
+        "journal.db-wal",
+        "seal.0",
+        "keys/seal.key",
+        "keys/vault.key",
+        "keys/blobs.db",
+        &format!("blobs/{}/{}", &name[..2], &name[2..]),
+    ] {
         assert_eq!(mode(file), 0o600, "{file}");
     }
     for dir in ["", "keys", "blobs", "vault"] {

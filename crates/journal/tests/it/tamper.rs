@@ -44,7 +44,8 @@ fn a_deleted_record_is_missing() {
 
 #[test]
 fn a_deletion_that_closes_the_gap_is_out_of_place() {
-    let report = after(|_, db| db.execute_batch("DELETE FROM record WHERE seq = 5; UPDATE record SET seq = seq - 1 WHERE seq > 5").unwrap());
+    let report =
+        after(|_, db| db.execute_batch("DELETE FROM record WHERE seq = 5; UPDATE record SET seq = seq - 1 WHERE seq > 5").unwrap());
     assert_eq!(report.findings.iter().filter(|f| f.what == Flaw::OutOfPlace).count(), 14);
     assert!(report.findings.iter().any(|f| f.what == Flaw::CutTail));
 }
@@ -60,7 +61,8 @@ fn an_inserted_record_is_out_of_place() {
 
 #[test]
 fn swapped_records_are_out_of_place() {
-    let sql = "UPDATE record SET seq = 100 WHERE seq = 5; UPDATE record SET seq = 5 WHERE seq = 6; UPDATE record SET seq = 6 WHERE seq = 100";
+    let sql =
+        "UPDATE record SET seq = 100 WHERE seq = 5; UPDATE record SET seq = 5 WHERE seq = 6; UPDATE record SET seq = 6 WHERE seq = 100";
     let report = after(|_, db| db.execute_batch(sql).unwrap());
     let out: Vec<_> = report.findings.iter().filter(|f| f.what == Flaw::OutOfPlace).map(|f| f.seq).collect();
     assert_eq!(out, [Some(5), Some(6)]);
@@ -74,7 +76,16 @@ fn a_cut_tail_is_below_the_seal() {
 
 #[test]
 fn every_column_that_lies_is_found() {
-    for (column, value) in [("kind", "'task.done'"), ("at_ms", "at_ms + 1"), ("session", "'s-9'"), ("pid", "pid + 1"), ("task", "'task-9'"), ("pid", "NULL"), ("task", "x'00'"), ("at_ms", "-1")] {
+    for (column, value) in [
+        ("kind", "'task.done'"),
+        ("at_ms", "at_ms + 1"),
+        ("session", "'s-9'"),
+        ("pid", "pid + 1"),
+        ("task", "'task-9'"),
+        ("pid", "NULL"),
+        ("task", "x'00'"),
+        ("at_ms", "-1"),
+    ] {
         let report = after(|_, db| db.execute_batch(&format!("UPDATE record SET {column} = {value} WHERE seq = 5")).unwrap());
         let found: Vec<_> = report.findings.iter().map(|f| (f.seq, f.what, f.why.as_str())).collect();
         let why = format!("column {column} is not what the line says");
@@ -118,7 +129,7 @@ fn a_damaged_file_is_found() {
         db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
         let mut bytes = fs::read(home.join("journal.db")).unwrap();
         let end = bytes.len();
-        bytes[end - 4096..end - 4000].fill(0xff);
+        bytes[end - 8192..end - 8092].fill(0xff);
         fs::write(home.join("journal.db"), bytes).unwrap();
     });
     assert!(report.findings.iter().any(|f| f.what == Flaw::FileDamaged), "{:#?}", report.findings);

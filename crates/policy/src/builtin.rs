@@ -89,14 +89,15 @@ pub(crate) fn weigh(guards: &[Guard], facts: &Facts<'_>, path: Option<RealPath<'
             return Said::Deny(guard.rule);
         }
     }
+    if !facts.read_only && facts.mode == Mode::Ask {
+        return Said::Deny(Builtin::AskMode);
+    }
+    // The one way to a policy file, so the paths below do not concern it.
     if facts.tool == "policy.update" {
         return Said::Review(Builtin::PolicyUpdate);
     }
     if facts.read_only {
         return Said::Nothing;
-    }
-    if facts.mode == Mode::Ask {
-        return Said::Deny(Builtin::AskMode);
     }
     match path {
         None => Said::Nothing,

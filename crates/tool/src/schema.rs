@@ -42,5 +42,5 @@ fn fix(error: &ValidationError<'_>, schema: &Value) -> String {
             return format!("its fields are {}", shown.join(", "));
         }
     }
-    "see `skep tool show` for its schema".to_owned()
+    "`skep list tools` shows what it takes".to_owned()
 }

@@ -82,6 +82,11 @@ pub(crate) fn open_file(directory: BorrowedFd<'_>, name: &str) -> rustix::io::Re
     }
 }
 
+/// What is closed, gone or no longer what it was since it was listed is passed over, as grep does; anything else is a fault.
+pub(crate) fn is_passed_over(error: Errno) -> bool {
+    matches!(error, Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::INVAL | Errno::NXIO)
+}
+
 struct Walk {
     /// Of the directories above the one at hand, the root's first.
     ignores: Vec<Gitignore>,
@@ -131,9 +136,10 @@ impl Walk {
                 self.found.files.push(below);
             } else if is_directory {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                // A directory that is closed or gone is passed over, as grep does.
-                if let Ok(inner) = rustix::fs::openat(&directory, name.as_str(), flags, Mode::empty()) {
-                    self.directory(inner, &below, depth + 1)?;
+                match rustix::fs::openat(&directory, name.as_str(), flags, Mode::empty()) {
+                    Ok(inner) => self.directory(inner, &below, depth + 1)?,
+                    Err(error) if is_passed_over(error) => {}
+                    Err(error) => return Err(ToolFault::io("open", &below, error)),
                 }
             } else if kind == FileType::RegularFile {
                 self.found.truncated = true;

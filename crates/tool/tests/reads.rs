@@ -160,17 +160,32 @@ fn a_pipe_or_device_is_refused_before_it_is_opened() {
     assert_eq!(ground.call("search.grep", json!({ "pattern": "x" }))["files_searched"], 0);
 }
 
+/// Modes do not hold root back, so the reader becomes an ordinary user first. Credentials are a thread's own.
 #[test]
 fn a_closed_file_says_how_to_open_it() {
-    let ground = Ground::new(&[("closed", "x")]);
-    fs::set_permissions(ground.folder.path().join("closed"), fs::Permissions::from_mode(0)).unwrap();
-    if rustix::process::geteuid().is_root() {
-        // Modes do not hold root back; that it reads is the positive half of the test.
-        assert_eq!(ground.call("fs.read", json!({ "path": "closed" }))["content"], "x");
-    } else {
-        let refusal = ground.refused("fs.read", json!({ "path": "closed" }));
-        assert_eq!(refusal.code, Code::WrongState);
-    }
+    let ground = Ground::new(&[("closed", "x"), ("locked/in", "x"), ("open", "x")]);
+    let mode = |path: &str, mode: u32| fs::set_permissions(ground.folder.path().join(path), fs::Permissions::from_mode(mode)).unwrap();
+    mode("", 0o755);
+    mode("closed", 0o000);
+    mode("locked", 0o000);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if rustix::process::geteuid().is_root() {
+                let nobody = rustix::fs::Uid::from_raw(65_534);
+                rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            }
+            assert_eq!(ground.call("fs.read", json!({ "path": "open" }))["content"], "x");
+            let refusal = ground.refused("fs.read", json!({ "path": "closed" }));
+            assert_eq!(
+                (refusal.code, refusal.reason.as_str()),
+                (Code::WrongState, "`closed` cannot be read: Permission denied (os error 13)")
+            );
+            let refusal = ground.refused("fs.read", json!({ "path": "locked/in" }));
+            assert_eq!(refusal.reason, "`locked/in` cannot be reached: a directory on the way is closed");
+            assert_eq!(paths_of(&ground.call("search.grep", json!({ "pattern": "x" }))), ["open"]);
+        });
+    });
+    mode("locked", 0o755);
 }
 
 #[test]
@@ -183,12 +198,12 @@ fn inputs_are_checked_and_the_field_is_named() {
     let fields = "its fields are encoding (optional), limit (optional), offset (optional), path";
     check("fs.read", json!({}), "`fs.read`: the input lacks `path`", fields);
     check("fs.read", json!({ "path": "a", "pth": "b" }), "`fs.read`: the input has no `pth`", fields);
-    check("fs.read", json!({ "path": 7 }), "`fs.read`: `path` must be of type string", "see `skep tool show` for its schema");
+    check("fs.read", json!({ "path": 7 }), "`fs.read`: `path` must be of type string", "`skep list tools` shows what it takes");
     check(
         "shell.run",
         json!({ "command": ["a", 1] }),
         "`shell.run`: `command.1` must be of type string",
-        "see `skep tool show` for its schema",
+        "`skep list tools` shows what it takes",
     );
     assert_eq!(ground.refused("fs.read", json!([])).code, Code::BadInput);
     assert_eq!(ground.refused("fs.write", json!({ "path": "a", "content": "", "mode": "999" })).code, Code::BadInput);

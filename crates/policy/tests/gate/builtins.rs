@@ -23,6 +23,10 @@ fn a_change_of_policy_always_asks() {
     let call = Facts { tool: "policy.update", paths: &[], ..facts() };
     check("", &call, "review: a change of policy is always a person's decision [builtin:policy-update]");
     check(ALL, &call, "review: a change of policy is always a person's decision [builtin:policy-update]");
+    let named = Facts { paths: &[RealPath::Inside(".skep/policy.yaml")], ..call.clone() };
+    check(ALL, &named, "review: a change of policy is always a person's decision [builtin:policy-update]");
+    let asking = Facts { mode: Mode::Ask, ..call };
+    check(ALL, &asking, "deny: `policy.update` is denied by `builtin:ask-mode`: `skep ask` only reads [builtin:ask-mode]");
 }
 
 #[test]
@@ -154,4 +158,37 @@ fn commands_hosts_methods_and_sizes() {
     let lines = "name: small, match: { syscall: fs.write, size: '<=1KiB' }, action: allow";
     check(lines, &Facts { size: Some(1024), ..facts() }, "allow [small]");
     check(lines, &Facts { size: Some(1025), ..facts() }, "deny: `fs.write` on `src/lib.rs` is denied: no rule allows it []");
+}
+
+/// One field, a value that fits the ordinary call of these tests, and one that does not.
+#[test]
+fn every_field_of_a_condition_is_matched() {
+    let table = [
+        ("syscall", "[fs.read, fs.write]", "fs.read"),
+        ("path_glob", "['docs/**', 'src/**']", "docs/**"),
+        ("caller", "foreman.1", "foreman.2"),
+        ("role", "[boss, worker]", "boss"),
+        ("tier", "operational", "strategic"),
+        ("user", "'a*'", "bob"),
+        ("zone", "zone-1", "zone-2"),
+        ("mode", "live", "[mock, dry_run]"),
+        ("mode", "real", "mock"),
+        ("workflow_state", "idle", "planning"),
+        ("size", "['<5', '>=7']", "'>7'"),
+    ];
+    let call = Facts { size: Some(7), ..facts() };
+    for (field, fits, differs) in table {
+        check(&format!("name: r, match: {{ {field}: {fits} }}, action: allow"), &call, "allow [r]");
+        check(
+            &format!("name: r, match: {{ {field}: {differs} }}, action: allow"),
+            &call,
+            "deny: `fs.write` on `src/lib.rs` is denied: no rule allows it []",
+        );
+        // Fields are AND.
+        check(
+            &format!("name: r, match: {{ {field}: {fits}, caller_tag: absent }}, action: allow"),
+            &call,
+            "deny: `fs.write` on `src/lib.rs` is denied: no rule allows it []",
+        );
+    }
 }

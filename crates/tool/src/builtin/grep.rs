@@ -68,14 +68,16 @@ struct Search {
 }
 
 impl Search {
-    fn files(&mut self, root: &OwnedFd, files: &[String]) -> Result<(), ToolStop> {
+    fn files(&mut self, root: &OwnedFd, files: &[String]) -> Result<(), ToolFault> {
         for path in files {
             if self.full() {
                 break;
             }
-            // Gone, closed or no file any more since the walk.
-            let Ok((file, size)) = walk::open_file(root.as_fd(), path) else { continue };
-            self.file(path, &file, size)?;
+            match walk::open_file(root.as_fd(), path) {
+                Ok((file, size)) => self.file(path, &file, size)?,
+                Err(error) if walk::is_passed_over(error) => {}
+                Err(error) => return Err(ToolFault::io("open", path, error)),
+            }
         }
         Ok(())
     }

@@ -50,6 +50,7 @@ impl Blobs {
     pub(crate) fn open(home: &Path) -> Result<Self, JournalError> {
         let dir = home.join("blobs");
         files::private_dir(&dir)?;
+        files::sweep(&dir);
         let path = home.join("keys").join("blobs.db");
         files::create_private(&path).map_err(JournalError::io("open", &path))?;
         let keys = Connection::open(&path).map_err(JournalError::db("open the blob keys"))?;
@@ -73,18 +74,19 @@ impl Blobs {
         let kept = self.write(source, max, &key, &temp).and_then(|(hash, len)| {
             let name = hex(&hash);
             let path = self.path(&name)?;
-            if path.exists() && self.key(&hash)?.is_some() {
+            // Held to the end: two writers of the same bytes must not leave the file of one with the key of the other.
+            let keys = self.keys.lock();
+            if path.exists() && matches!(key_of(&keys, &hash)?, Some(Some(_))) {
                 return Ok((name, len));
             }
-            self.keys
-                .lock()
-                .execute("INSERT OR REPLACE INTO key VALUES (?1, ?2)", (&hash[..], &key[..]))
-                .map_err(JournalError::db("keep the blob key"))?;
             if let Some(shard) = path.parent() {
                 files::private_dir(shard)?;
                 fs::rename(&temp, &path).map_err(JournalError::io("put in place", &path))?;
                 files::sync_dir(shard)?;
             }
+            // The key comes last: a crash before it leaves a blob that is missing, and can be put again.
+            keys.execute("INSERT OR REPLACE INTO key VALUES (?1, ?2)", (&hash[..], &key[..]))
+                .map_err(JournalError::db("keep the blob key"))?;
             Ok((name, len))
         });
         // After the rename there is nothing to remove.
@@ -129,7 +131,7 @@ impl Blobs {
         let path = self.path(name)?;
         let hash = from_hex::<32>(name).ok_or_else(|| BlobError::BadName { name: name.into() })?;
         let changed = || BlobError::Changed { name: name.into() };
-        let key = match self.key(&hash)? {
+        let key = match key_of(&self.keys.lock(), &hash)? {
             Some(Some(key)) => key,
             Some(None) => return Err(BlobError::Forgotten { name: name.into() }),
             None => return Err(BlobError::Missing { name: name.into() }),
@@ -182,17 +184,7 @@ impl Blobs {
     /// Whether the blob is there and readable by key; its bytes are not checked.
     pub fn has(&self, name: &str) -> Result<bool, BlobError> {
         let hash = from_hex::<32>(name).ok_or_else(|| BlobError::BadName { name: name.into() })?;
-        Ok(matches!(self.key(&hash)?, Some(Some(_))) && self.path(name)?.exists())
-    }
-
-    /// The key of a blob; the inner `None` is a destroyed one.
-    fn key(&self, hash: &[u8; 32]) -> Result<Option<Option<[u8; 32]>>, JournalError> {
-        let keys = self.keys.lock();
-        let found: Option<Option<Vec<u8>>> = keys
-            .prepare_cached("SELECT key FROM key WHERE name = ?1")
-            .and_then(|mut select| select.query_row([&hash[..]], |row| row.get(0)).optional())
-            .map_err(JournalError::db("read the blob key"))?;
-        Ok(found.map(|key| key.and_then(|key| key.try_into().ok())))
+        Ok(matches!(key_of(&self.keys.lock(), &hash)?, Some(Some(_))) && self.path(name)?.exists())
     }
 
     /// Only hex digits reach the file system.
@@ -202,6 +194,15 @@ impl Blobs {
             None => Err(BlobError::BadName { name: name.into() }),
         }
     }
+}
+
+/// The key of a blob; the inner `None` is a destroyed one.
+fn key_of(keys: &Connection, hash: &[u8; 32]) -> Result<Option<Option<[u8; 32]>>, JournalError> {
+    let found: Option<Option<Vec<u8>>> = keys
+        .prepare_cached("SELECT key FROM key WHERE name = ?1")
+        .and_then(|mut select| select.query_row([&hash[..]], |row| row.get(0)).optional())
+        .map_err(JournalError::db("read the blob key"))?;
+    Ok(found.map(|key| key.and_then(|key| key.try_into().ok())))
 }
 
 /// Unique under its key, because a key encrypts one blob once. The last piece is marked, so a cut file does not decrypt.
@@ -275,7 +276,7 @@ mod tests {
         let (home, blobs) = store();
         let name = blobs.put(b"to be forgotten").unwrap();
         let copy = fs::read(file_of(home.path(), &name)).unwrap();
-        let key = blobs.key(&from_hex(&name).unwrap()).unwrap().unwrap().unwrap();
+        let key = key_of(&blobs.keys.lock(), &from_hex(&name).unwrap()).unwrap().unwrap().unwrap();
         assert!(blobs.forget(&name).unwrap());
         assert!(!blobs.forget(&name).unwrap());
         fs::write(file_of(home.path(), &name), copy).unwrap();
@@ -294,6 +295,16 @@ mod tests {
         assert!(matches!(blobs.put_from(&mut &source[..], 99_999), Err(BlobError::TooLarge { max: 99_999 })));
         assert_eq!(fs::read_dir(home.path().join("blobs")).unwrap().count(), 0);
         assert_eq!(blobs.put_from(&mut &source[..], 100_000).unwrap().1, 100_000);
+    }
+
+    #[test]
+    fn writers_of_the_same_bytes_do_not_hurt_each_other() {
+        let (_home, blobs) = store();
+        for round in 0..10u8 {
+            let bytes = [round; 100];
+            std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(|| blobs.put(&bytes).unwrap()))));
+            assert_eq!(blobs.get(&hex(&crate::chain::sha256(&bytes))).unwrap(), bytes);
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::chain::{from_hex, hex};
 use crate::error::JournalError;
 
+const TEMP: &str = ".tmp-";
+
 pub(crate) fn private_dir(path: &Path) -> Result<(), JournalError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => match path.parent() {
@@ -44,7 +46,17 @@ pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> Result<(), JournalError> 
 
 /// A fresh name in the same directory, so that a rename stays on one file system.
 pub(crate) fn temp_beside(path: &Path) -> Result<PathBuf, JournalError> {
-    Ok(path.with_file_name(format!(".tmp-{}", hex(&random::<8>()?))))
+    Ok(path.with_file_name(format!("{TEMP}{}", hex(&random::<8>()?))))
+}
+
+/// Removes what a crash left half written. Only while the journal's lock is held.
+pub(crate) fn sweep(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(TEMP) {
+            // One that stays is only space.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], JournalError> {

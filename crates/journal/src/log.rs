@@ -87,6 +87,8 @@ impl Journal {
         let lock = lock(home)?;
         let keys = home.join("keys");
         files::private_dir(&keys)?;
+        files::sweep(home);
+        files::sweep(&keys);
         let store = Store { vfs: options.vfs, synchronous: !options.unsafe_no_sync, ..Store::at(home) };
         let (db, genesis) = store.open_writer()?;
         let tip = store::tip(&db, &genesis)?;
@@ -95,13 +97,14 @@ impl Journal {
         let slots = seal::read(home, &key.verifying_key())?;
         let is_new = key_is_new && tip.count == 0 && matches!(slots, Slots::Missing);
         let (unsealed, mut findings) = if is_new { (0, Vec::new()) } else { examine(home, &db, &genesis, &tip, &slots)? };
+        let is_resealed = is_new || !findings.is_empty();
         for name in store::foreign_schema(&db)? {
             let why = format!("`{name}` is not as the journal made it");
             findings.push(Finding { seq: None, what: Flaw::ForeignSchema, why });
         }
         let mut sealer = Sealer::open(home, key.clone(), &genesis)?;
         // A fresh journal is sealed at once, and so is what is left of one whose seal is evidence now.
-        if is_new || !findings.is_empty() {
+        if is_resealed {
             sealer.seal(&tip)?;
         }
         let (snapshot, bad) = snapshot::load(home, &key.verifying_key(), &genesis, &db)?;
@@ -311,7 +314,9 @@ fn examine(home: &Path, db: &Connection, genesis: &Genesis, tip: &Tip, slots: &S
         checker.run(db, sealed_count.cast_signed())?;
         findings.extend(checker.findings);
     }
-    if findings.iter().any(|finding| matches!(finding.what, Flaw::SealForged | Flaw::CutTail | Flaw::SwappedFile | Flaw::ChainBroken)) {
+    if !findings.is_empty() {
+        let text: String = findings.iter().map(|finding| format!("{}: {}\n", finding.what, finding.why)).collect();
+        files::replace(&verify::evidence_path(home, "finding")?, &[text.as_bytes()])?;
         for slot in seal::slot_paths(home) {
             match fs::rename(&slot, verify::evidence_path(home, "seal")?) {
                 Ok(()) => {}

@@ -43,7 +43,7 @@ impl Store {
         // The writer checkpoints itself (writer.rs), when nobody waits for a ticket.
         let settings = format!(
             "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous};
-             PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -4096; PRAGMA temp_store = MEMORY;
+             PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -2048; PRAGMA temp_store = MEMORY;
              PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = OFF;"
         );
         db.execute_batch(&settings).map_err(JournalError::db("set up the connection"))?;

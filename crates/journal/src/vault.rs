@@ -29,6 +29,7 @@ impl Vault {
     pub(crate) fn open(home: &Path) -> Result<Self, JournalError> {
         let dir = home.join("vault");
         files::private_dir(&dir)?;
+        files::sweep(&dir);
         let path = home.join("keys").join("vault.key");
         let (key, _) = files::key(&path)?;
         // Two keys from one, so that a digest tells nothing about the cipher.

@@ -137,6 +137,9 @@ impl Writer {
 
     /// Commits the batches or fails them, and answers.
     fn keep(&mut self, pending: Pending) {
+        if pending.batches.is_empty() {
+            return;
+        }
         let result = match &self.stopped {
             Some(error) => Err(error.clone()),
             // Barriers alone: what came before them is durable already.
@@ -161,14 +164,8 @@ impl Writer {
             }
             Err(error) => {
                 self.stop(&error);
-                let mut error = error;
-                for batch in pending.batches {
-                    if let Some(answer) = batch.answer {
-                        let _ = answer.send(Err(error.clone()));
-                    }
-                    if !error.is_disk_full() {
-                        error = error.stopped();
-                    }
+                for answer in pending.batches.into_iter().filter_map(|batch| batch.answer) {
+                    let _ = answer.send(Err(error.clone()));
                 }
             }
         }
@@ -271,6 +268,7 @@ impl Writer {
         self.sealer.seal(&tip)?;
         self.unsealed = false;
         *self.shared.tip.lock() = tip;
+        self.shared.durable.send_replace(tip.count.saturating_sub(1));
         self.stopped = None;
         let mut gate = self.shared.gate.lock();
         gate.next_seq = tip.count;

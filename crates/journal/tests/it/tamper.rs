@@ -152,6 +152,26 @@ fn a_cut_tail_is_reported_at_open_and_stays_provable() {
 }
 
 #[test]
+fn a_removed_seal_is_remembered() {
+    let home = tempfile::tempdir().unwrap();
+    filled(home.path(), 5);
+    ["seal.0", "seal.1"].iter().for_each(|slot| fs::remove_file(home.path().join(slot)).unwrap());
+    let opened = open(home.path()).1;
+    assert_eq!(opened.findings.iter().map(|f| f.what).collect::<Vec<_>>(), [Flaw::SealMissing]);
+    assert_eq!(open(home.path()).1.findings, [], "it is sealed again");
+    assert_eq!(verify(home.path()).unwrap().findings.iter().map(|f| f.what).collect::<Vec<_>>(), [Flaw::Evidence]);
+}
+
+#[test]
+fn a_journal_whose_database_was_removed_is_noticed() {
+    let home = tempfile::tempdir().unwrap();
+    filled(home.path(), 5);
+    fs::remove_file(home.path().join("journal.db")).unwrap();
+    let opened = open(home.path()).1;
+    assert_eq!(opened.findings.iter().map(|f| f.what).collect::<Vec<_>>(), [Flaw::SwappedFile]);
+}
+
+#[test]
 fn records_after_the_seal_are_counted_and_checked_at_open() {
     let home = tempfile::tempdir().unwrap();
     filled(home.path(), 10);

@@ -16,6 +16,8 @@ use std::time::Instant;
 /// Files of one walk. A repository with more wants `path`.
 const FILES_MAX: usize = 500_000;
 const DEPTH_MAX: usize = 128;
+/// Entries of one directory that are read, so that a flood of files costs memory that the kernel has.
+const ENTRIES_MAX: usize = 100_000;
 /// Bytes of a `.gitignore` that are read.
 const IGNORE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -42,9 +44,9 @@ pub(crate) struct Entry {
     pub kind: FileType,
 }
 
-/// The entries of a directory by name, without `.` and `..`.
-pub(crate) fn entries(directory: BorrowedFd<'_>, path: &str) -> Result<Vec<Entry>, ToolFault> {
-    let list = || -> rustix::io::Result<Vec<Entry>> {
+/// The entries of a directory by name, without `.` and `..`, and whether there are more than are read.
+pub(crate) fn entries(directory: BorrowedFd<'_>, path: &str) -> Result<(Vec<Entry>, bool), ToolFault> {
+    let list = || -> rustix::io::Result<(Vec<Entry>, bool)> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(directory)? {
             let entry = entry?;
@@ -60,13 +62,16 @@ pub(crate) fn entries(directory: BorrowedFd<'_>, path: &str) -> Result<Vec<Entry
                 },
                 kind => kind,
             };
+            if entries.len() == ENTRIES_MAX {
+                return Ok((entries, true));
+            }
             entries.push(Entry { name: raw.to_string_lossy().into_owned(), kind });
         }
-        Ok(entries)
+        Ok((entries, false))
     };
-    let mut entries = list().map_err(|error| ToolFault::io("list", path, error))?;
+    let (mut entries, truncated) = list().map_err(|error| ToolFault::io("list", path, error))?;
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    Ok(entries)
+    Ok((entries, truncated))
 }
 
 /// A regular file below a directory, opened without following anything.
@@ -117,12 +122,13 @@ impl Walk {
             return Ok(());
         }
         let shown = if path.is_empty() { "." } else { path };
-        let entries = match entries(directory.as_fd(), shown) {
-            Ok(entries) => entries,
+        let (entries, truncated) = match entries(directory.as_fd(), shown) {
+            Ok(listed) => listed,
             // Gone since its parent was listed.
             Err(ToolFault::Io { cause, .. }) if depth > 0 && cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(fault) => return Err(fault),
         };
+        self.found.truncated |= truncated;
         let own = read_ignore(directory.as_fd(), ".gitignore", path);
         let has_own = own.is_some();
         self.ignores.extend(own);

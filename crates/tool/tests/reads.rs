@@ -40,7 +40,8 @@ impl Ground {
         let places = tool.targets(input).iter().map(|target| Place::open(root, project, target)).collect::<Result<Vec<_>, _>>()?;
         let visible = |path: &str| !path.split('/').any(|part| part == ".env");
         let context = Context { root, project, room: None, test_command: None, output_max: 1000, visible: &visible };
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(tool.run(input, places, &context))
+        let work = must_be_send(tool.run(input, places, &context));
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }
 
     #[track_caller]
@@ -65,6 +66,11 @@ impl Ground {
             other => panic!("{name} {input}: {other:?}"),
         }
     }
+}
+
+/// The kernel runs calls on any of its threads.
+fn must_be_send<T: Send>(work: T) -> T {
+    work
 }
 
 /// What a tool gives fits its own manifest.
@@ -267,6 +273,21 @@ fn grep_finds_lines_as_git_sees_the_files() {
 }
 
 #[test]
+fn results_are_capped() {
+    let ground = Ground::new(&[]);
+    for number in 0..60 {
+        ground.write(&format!("{number:02}-{}", "n".repeat(30)), b"x\n");
+    }
+    let value = ground.call("search.glob", json!({ "pattern": "*" }));
+    assert_eq!((value["paths"].as_array().map(Vec::len), &value["truncated"]), (Some(30), &json!(true)));
+    let value = ground.call("search.grep", json!({ "pattern": "x" }));
+    assert_eq!((paths_of(&value).len(), &value["truncated"]), (30, &json!(true)));
+    ground.write("one", &[b'x'; 100_000]);
+    let value = ground.call("search.grep", json!({ "pattern": "x", "path": "one" }));
+    assert_eq!(value["matches"][0]["text"].as_str().map(|text| text.chars().count()), Some(401));
+}
+
+#[test]
 fn glob_finds_files_as_git_sees_them() {
     let ground = repository();
     let paths = |input: Value| ground.call("search.glob", input)["paths"].clone();
@@ -285,6 +306,8 @@ fn broken_patterns_say_why() {
     let refusal = ground.refused("search.glob", json!({ "pattern": "[a" }));
     assert!(refusal.code == Code::BadInput && refusal.reason.starts_with("`[a` is not a glob"), "{refusal:?}");
     assert_eq!(ground.refused("search.grep", json!({ "pattern": "a", "glob": "[a" })).code, Code::BadInput);
+    assert_eq!(ground.refused("search.grep", json!({ "pattern": "(a{1000}){1000}" })).code, Code::BadInput);
+    assert_eq!(ground.refused("search.glob", json!({ "pattern": "!a" })).reason, "the glob `!a` matches nothing");
 }
 
 #[test]

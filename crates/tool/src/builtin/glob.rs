@@ -17,11 +17,16 @@ const PATHS_DEFAULT: u64 = 500;
 pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let glob = parse(text(input, "pattern").unwrap_or_default())?;
     let found = files(place, context, time).await?;
-    let matching = found.files.into_iter().filter(|path| matches(&glob, path) && (context.visible)(path));
     let max = usize::try_from(number(input, "max").unwrap_or(PATHS_DEFAULT)).unwrap_or(usize::MAX);
-    let mut paths: Vec<String> = matching.take(max.saturating_add(1)).collect();
-    let truncated = found.truncated || paths.len() > max;
-    paths.truncate(max);
+    let (mut paths, mut bytes, mut truncated) = (Vec::new(), 0, found.truncated);
+    for path in found.files.into_iter().filter(|path| matches(&glob, path) && (context.visible)(path)) {
+        bytes += path.len();
+        if paths.len() == max || bytes > context.output_max {
+            truncated = true;
+            break;
+        }
+        paths.push(path);
+    }
     Ok(Output { ok: true, value: json!({ "paths": paths, "truncated": truncated }) })
 }
 
@@ -39,7 +44,12 @@ pub(super) fn parse(pattern: &str) -> Result<Gitignore, Refusal> {
     let mut builder = GitignoreBuilder::new("");
     builder.allow_unclosed_class(false);
     builder.add_line(None, pattern).map_err(bad)?;
-    builder.build().map_err(bad)
+    let glob = builder.build().map_err(bad)?;
+    if glob.num_ignores() == 0 {
+        return Err(Refusal::new(Code::BadInput, format!("the glob `{pattern}` matches nothing"))
+            .hint("leave the `!` or `#` at its beginning out, or write `\\` before it"));
+    }
+    Ok(glob)
 }
 
 pub(super) fn matches(glob: &Gitignore, path: &str) -> bool {

@@ -19,6 +19,8 @@ use world::{Code, Refusal};
 const LINES_DEFAULT: u64 = 200;
 /// Characters of one line that are told: a minified file has only one.
 const LINE_CHARS_MAX: usize = 400;
+/// Memory of a compiled pattern, and of its cache.
+const REGEX_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Names of files that were passed over.
 const SKIPPED_MAX: usize = 20;
 
@@ -26,8 +28,17 @@ pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, time
     let matcher = parse(text(input, "pattern").unwrap_or_default())?;
     let filter = text(input, "glob").map(glob::parse).transpose()?;
     let max = usize::try_from(number(input, "max").unwrap_or(LINES_DEFAULT)).unwrap_or(usize::MAX);
-    let search =
-        Search { matcher, hits: Vec::new(), max, searched: 0, skipped: Vec::new(), truncated: false, deadline: Instant::now() + time };
+    let search = Search {
+        matcher,
+        hits: Vec::new(),
+        max,
+        bytes: 0,
+        output_max: context.output_max,
+        searched: 0,
+        skipped: Vec::new(),
+        truncated: false,
+        deadline: Instant::now() + time,
+    };
 
     if let Found::File { .. } = place.found {
         return blocking(time, move |_| {
@@ -51,7 +62,9 @@ pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, time
 }
 
 fn parse(pattern: &str) -> Result<RegexMatcher, Refusal> {
-    RegexMatcherBuilder::new().line_terminator(Some(b'\n')).build(pattern).map_err(|error| {
+    let mut builder = RegexMatcherBuilder::new();
+    builder.line_terminator(Some(b'\n')).size_limit(REGEX_BYTES_MAX).dfa_size_limit(REGEX_BYTES_MAX);
+    builder.build(pattern).map_err(|error| {
         Refusal::new(Code::BadInput, format!("`{pattern}` is not a regular expression for one line: {error}"))
             .hint("put `\\` before characters that are meant as they are, such as `\\(`")
     })
@@ -61,6 +74,9 @@ struct Search {
     matcher: RegexMatcher,
     hits: Vec<Value>,
     max: usize,
+    /// Bytes of the lines in `hits`.
+    bytes: usize,
+    output_max: usize,
     searched: usize,
     skipped: Vec<String>,
     truncated: bool,
@@ -94,7 +110,7 @@ impl Search {
 
     /// Enough found, or enough time spent. One line more than asked for shows that there is more.
     fn full(&mut self) -> bool {
-        let full = self.hits.len() > self.max || Instant::now() >= self.deadline;
+        let full = self.hits.len() > self.max || self.bytes > self.output_max || Instant::now() >= self.deadline;
         self.truncated |= full;
         full
     }
@@ -129,6 +145,7 @@ impl Sink for Lines<'_> {
             Some((cut, _)) => format!("{}…", &line[..cut]),
             None => line.to_owned(),
         };
+        self.search.bytes += self.path.len() + text.len();
         self.search.hits.push(json!({ "path": self.path, "line": found.line_number(), "text": text }));
         Ok(!self.search.full())
     }

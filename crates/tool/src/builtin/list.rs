@@ -15,15 +15,15 @@ const ENTRIES_MAX: usize = 2_000;
 
 pub(super) async fn run(place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let path = place.real.as_str().to_owned();
-    let entries = blocking(time, move |_| {
+    let (entries, cut) = blocking(time, move |_| {
         let directory = place.directory()?;
-        let entries = walk::entries(directory.as_fd(), place.real.as_str())?;
-        Ok(entries.into_iter().map(|entry| shown(directory.as_fd(), entry)).collect::<Vec<_>>())
+        let (entries, cut) = walk::entries(directory.as_fd(), place.real.as_str())?;
+        Ok((entries.into_iter().map(|entry| shown(directory.as_fd(), entry)).collect::<Vec<_>>(), cut))
     })
     .await?;
     let below = |name: &str| if path == "." { name.to_owned() } else { format!("{path}/{name}") };
     let mut shown: Vec<Value> = entries.into_iter().filter(|(name, _)| (context.visible)(&below(name))).map(|(_, value)| value).collect();
-    let truncated = shown.len() > ENTRIES_MAX;
+    let truncated = cut || shown.len() > ENTRIES_MAX;
     shown.truncate(ENTRIES_MAX);
     Ok(Output { ok: true, value: json!({ "path": path, "entries": shown, "truncated": truncated }) })
 }

@@ -13,6 +13,7 @@ pub mod process;
 pub mod progress;
 pub mod review;
 pub mod screen;
+pub mod sentence;
 pub mod table;
 pub mod task;
 pub mod transcript;

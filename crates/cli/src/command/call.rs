@@ -14,8 +14,8 @@ use wire::{Code, TaskId};
 /// Make one call yourself, through the same door as any process
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep call fs.read path=README.md\n  skep call search.grep pattern=TODO\n  \
-skep call fs.write path=notes.txt content=@draft.txt\n  skep call shell.run 'argv=[\"sh\",\"tests/run.sh\"]'\n  \
-skep call shell.run --input '{\"argv\":[\"true\"]}' --json\n\n\
+skep call fs.write path=notes.txt content=@draft.txt\n  skep call shell.run 'command=[\"sh\",\"tests/run.sh\"]'\n  \
+skep call shell.run --input '{\"command\":[\"true\"]}' --json\n\n\
 A value is JSON if it reads as a list, an object, a number, true or false, and text otherwise. key=@FILE takes a file's text, \
 key:=JSON takes JSON as it is. Writes go to a workspace; `skep list tools` names the tools.")]
 pub struct Call {

@@ -197,9 +197,7 @@ async fn answer(kernel: &mut Client, stage: &Stage<'_>, id: ReviewId) -> Result<
     stage.blank();
     stage.command(&format!("skep review allow {id}"));
     let reason = Some("the demo answers for you".to_owned());
-    let view = kernel.call::<Answering>(&AnswerParams { review: id, answer: Answer::Allow, reason }).await?;
-    stage.page(review::answered(&view));
-    stage.blank();
+    kernel.call::<Answering>(&AnswerParams { review: id, answer: Answer::Allow, reason }).await?;
     Ok(())
 }
 
@@ -230,8 +228,8 @@ async fn tail(kernel: &mut Client) -> Result<Page, Trouble> {
 fn next(stage: &mut Stage<'_>, project: &Path, keep: bool) {
     stage.act("Next", "");
     let tips = [
-        ("cd YOUR/REPOSITORY", "any git repository will do"),
-        ("skep call fs.list", "make a call yourself; the first command sets the repository up"),
+        ("cd YOUR/REPOSITORY && skep init", "any git repository will do"),
+        ("skep call search.grep pattern=TODO", "make a call yourself, through the same door"),
         ("skep act \"…\" --brain script:FILE", "let a brain work; the format is in `skep help act`"),
         ("skep status", "see who works on what"),
         ("skep doctor", "what this machine supports"),

@@ -15,12 +15,12 @@ pub fn deed(tool: &str, input: &Value) -> String {
         "fs.list" => format!("Listing {}", if text("path").is_empty() { ".".into() } else { text("path") }),
         "search.grep" => format!("Searching for {}", text("pattern")),
         "search.glob" => format!("Finding {}", text("pattern")),
-        "shell.run" => format!("Running {}", text("argv")),
+        "shell.run" => format!("Running {}", text("command")),
         "merge.apply" => {
             let files = input.get("changes").and_then(Value::as_array).map_or(0, Vec::len);
             format!("Merging {}", many(files as u64, "file"))
         }
-        "test.run" => format!("Testing {}", text("argv")).trim_end().to_owned(),
+        "test.run" => format!("Testing {}", text("args")).trim_end().to_owned(),
         tool => format!("Calling {tool} {}", if input.is_null() { String::new() } else { scalar(input) }).trim_end().to_owned(),
     }
 }
@@ -40,7 +40,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// An object's fields, one a line; longer texts below their name.
+/// An object's fields: what is short side by side with its name, what is long below it and after the rest.
 pub fn fields(value: &Value) -> Page {
     let mut page = Page::new();
     let Value::Object(map) = value else {
@@ -51,24 +51,34 @@ pub fn fields(value: &Value) -> Page {
         }
         return page;
     };
-    let width = map.keys().map(|key| Line::new().plain(key).width()).max().unwrap_or(0);
-    for (key, value) in map {
+    let (long, short): (Vec<_>, Vec<_>) = map.iter().filter(|(_, value)| !value.is_null()).partition(|(key, value)| is_long(key, value));
+    let width = short.iter().map(|(key, _)| Line::new().plain(key).width()).max().unwrap_or(0);
+    for (key, value) in short {
         let name = Line::new().plain("  ").join(Line::new().faint(key).pad(width)).plain("  ");
+        page.push(name.plain(scalar(value).trim_end_matches('\n')));
+    }
+    for (key, value) in long {
         match value {
-            Value::Null => {}
-            Value::String(text) if text.trim_end_matches('\n').contains('\n') => {
-                page.push(Line::new().plain("  ").faint(key));
-                page.block("    ", Tone::Plain, text);
-            }
-            Value::String(text) => page.push(name.plain(text.trim_end_matches('\n'))),
-            Value::Array(items) if !items.is_empty() && key != "argv" => {
+            Value::Array(items) => {
                 page.push(Line::new().plain("  ").faint(key).faint(format!(" ({})", items.len())));
                 items.iter().for_each(|item| page.push(Line::new().plain("    ").plain(scalar(item))));
             }
-            value => page.push(name.plain(scalar(value))),
+            value => {
+                page.push(Line::new().plain("  ").faint(key));
+                page.block("    ", Tone::Plain, &scalar(value));
+            }
         }
     }
     page
+}
+
+fn is_long(key: &str, value: &Value) -> bool {
+    match value {
+        // A command line is a list that reads best as one line.
+        Value::Array(items) => !items.is_empty() && !matches!(key, "command" | "args"),
+        Value::String(text) => text.trim_end_matches('\n').contains('\n'),
+        _ => false,
+    }
 }
 
 /// `skep call`, when it was let through. Its refusal is shown like every other no.
@@ -108,19 +118,28 @@ pub fn reckoning(result: &RunResult) -> Page {
 
 /// `skep list tools`.
 pub fn tools(tools: &[ToolView]) -> Page {
-    let rows = tools.iter().map(|tool| {
+    let width = tools.iter().map(|tool| Line::new().plain(&tool.name).width()).max().unwrap_or(0);
+    let mut page = Page::new();
+    for tool in tools {
         let kind = match (tool.read_only, tool.room) {
-            (true, _) => Line::new().good("reads"),
+            (true, _) => Line::new().good("reads    "),
             (false, true) => Line::new().wait("in a room"),
-            (false, false) => Line::new().wait("changes"),
+            (false, false) => Line::new().wait("changes  "),
         };
-        let required = tool.input_schema.get("required").and_then(Value::as_array);
-        let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|required| required == name));
-        let keys = tool.input_schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|map| map.keys());
-        let keys: Vec<_> = keys.map(|key| if is_required(key) { format!("{key}=") } else { format!("[{key}=]") }).collect();
-        vec![Line::new().name(&tool.name), kind, Line::new().plain(&tool.description), Line::new().faint(keys.join(" "))]
-    });
-    super::table(rows.collect())
+        page.push(Line::new().name(&tool.name).pad(width).plain("  ").join(kind).plain("  ").plain(keys(&tool.input_schema)));
+        page.push(Line::new().plain(" ".repeat(width + 2)).faint(&tool.description));
+    }
+    page
+}
+
+/// `path= [limit=]`: what a tool needs, then what it can use.
+fn keys(schema: &Value) -> String {
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|required| required == name));
+    let keys = schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|map| map.keys());
+    let (needed, other): (Vec<_>, Vec<_>) = keys.partition(|key| is_required(key));
+    let needed = needed.into_iter().map(|key| format!("{key}="));
+    needed.chain(other.into_iter().map(|key| format!("[{key}=]"))).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -132,7 +151,7 @@ mod tests {
     #[test]
     fn a_call_reads_like_a_sentence() {
         assert_eq!(deed("fs.read", &json!({"path": "src/a.rs"})), "Reading src/a.rs");
-        assert_eq!(deed("shell.run", &json!({"argv": ["sh", "-c", "echo hi"]})), "Running sh -c 'echo hi'");
+        assert_eq!(deed("shell.run", &json!({"command": ["sh", "-c", "echo hi"]})), "Running sh -c 'echo hi'");
         assert_eq!(deed("test.run", &json!({})), "Testing");
         assert_eq!(deed("merge.apply", &json!({"changes": ["a", "b"]})), "Merging 2 files");
         assert_eq!(deed("fs.list", &json!({})), "Listing .");
@@ -159,10 +178,10 @@ mod tests {
   ↳ time gate 12 µs · run 310 µs · total 1.2 ms
   ↳ kept in the workspace of task-2; nothing in the project changed before a merge
 
+  lines  2
   content
     a
     b\\x1b[0m
-  lines    2
   paths (2)
     x
     y z
@@ -174,6 +193,6 @@ mod tests {
     fn tools_name_their_arguments() {
         let schema = json!({"properties": {"path": {}, "limit": {}}, "required": ["path"]});
         let tool = ToolView { name: "fs.read".into(), description: "a file".into(), read_only: true, room: false, input_schema: schema };
-        assert_eq!(tools(&[tool]).render(false, None), "fs.read  reads  a file  [limit=] path=\n");
+        assert_eq!(tools(&[tool]).render(false, None), "fs.read  reads      path= [limit=]\n         a file\n");
     }
 }

@@ -66,7 +66,7 @@ pub fn full(diff: &DiffResult) -> Page {
         page.blank();
     }
     let files = many(diff.files.len() as u64, "file");
-    let state = if diff.digest.is_some() { "" } else { ", still being worked on" };
+    let state = if diff.digest.is_some() { "" } else { ", nothing proposed for merge" };
     page.push(Line::new().name(diff.task.to_string()).plain(format!("  {files} changed{state}")));
     page
 }

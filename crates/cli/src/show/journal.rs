@@ -1,10 +1,10 @@
 //! The journal as a table, and the verdict on its chain.
 
 use super::measure::{clock, count, duration_ms, many};
+use super::sentence::sentence;
 use super::{Line, Page, Tone, table};
 use crate::record::Record;
 use jiff::tz::TimeZone;
-use serde_json::Value;
 use wire::method::journal::VerifyResult;
 
 pub fn log(records: &[Record], now_ms: i64, zone: &TimeZone) -> Page {
@@ -16,7 +16,7 @@ pub fn log(records: &[Record], now_ms: i64, zone: &TimeZone) -> Page {
             Line::new().plain(clock(record.at_ms, now_ms, zone)),
             Line::new().plain(pid),
             Line::new().add(tone(&record.kind), &record.kind),
-            short(record),
+            sentence(record),
         ]
     });
     if records.is_empty() {
@@ -29,7 +29,7 @@ pub fn log(records: &[Record], now_ms: i64, zone: &TimeZone) -> Page {
 pub fn row(record: &Record, now_ms: i64, zone: &TimeZone) -> Line {
     let pid = record.pid().map(|pid| pid.to_string()).unwrap_or_default();
     let line = Line::new().faint(format!("{:<6}  ", record.seq)).plain(clock(record.at_ms, now_ms, zone)).plain(format!("  {pid:<3}  "));
-    line.join(Line::new().add(tone(&record.kind), &record.kind).pad(16)).plain("  ").join(short(record))
+    line.join(Line::new().add(tone(&record.kind), &record.kind).pad(16)).plain("  ").join(sentence(record))
 }
 
 fn tone(kind: &str) -> Tone {
@@ -39,38 +39,6 @@ fn tone(kind: &str) -> Tone {
         "grant.given" | "task.finished" | "merge.finished" => Tone::Good,
         _ => Tone::Plain,
     }
-}
-
-/// The payload in a few words: who it is about is in its own column, and hashes are for machines.
-fn short(record: &Record) -> Line {
-    let Value::Object(payload) = &record.payload else { return Line::new() };
-    let mut line = Line::new();
-    let first = ["task", "call", "review", "merge", "zone", "grant", "tool"];
-    for key in first.iter().filter(|key| payload.get(**key).is_some_and(Value::is_string)) {
-        line = spaced(line).name(payload.get(*key).and_then(Value::as_str).unwrap_or_default());
-    }
-    for (key, value) in payload {
-        if first.contains(&key.as_str())
-            || matches!(key.as_str(), "pid" | "digest" | "bind" | "blob" | "frozen" | "base" | "head" | "hands")
-        {
-            continue;
-        }
-        let text = match value {
-            Value::Null => continue,
-            Value::String(text) => text.clone(),
-            Value::Array(items) if items.is_empty() => continue,
-            Value::Array(items) if items.iter().all(Value::is_string) => {
-                items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
-            }
-            value => value.to_string(),
-        };
-        line = spaced(line).faint(format!("{key} ")).plain(text);
-    }
-    line.cut(160)
-}
-
-fn spaced(line: Line) -> Line {
-    if line.is_empty() { line } else { line.plain("  ") }
 }
 
 /// The verdict, and how long it took to reach it.
@@ -127,9 +95,8 @@ mod tests {
         let text = log(&records, 10_000, &TimeZone::UTC).render(false, None);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "seq  time          pid  kind         what");
-        assert!(lines[1].starts_with("9    00:00:09.000  3    task.queued  task-1  zone-1"), "{text}");
-        assert!(lines[1].contains("prompt do\\x1b it"), "{text}");
-        assert_eq!(lines[2], "10   00:00:10.000  3    brain.said   text hello");
+        assert_eq!(lines[1], "9    00:00:09.000  3    task.queued  task-1  act  \"do\\x1b it\"");
+        assert_eq!(lines[2], "10   00:00:10.000  3    brain.said   › hello");
         assert_eq!(log(&[], 0, &TimeZone::UTC).render(false, None), "no records\n");
     }
 

@@ -92,7 +92,7 @@ mod tests {
             process: "foreman.1".into(),
             task: Some(TaskId(1)),
             tool: "shell.run".into(),
-            input: json!({"argv": ["npm", "install", "left-pad"]}),
+            input: json!({"command": ["npm", "install", "left-pad"]}),
             reasons: vec!["installs a dependency".into()],
             asked_ms: 0,
             state: ReviewStatus::Open,
@@ -120,7 +120,7 @@ mod tests {
 ├─ because   installs a dependency
 └─ tool      shell.run
 input
-  argv  npm install left-pad
+  command  npm install left-pad
   ↳ next skep review allow r-3, or skep review deny r-3 --reason \"…\"
 ";
         assert_eq!(detail(&review(), 5_000).render(false, None), expected);

@@ -59,7 +59,7 @@ fn when(task: &TaskView, now_ms: i64) -> String {
         Some(ended_ms) => {
             format!("{}, took {}", ago(ended_ms, now_ms), duration_ms(u64::try_from(ended_ms.saturating_sub(task.queued_ms)).unwrap_or(0)))
         }
-        None => format!("since {}", ago(task.queued_ms, now_ms).trim_end_matches(" ago")),
+        None => ago(task.queued_ms, now_ms),
     }
 }
 
@@ -167,10 +167,10 @@ pub(super) mod tests {
         let expected = "\
 zone @main (zone-1)
 ├─ ✓ task-1  \"implement auth\"                              act  done                    3 calls   1s ago, took 4.0 s
-├─ ◍ task-2  \"a\\u{202e}b a\\u{202e}b a\\u{202e}b a\\u{202e…\"  act  changes wait for merge  6 calls   since 5s
-├─ ◍ task-3  \"implement auth\"                              act  waits for r-3           9 calls   since 5s
-├─ ● task-4  \"implement auth\"                              act  running                 12 calls  since 5s
-├─ ◌ task-5  \"implement auth\"                              act  queued                  15 calls  since 5s
+├─ ◍ task-2  \"a\\u{202e}b a\\u{202e}b a\\u{202e}b a\\u{202e…\"  act  changes wait for merge  6 calls   5s ago
+├─ ◍ task-3  \"implement auth\"                              act  waits for r-3           9 calls   5s ago
+├─ ● task-4  \"implement auth\"                              act  running                 12 calls  5s ago
+├─ ◌ task-5  \"implement auth\"                              act  queued                  15 calls  5s ago
 └─ ✗ task-6  \"implement auth\"                              act  failed                  18 calls  1s ago, took 4.0 s
 ";
         assert_eq!(list(&tasks, 5_000).render(false, None), expected);

@@ -155,7 +155,7 @@ mod tests {
         }}))
         .unwrap();
         let asked: Event = serde_json::from_value(json!({"type": "review.asked", "payload": {
-            "pid": 3, "task": "task-1", "review": "r-1", "tool": "shell.run", "input": {"argv": ["npm", "i"]}, "bind": "b",
+            "pid": 3, "task": "task-1", "review": "r-1", "tool": "shell.run", "input": {"command": ["npm", "i"]}, "bind": "b",
             "reasons": ["installs a dependency"], "rules": ["installs"],
         }}))
         .unwrap();

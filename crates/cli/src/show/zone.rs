@@ -127,10 +127,10 @@ zone @main (local)  /p
 ├─ ● foreman.1  implement auth
 │  ├─ ✓ task-1  \"implement auth\"  act  done           3 calls  1s ago, took 4.0 s
 │  │  └─ summary  created src/
-│  └─ ◍ task-2  \"implement auth\"  act  waits for r-3  6 calls  since 5s
+│  └─ ◍ task-2  \"implement auth\"  act  waits for r-3  6 calls  5s ago
 │
 └─ queue 1 task
-   └─ ◌ task-3  \"implement auth\"  act  queued         9 calls  since 5s
+   └─ ◌ task-3  \"implement auth\"  act  queued         9 calls  5s ago
 ";
         assert_eq!(status(std::slice::from_ref(&zone), 5_000).render(false, None), expected);
         zone.drift = true;

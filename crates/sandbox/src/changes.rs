@@ -49,7 +49,9 @@ pub enum ChangeKind {
 pub enum FileKind {
     File,
     Folder,
-    Symlink { target: PathBuf },
+    Symlink {
+        target: PathBuf,
+    },
     /// Only ever deleted.
     Special,
 }
@@ -102,15 +104,7 @@ impl Walk {
         Ok(())
     }
 
-    fn entry(
-        &mut self,
-        upper: &OwnedFd,
-        lower: Option<&OwnedFd>,
-        name: &OsStr,
-        opaque: bool,
-        at: &Path,
-        depth: usize,
-    ) -> io::Result<()> {
+    fn entry(&mut self, upper: &OwnedFd, lower: Option<&OwnedFd>, name: &OsStr, opaque: bool, at: &Path, depth: usize) -> io::Result<()> {
         if PROTECTED.iter().any(|protected| name == *protected) {
             let mut inner = Walk { found: Changes::default() };
             inner.plain_entry(upper, lower, name, opaque, at, depth)?;

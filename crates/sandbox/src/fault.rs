@@ -110,23 +110,40 @@ pub enum SandboxError {
     #[error("the launcher must start before any other thread, but {threads} threads run")]
     Threads { threads: usize },
     #[error("the room could not be closed: {step} failed{}: {cause}", show_about(.about))]
-    Room { step: Step, about: Option<String>, #[source] cause: io::Error },
+    Room {
+        step: Step,
+        about: Option<String>,
+        #[source]
+        cause: io::Error,
+    },
     #[error("`{}` cannot be a workspace's project: {why}", .path.display())]
     Project { path: PathBuf, why: &'static str },
     #[error("`{program}` was not found in the room")]
     NotFound { program: String },
     #[error("`{program}` cannot be executed in the room: {cause}")]
-    NotExecutable { program: String, #[source] cause: io::Error },
+    NotExecutable {
+        program: String,
+        #[source]
+        cause: io::Error,
+    },
     #[error("`{}` cannot be written: it or its folder belongs to another user", .path.display())]
     ForeignOwner { path: PathBuf },
     #[error("`{}` cannot be written: {cause}", .path.display())]
-    Write { path: PathBuf, #[source] cause: io::Error },
+    Write {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
     #[error("the job is not well formed: {why}")]
     BadJob { why: &'static str },
     #[error("the {who} has ended")]
     Gone { who: &'static str },
     #[error("{what} failed: {cause}")]
-    Io { what: &'static str, #[source] cause: io::Error },
+    Io {
+        what: &'static str,
+        #[source]
+        cause: io::Error,
+    },
 }
 
 fn show_about(about: &Option<String>) -> String {
@@ -143,9 +160,7 @@ impl SandboxError {
         match self {
             SandboxError::Threads { .. } => Some("call Launcher::start first in main, before the async runtime"),
             SandboxError::Room { step, cause, .. } => room_hint(*step, cause.raw_os_error().unwrap_or(0)),
-            SandboxError::NotFound { .. } => {
-                Some("rooms see /usr and the project; name other tool folders as binds of the workspace")
-            }
+            SandboxError::NotFound { .. } => Some("rooms see /usr and the project; name other tool folders as binds of the workspace"),
             SandboxError::Project { .. } => Some("name another folder, or set SKEP_HOME outside of the project"),
             SandboxError::ForeignOwner { .. } => Some("give the file to the project's owner with chown"),
             _ => None,

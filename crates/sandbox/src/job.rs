@@ -29,8 +29,7 @@ const REPORT_FD: RawFd = 3;
 const LIFELINE_FD: RawFd = 4;
 
 /// What a job has for itself besides the network and ipc namespaces, which its holder has made ahead for it alone.
-pub(crate) const NAMESPACES: libc::c_int =
-    libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
+pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
 
 /// Carries out one order as pid 1. `files` are stdin, stdout, stderr, the report, and the cgroups to join.
 ///
@@ -101,8 +100,7 @@ fn mounts(holder: &Holder, limits: &Limits) -> Result<(), Failure> {
     }
     if let Some(mount) = carried {
         fs::create_dir_all(project).at(Step::JobMounts)?;
-        rustix::mount::move_mount(&mount, "", rustix::fs::CWD, project, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-            .at(Step::JobMounts)?;
+        rustix::mount::move_mount(&mount, "", rustix::fs::CWD, project, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).at(Step::JobMounts)?;
     }
     fs::create_dir(exec::HOME).at(Step::JobMounts)
 }

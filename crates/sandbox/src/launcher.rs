@@ -63,8 +63,9 @@ impl Launcher {
         let (reply, mut fds) = self.ask(LauncherOrder::Open(order)).await?;
         let LauncherReply::Opened { pid } = reply else { return Err(unexpected(reply)) };
         let (Some(link), Some(pidfd)) = (fds.pop(), fds.pop()) else { return Err(SandboxError::Gone { who: "launcher" }) };
-        remember(&work, pid)?;
-        Workspace::join(link, pidfd, pid, project, work, Arc::clone(&self.cgroups)).await
+        let workspace = Workspace::join(link, pidfd, pid, project, work, Arc::clone(&self.cgroups)).await?;
+        remember(workspace.work(), pid)?;
+        Ok(workspace)
     }
 
     /// What this host supports, tried for real. `scratch` is a directory beside which workspaces will lie: whether an overlay
@@ -139,11 +140,8 @@ fn prepare(spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
     }
     // The upper folder is the merged project's own folder.
     std::fs::set_permissions(work.join("upper"), mode).map_err(SandboxError::io("preparing the workspace directory"))?;
-    let binds = spec.binds.into_iter().map(|bind| BindOrder {
-        source: bind.source.into(),
-        target: bind.target.into(),
-        writable: bind.writable,
-    });
+    let binds =
+        spec.binds.into_iter().map(|bind| BindOrder { source: bind.source.into(), target: bind.target.into(), writable: bind.writable });
     Ok(OpenOrder {
         project: real.into(),
         work: work.into(),

@@ -20,6 +20,7 @@ mod fault;
 mod holder;
 mod job;
 mod launcher;
+mod link;
 mod namespace;
 mod order;
 mod orphan;

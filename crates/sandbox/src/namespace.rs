@@ -51,8 +51,7 @@ pub(crate) fn leave(user: User) -> Result<(), Failure> {
     // A process that changed its ids is not dumpable, and then its own /proc/self/uid_map belongs to root.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).at(Step::Credentials)?;
     // SAFETY: the process has one thread and shares no descriptor table.
-    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWUTS) }
-        .at(Step::Namespaces)?;
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWUTS) }.at(Step::Namespaces)?;
     fs::write("/proc/self/setgroups", "deny").at(Step::IdentityMap)?;
     fs::write("/proc/self/uid_map", format!("{0} {0} 1", user.uid)).at(Step::IdentityMap)?;
     fs::write("/proc/self/gid_map", format!("{0} {0} 1", user.gid)).at(Step::IdentityMap)?;

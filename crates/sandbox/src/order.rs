@@ -101,17 +101,30 @@ pub(crate) enum ActOrder {
 pub(crate) enum HolderReply {
     Ready,
     Failed(Failure),
-    Started { id: u64, pid: i32 },
-    NotStarted { id: u64, failure: Failure },
+    Started {
+        id: u64,
+        pid: i32,
+    },
+    NotStarted {
+        id: u64,
+        failure: Failure,
+    },
     /// Pid 1 ended with this wait status and without a report; most likely it was killed.
-    Unreported { id: u64, status: i32, usage: Usage },
+    Unreported {
+        id: u64,
+        status: i32,
+        usage: Usage,
+    },
 }
 
 /// What pid 1 of a job writes last, when nothing else lives in its namespace any more.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
     /// The command ended with this wait status.
-    Ended { status: i32, usage: Usage },
+    Ended {
+        status: i32,
+        usage: Usage,
+    },
     Written,
     Failed(Failure),
 }

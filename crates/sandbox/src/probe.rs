@@ -70,9 +70,7 @@ pub(crate) fn run(scratch: &Path, filters: &Filters) -> Vec<Check> {
                 }));
             }
             let launcher = rustix::process::getpid();
-            checks.push(Check::tried("room", "overlay, root and masks can be built", || {
-                holder::open(&order, launcher).map(drop)
-            }));
+            checks.push(Check::tried("room", "overlay, root and masks can be built", || holder::open(&order, launcher).map(drop)));
         }
         Err(error) => checks.push(Check::bad("room", error.to_string(), format!("make {} writable", scratch.display()))),
     }

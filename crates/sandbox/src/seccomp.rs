@@ -61,13 +61,24 @@ impl Filters {
 enum Verdict {
     Return(u32),
     /// Refused if the argument has any of these bits.
-    NoneOf { argument: u32, bits: u32 },
+    NoneOf {
+        argument: u32,
+        bits: u32,
+    },
     /// Refused for these values of the argument.
-    AllBut { argument: u32, values: Vec<u32> },
+    AllBut {
+        argument: u32,
+        values: Vec<u32>,
+    },
     /// Refused for all but these values of the argument.
-    Only { argument: u32, values: Vec<u32> },
+    Only {
+        argument: u32,
+        values: Vec<u32>,
+    },
     /// As `Only` with the first argument, and netlink with nothing but the routing protocol.
-    SocketsAndRoutes { families: Vec<u32> },
+    SocketsAndRoutes {
+        families: Vec<u32>,
+    },
 }
 
 fn verdicts(profile: Profile) -> BTreeMap<u32, Verdict> {
@@ -77,9 +88,7 @@ fn verdicts(profile: Profile) -> BTreeMap<u32, Verdict> {
     let unix = libc::AF_UNIX as u32;
     let sockets = match profile {
         Profile::Standard => Verdict::Only { argument: 0, values: vec![unix] },
-        Profile::StandardNet => {
-            Verdict::SocketsAndRoutes { families: vec![unix, libc::AF_INET as u32, libc::AF_INET6 as u32] }
-        }
+        Profile::StandardNet => Verdict::SocketsAndRoutes { families: vec![unix, libc::AF_INET as u32, libc::AF_INET6 as u32] },
     };
     verdicts.extend([
         // A new namespace, whichever bit asks for it.
@@ -145,17 +154,14 @@ fn search(ranges: &[(u32, Verdict)]) -> Vec<sock_filter> {
 fn judge(verdict: &Verdict) -> Vec<sock_filter> {
     // Each comparison that holds leaves by the return after it, each other skips that return.
     let listed = |values: &[u32], then: u32, otherwise: u32| {
-        let mut code: Vec<sock_filter> =
-            values.iter().flat_map(|value| [jump(libc::BPF_JEQ, *value, 0, 1), answer(then)]).collect();
+        let mut code: Vec<sock_filter> = values.iter().flat_map(|value| [jump(libc::BPF_JEQ, *value, 0, 1), answer(then)]).collect();
         code.push(answer(otherwise));
         code
     };
     let on = |argument: u32, code: Vec<sock_filter>| [vec![load(ARGUMENTS_AT + 8 * argument)], code].concat();
     match verdict {
         Verdict::Return(action) => vec![answer(*action)],
-        Verdict::NoneOf { argument, bits } => {
-            on(*argument, vec![jump(libc::BPF_JSET, *bits, 0, 1), answer(REFUSE), answer(ALLOW)])
-        }
+        Verdict::NoneOf { argument, bits } => on(*argument, vec![jump(libc::BPF_JSET, *bits, 0, 1), answer(REFUSE), answer(ALLOW)]),
         Verdict::AllBut { argument, values } => on(*argument, listed(values, REFUSE, ALLOW)),
         Verdict::Only { argument, values } => on(*argument, listed(values, ALLOW, REFUSE)),
         Verdict::SocketsAndRoutes { families } => {

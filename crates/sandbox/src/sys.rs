@@ -157,11 +157,7 @@ pub(crate) fn children_usage() -> Usage {
 
 fn usage(rusage: &libc::rusage) -> Usage {
     let ms = |time: libc::timeval| time.tv_sec as u64 * 1000 + time.tv_usec as u64 / 1000;
-    Usage {
-        user_ms: ms(rusage.ru_utime),
-        system_ms: ms(rusage.ru_stime),
-        resident_bytes_max: rusage.ru_maxrss as u64 * 1024,
-    }
+    Usage { user_ms: ms(rusage.ru_utime), system_ms: ms(rusage.ru_stime), resident_bytes_max: rusage.ru_maxrss as u64 * 1024 }
 }
 
 /// Sends SIGKILL to every process that this one can see, but itself: all of a pid namespace when pid 1 calls it.

@@ -1,54 +1,30 @@
-//! The kernel's side of a holder: a workspace, its jobs, and the one task that reads what the holder says.
+//! The kernel's side of a holder: a workspace and its jobs.
 //!
 //! **Invariant.** No job outlives the value that stands for it: dropping a [`Job`], the future of `run`, or the [`Workspace`]
 //! kills what is behind it, also when its start is not confirmed yet.
 
-use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use rustix::process::Signal;
-use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncReadExt, Interest};
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::cgroup::{Cgroups, Group};
 use crate::fault::{Failure, SandboxError, Step};
-use crate::order::{ActOrder, Bytes, HolderReply, Report, SpawnOrder};
+use crate::link::{Link, Place, Unreported};
+use crate::order::{ActOrder, Bytes, Report, SpawnOrder};
 use crate::output;
-use crate::packet;
-use crate::sys;
 use crate::spec::{Act, Enforcement, Exit, JobSpec, Outcome, Stdio, Usage};
-
-type Started = Result<(i32, OwnedFd), Failure>;
-type Unreported = (i32, Usage);
-
-/// Who waits for which job. The second sender stays until the job is over.
-struct Waiting {
-    started: Option<oneshot::Sender<Started>>,
-    unreported: oneshot::Sender<Unreported>,
-}
-
-#[derive(Debug)]
-struct Link {
-    socket: AsyncFd<OwnedFd>,
-    next_id: AtomicU64,
-    /// `None` once the holder is gone.
-    waiting: Mutex<Option<HashMap<u64, Waiting>>>,
-}
-
-impl std::fmt::Debug for Waiting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiting").field("started", &self.started.is_none()).finish_non_exhaustive()
-    }
-}
+use crate::sys;
 
 /// An open workspace. Dropping it ends its holder, every job and the mount; the files in its work directory stay.
 #[derive(Debug)]
@@ -73,15 +49,7 @@ impl Workspace {
         cgroups: Arc<Cgroups>,
     ) -> Result<Workspace, SandboxError> {
         let holder = KillOnDrop(Some(pidfd));
-        rustix::io::ioctl_fionbio(&socket, true).map_err(|error| SandboxError::io("preparing a socket")(error.into()))?;
-        let socket = sys::watch(socket).map_err(SandboxError::io("watching a socket"))?;
-        let root = match receive(&socket).await {
-            Ok(Some((HolderReply::Ready, mut fds))) => fds.pop().ok_or(SandboxError::Gone { who: "holder" })?,
-            Ok(Some((HolderReply::Failed(failure), _))) => return Err(failure.into()),
-            _ => return Err(SandboxError::Gone { who: "holder" }),
-        };
-        let link = Arc::new(Link { socket, next_id: AtomicU64::new(1), waiting: Mutex::new(Some(HashMap::new())) });
-        tokio::spawn(read(Arc::clone(&link)));
+        let (link, root) = Link::open(socket).await?;
         let pidfd = holder.keep().ok_or(SandboxError::Gone { who: "holder" })?;
         Ok(Workspace { link, root, pid, pidfd, project, work, cgroups })
     }
@@ -129,12 +97,8 @@ impl Workspace {
         };
         let job = self.spawn(spec, input, Stdio::Fd(out_write), Stdio::Fd(err_write)).await?;
         let streams = SandboxError::io("reading a job's output");
-        let (ended, stdout, stderr, fed) = tokio::join!(
-            job.wait(),
-            output::collect(out_read, output_max),
-            output::collect(err_read, output_max),
-            output::feed(feed),
-        );
+        let (ended, stdout, stderr, fed) =
+            tokio::join!(job.wait(), output::collect(out_read, output_max), output::collect(err_read, output_max), output::feed(feed),);
         let (ended, (stdout, stderr)) = (ended?, (stdout, stderr));
         let ((stdout, out_cut), (stderr, err_cut)) = match (stdout, stderr, fed) {
             (Ok(stdout), Ok(stderr), Ok(())) => (stdout, stderr),
@@ -156,22 +120,14 @@ impl Workspace {
 
     /// Starts a job whose streams are the caller's.
     pub async fn spawn(&self, spec: JobSpec, stdin: Stdio, stdout: Stdio, stderr: Stdio) -> Result<Job, SandboxError> {
-        let id = self.link.next_id.fetch_add(1, Ordering::Relaxed);
-        let order = order(id, &spec)?;
+        let mut order = order(&spec)?;
         let group = self.cgroups.open(&spec.limits);
-        let (report, report_write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .map_err(|error| SandboxError::io("making a pipe")(error.into()))?;
+        let (report, report_write) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| SandboxError::io("making a pipe")(error.into()))?;
         let report = pipe::Receiver::from_owned_fd(report).map_err(SandboxError::io("watching a pipe"))?;
         let streams = [stdin, stdout, stderr].map(open_stream);
-        let (started_here, started) = oneshot::channel();
-        let (unreported_here, unreported) = oneshot::channel();
-        match self.link.waiting.lock().as_mut() {
-            Some(waiting) => {
-                waiting.insert(id, Waiting { started: Some(started_here), unreported: unreported_here });
-            }
-            None => return Err(SandboxError::Gone { who: "holder" }),
-        }
-        let forget = Forget { link: Arc::clone(&self.link), id };
+        let (place, started, unreported) = self.link.expect()?;
+        order.id = place.id;
         {
             let mut files: Vec<BorrowedFd<'_>> = Vec::new();
             for stream in &streams {
@@ -179,7 +135,7 @@ impl Workspace {
             }
             files.push(report_write.as_fd());
             files.extend(group.iter().flat_map(Group::joins).map(AsFd::as_fd));
-            send(&self.link.socket, &order, &files).await?;
+            self.link.send(&order, &files).await?;
         }
         drop((streams, report_write));
         let (pid, pidfd) = match started.await {
@@ -198,7 +154,7 @@ impl Workspace {
             })
             .abort_handle()
         });
-        Ok(Job { pid, act: spec.act, pidfd, report, unreported, timed_out, timer, group, over: false, _forget: forget })
+        Ok(Job { pid, act: spec.act, pidfd, report, unreported, timed_out, timer, group, over: false, _place: place })
     }
 
     /// Ends the holder and waits until it and its jobs are gone.
@@ -229,7 +185,7 @@ pub struct Job {
     timer: Option<AbortHandle>,
     group: Option<Group>,
     over: bool,
-    _forget: Forget,
+    _place: Place,
 }
 
 /// How a job ended and what it used.
@@ -315,21 +271,6 @@ impl Drop for Job {
     }
 }
 
-/// Takes a job off the list; a start that is confirmed later is answered with a kill.
-#[derive(Debug)]
-struct Forget {
-    link: Arc<Link>,
-    id: u64,
-}
-
-impl Drop for Forget {
-    fn drop(&mut self) {
-        if let Some(waiting) = self.link.waiting.lock().as_mut() {
-            waiting.remove(&self.id);
-        }
-    }
-}
-
 /// A holder whose workspace never came to be.
 struct KillOnDrop(Option<OwnedFd>);
 
@@ -347,51 +288,6 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// Hands every message of the holder to whoever waits for it, until the holder is gone.
-async fn read(link: Arc<Link>) {
-    while let Ok(Some((reply, fds))) = receive(&link.socket).await {
-        let mut guard = link.waiting.lock();
-        let Some(waiting) = guard.as_mut() else { break };
-        match reply {
-            HolderReply::Started { id, pid } => {
-                let Some(pidfd) = fds.into_iter().next() else { break };
-                let unwanted = match waiting.get_mut(&id).and_then(|job| job.started.take()) {
-                    Some(started) => started.send(Ok((pid, pidfd))).err().and_then(Result::ok).map(|(_, pidfd)| pidfd),
-                    None => Some(pidfd),
-                };
-                if let Some(pidfd) = unwanted {
-                    let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
-                }
-            }
-            HolderReply::NotStarted { id, failure } => {
-                if let Some(started) = waiting.get_mut(&id).and_then(|job| job.started.take()) {
-                    let _ = started.send(Err(failure));
-                }
-            }
-            HolderReply::Unreported { id, status, usage } => {
-                if let Some(job) = waiting.remove(&id) {
-                    let _ = job.unreported.send((status, usage));
-                }
-            }
-            HolderReply::Ready | HolderReply::Failed(_) => break,
-        }
-    }
-    // Whoever still waits sees its channel close.
-    link.waiting.lock().take();
-}
-
-async fn receive(socket: &AsyncFd<OwnedFd>) -> io::Result<Option<(HolderReply, Vec<OwnedFd>)>> {
-    socket.async_io(Interest::READABLE, |fd| packet::receive(fd)).await
-}
-
-async fn send(socket: &AsyncFd<OwnedFd>, order: &SpawnOrder, files: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
-    let sent = socket.async_io(Interest::WRITABLE, |fd| packet::send(fd, order, files)).await;
-    sent.map_err(|cause| match cause.raw_os_error() {
-        Some(libc::EPIPE | libc::ECONNRESET) => SandboxError::Gone { who: "holder" },
-        _ => SandboxError::Io { what: "asking the holder", cause },
-    })
-}
-
 fn exit(status: i32) -> Exit {
     if libc::WIFSIGNALED(status) { Exit::Signal(libc::WTERMSIG(status)) } else { Exit::Code(libc::WEXITSTATUS(status)) }
 }
@@ -407,18 +303,23 @@ fn clone_error(what: &'static str, error: &io::Error) -> SandboxError {
     SandboxError::Io { what, cause: error.raw_os_error().map_or(error.kind().into(), io::Error::from_raw_os_error) }
 }
 
-fn order(id: u64, spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
-    let act = match &spec.act {
-        Act::Exec { argv } if argv.first().is_none_or(|name| name.is_empty()) => {
-            return Err(SandboxError::BadJob { why: "the argument list names no program" });
-        }
-        Act::Exec { argv } => ActOrder::Exec { argv: argv.iter().cloned().map(Bytes::from).collect() },
-        Act::Write { path, mode } => ActOrder::Write { path: path.clone().into(), mode: *mode },
-    };
-    if spec.cwd.is_absolute() || spec.cwd.components().any(|part| part == std::path::Component::ParentDir) {
-        return Err(SandboxError::BadJob { why: "the working directory must lie in the project" });
+/// The order for a job; its id comes with its place on the list.
+fn order(spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
+    let bad = |why| Err(SandboxError::BadJob { why });
+    let has_nul = |text: &OsString| text.as_bytes().contains(&0);
+    if spec.env.iter().any(|(key, value)| key.is_empty() || key.as_bytes().contains(&b'=') || has_nul(key) || has_nul(value)) {
+        return bad("a variable has an empty name, or a byte that it cannot hold");
     }
+    if spec.cwd.is_absolute() || spec.cwd.components().any(|part| part == Component::ParentDir) {
+        return bad("the working directory must lie in the project");
+    }
+    let (act, cwd) = match &spec.act {
+        Act::Exec { argv } if argv.first().is_none_or(|name| name.is_empty()) => return bad("the argument list names no program"),
+        Act::Exec { argv } if argv.iter().any(has_nul) => return bad("an argument holds a zero byte"),
+        Act::Exec { argv } => (ActOrder::Exec { argv: argv.iter().cloned().map(Bytes::from).collect() }, spec.cwd.clone()),
+        // Always relative to the project, wherever a command would run.
+        Act::Write { path, mode } => (ActOrder::Write { path: path.clone().into(), mode: *mode }, PathBuf::new()),
+    };
     let env = spec.env.iter().map(|(key, value)| (key.clone().into(), value.clone().into())).collect();
-    let (cwd, limits) = (spec.cwd.clone().into(), spec.limits.clone());
-    Ok(SpawnOrder { id, act, env, cwd, profile: spec.profile, limits })
+    Ok(SpawnOrder { id: 0, act, env, cwd: cwd.into(), profile: spec.profile, limits: spec.limits.clone() })
 }

@@ -1,5 +1,7 @@
 //! Rooms, for real: as root and as an ordinary user.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a suite with its own main is a test, but does not look like one")]
+
 mod room {
     pub mod confine;
     pub mod death;

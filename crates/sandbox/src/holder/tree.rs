@@ -32,8 +32,23 @@ const HARMLESS: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /// What programs look up in /etc, none of it secret.
 const ETC: &[&str] = &[
-    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl", "ca-certificates", "pki", "nsswitch.conf", "hosts",
-    "localtime", "timezone", "mime.types", "services", "protocols", "gitconfig", "os-release", "debian_version",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "ssl",
+    "ca-certificates",
+    "pki",
+    "nsswitch.conf",
+    "hosts",
+    "localtime",
+    "timezone",
+    "mime.types",
+    "services",
+    "protocols",
+    "gitconfig",
+    "os-release",
+    "debian_version",
 ];
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
@@ -193,7 +208,9 @@ fn folders(user: User) -> io::Result<()> {
     let User { uid, gid, .. } = user;
     fs::write(
         "etc/passwd",
-        format!("root:x:0:0:root:/:/usr/sbin/nologin\nskep:x:{uid}:{gid}:skep:/tmp/home:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"),
+        format!(
+            "root:x:0:0:root:/:/usr/sbin/nologin\nskep:x:{uid}:{gid}:skep:/tmp/home:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
+        ),
     )?;
     fs::write("etc/group", format!("root:x:0:\nskep:x:{gid}:\nnogroup:x:65534:\n"))?;
     fs::write(".mask/file", "")?;

@@ -1,8 +1,11 @@
 //! The names behind the filters.
+//!
+//! Lists are set in lines, by subject, to be read as lists.
 
 use libc::c_long;
 
 /// Calls that everyday programs make; some of them only with harmless arguments.
+#[rustfmt::skip]
 const ALLOWED_EVERYWHERE: &[c_long] = &[
     libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev, libc::SYS_pread64, libc::SYS_pwrite64,
     libc::SYS_preadv, libc::SYS_pwritev, libc::SYS_preadv2, libc::SYS_pwritev2, libc::SYS_close, libc::SYS_close_range,
@@ -53,6 +56,7 @@ const ALLOWED_EVERYWHERE: &[c_long] = &[
 ];
 
 /// Calls that reach beyond the room.
+#[rustfmt::skip]
 const REFUSED_EVERYWHERE: &[c_long] = &[
     libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_kcmp, libc::SYS_pidfd_getfd,
     libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_open_tree, libc::SYS_move_mount,
@@ -70,6 +74,7 @@ const REFUSED_EVERYWHERE: &[c_long] = &[
 
 /// Old forms, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
 const ALLOWED_HERE: &[c_long] = &[
     libc::SYS_open, libc::SYS_creat, libc::SYS_stat, libc::SYS_lstat, libc::SYS_access, libc::SYS_readlink,
     libc::SYS_getdents, libc::SYS_mkdir, libc::SYS_rmdir, libc::SYS_unlink, libc::SYS_rename, libc::SYS_link,
@@ -80,6 +85,7 @@ const ALLOWED_HERE: &[c_long] = &[
     libc::SYS_arch_prctl,
 ];
 #[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
 const REFUSED_HERE: &[c_long] = &[
     libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_kexec_file_load, libc::SYS_uselib, libc::SYS_ustat,
     libc::SYS_sysfs,

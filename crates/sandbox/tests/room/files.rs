@@ -70,6 +70,10 @@ fn write_stays_in_the_project(host: &Host) {
     symlink("inside", host.project().join("near")).unwrap();
     symlink("inside/file", host.project().join("name")).unwrap();
     let workspace = host.open();
+    let mut elsewhere = JobSpec::write("top");
+    elsewhere.cwd = "inside".into();
+    host.block_on(workspace.run(elsewhere, Some(Vec::new()))).unwrap();
+    assert_eq!(text(&host.sh(&workspace, "ls -d top")), "top");
     let errno = |path: &str| match write(host, &workspace, path, b"x") {
         Ok(()) => 0,
         Err(SandboxError::Write { cause, .. }) => cause.raw_os_error().unwrap(),
@@ -233,4 +237,20 @@ fn a_sweep_spares_strangers(host: &Host) {
     assert_eq!(sandbox::sweep(&[workspace.work().to_owned()], |_| true).killed, 1);
     assert!(host.run(&workspace, JobSpec::exec(["true"])).is_err());
     assert_eq!(fs::metadata(host.project()).unwrap().mode() & 0o777, 0o755);
+    if host.root {
+        // Groups of a kernel that is no more go, those of one that runs stay.
+        let parent = super::run::memory_group(host);
+        let dead = parent.join("skep-999999999-1-1");
+        fs::create_dir(&dead).unwrap();
+        let own = format!("skep-{}-{}-77", std::process::id(), start_time());
+        fs::create_dir(parent.join(&own)).unwrap();
+        sandbox::sweep(&[], |_| true);
+        assert!(!dead.exists() && parent.join(&own).exists());
+        fs::remove_dir(parent.join(own)).unwrap();
+    }
+}
+
+fn start_time() -> String {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().to_owned()
 }

@@ -82,8 +82,7 @@ pub fn main(tests: &[Test]) {
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let root = rustix::process::geteuid().is_root();
     let variants: &[&str] = if root { &["root", "user"] } else { &["user"] };
-    let names: Vec<String> =
-        tests.iter().flat_map(|(name, _)| variants.iter().map(move |variant| format!("{variant}::{name}"))).collect();
+    let names: Vec<String> = tests.iter().flat_map(|(name, _)| variants.iter().map(move |variant| format!("{variant}::{name}"))).collect();
     if let Some(place) = arguments.iter().position(|argument| argument == "--kernel") {
         return super::death::kernel(&arguments[place + 1..]);
     }
@@ -103,8 +102,7 @@ pub fn main(tests: &[Test]) {
     // `cargo test`: each test in a process of its own, one after another.
     let me = std::env::current_exe().unwrap();
     let chosen = names.iter().filter(|name| wanted.is_none_or(|part| name.contains(part.as_str())));
-    let failed: Vec<&String> =
-        chosen.filter(|name| !Command::new(&me).args(["--exact", name]).status().unwrap().success()).collect();
+    let failed: Vec<&String> = chosen.filter(|name| !Command::new(&me).args(["--exact", name]).status().unwrap().success()).collect();
     if !failed.is_empty() {
         println!("failed: {failed:?}");
         exit(1);

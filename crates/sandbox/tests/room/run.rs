@@ -22,6 +22,8 @@ pub const TESTS: &[Test] = &[
     ("nothing_is_left_running", nothing_is_left_running),
     ("environment_is_the_callers", environment_is_the_callers),
     ("probes_the_host", probes_the_host),
+    ("a_hundred_jobs_leave_nothing", a_hundred_jobs_leave_nothing),
+    ("cargo_builds_and_tests", cargo_builds_and_tests),
 ];
 
 fn runs_a_command(host: &Host) {
@@ -71,6 +73,7 @@ fn missing_and_unfit_programs_differ(host: &Host) {
     assert!(matches!(run("./nothing/here"), Err(SandboxError::NotFound { .. })));
     assert!(matches!(run("./plain"), Err(SandboxError::NotExecutable { .. })));
     assert!(matches!(run(""), Err(SandboxError::BadJob { .. })));
+    assert!(matches!(run("a\0b"), Err(SandboxError::BadJob { .. })));
 }
 
 fn output_is_binary_and_capped(host: &Host) {
@@ -187,9 +190,31 @@ fn memory_is_bounded(host: &Host) {
         _ => assert_eq!((outcome.memory, outcome.exit), (Enforcement::None, Exit::Code(0))),
     }
     assert_eq!(outcome.memory == Enforcement::Cgroup, host.root);
+    if host.root {
+        let group = memory_group(host);
+        let left = || {
+            std::fs::read_dir(&group)
+                .unwrap()
+                .flatten()
+                .filter(|entry| entry.file_name().to_str().unwrap().starts_with(&format!("skep-{}-", std::process::id())))
+                .count()
+        };
+        let began = Instant::now();
+        while left() > 0 {
+            assert!(began.elapsed() < Duration::from_secs(5), "the job's cgroup is removed");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
     hog.limits = Limits { data_bytes: Some(100 << 20), ..Limits::default() };
     let outcome = host.run(&workspace, hog).unwrap();
     assert!(String::from_utf8_lossy(&outcome.stderr).contains("MemoryError"), "{outcome:?}");
+}
+
+/// Where this process's memory cgroup is, as the probe says.
+pub fn memory_group(host: &Host) -> std::path::PathBuf {
+    let checks = host.block_on(host.launcher.probe(&host.folder.path().join("home"))).unwrap();
+    let check = checks.into_iter().find(|check| check.name == "memory cgroup").unwrap();
+    check.detail.split_once(", ").unwrap().1.into()
 }
 
 fn nothing_is_left_running(host: &Host) {
@@ -250,4 +275,39 @@ fn probes_the_host(host: &Host) {
     let mut buffer = [0; 4096];
     let got = rustix::io::read(&read, &mut buffer).unwrap();
     assert_eq!(buffer[..got].trim_ascii_end(), host.project().as_os_str().as_encoded_bytes());
+}
+
+fn a_hundred_jobs_leave_nothing(host: &Host) {
+    let workspace = host.open();
+    let count = |path: String| std::fs::read_dir(path).map(Iterator::count).ok();
+    let held = || (count("/proc/self/fd".into()), count(format!("/proc/{}/fd", workspace.holder_pid())));
+    host.sh(&workspace, "true");
+    let before = held();
+    for _ in 0..100 {
+        assert!(host.sh(&workspace, "true").exit.success());
+    }
+    assert_eq!(held(), before);
+    assert!(before.0.is_some() && before.1.is_some() == host.root);
+    // The holder buries its jobs; the last may still be on its way out.
+    let children = format!("/proc/{0}/task/{0}/children", workspace.holder_pid());
+    let began = Instant::now();
+    while !std::fs::read_to_string(&children).unwrap().is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(5));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Where a toolchain lies in a home that the room cannot see, it is bound into it.
+fn cargo_builds_and_tests(host: &Host) {
+    let sysroot = std::process::Command::new("rustc").args(["--print", "sysroot"]).output();
+    let Some(sysroot) = sysroot.ok().filter(|output| output.status.success()) else { return };
+    let sysroot = std::path::PathBuf::from(String::from_utf8(sysroot.stdout).unwrap().trim());
+    host.write("Cargo.toml", "[package]\nname = \"demo\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+    host.write("src/lib.rs", "#[test]\nfn adds() {\n    assert_eq!(1 + 1, 2);\n}\n");
+    let mut spec = host.spec("cargo");
+    spec.binds = vec![sandbox::Bind { source: sysroot, target: "/opt/rust".into(), writable: false }];
+    let workspace = host.block_on(host.launcher.open(spec)).unwrap();
+    let mut job = JobSpec::exec(["cargo", "test", "--offline"]);
+    job.env = vec![("PATH".into(), "/opt/rust/bin:/usr/bin:/bin".into()), ("CARGO_HOME".into(), "/tmp/home/.cargo".into())];
+    assert!(text(&host.run(&workspace, job).unwrap()).contains("1 passed"));
 }

@@ -157,3 +157,14 @@ fn remember(work: &Path, pid: i32) -> Result<(), SandboxError> {
         .and_then(|bytes| std::fs::write(work.join(crate::orphan::HOLDER), bytes));
     noted.map_err(SandboxError::io("noting the workspace's holder"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_with_threads_is_refused() {
+        // The test harness is one, besides this test.
+        assert!(matches!(Launcher::start(), Err(SandboxError::Threads { threads }) if threads > 1));
+    }
+}

@@ -85,6 +85,11 @@ impl Link {
         Ok((Place { link: Arc::clone(self), id }, started, unreported))
     }
 
+    /// Tells the holder to end: it kills and buries its jobs first.
+    pub(crate) fn hang_up(&self) {
+        let _ = rustix::net::shutdown(self.socket.get_ref(), rustix::net::Shutdown::Write);
+    }
+
     pub(crate) async fn send(&self, order: &SpawnOrder, files: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
         let sent = self.socket.async_io(Interest::WRITABLE, |fd| packet::send(fd, order, files)).await;
         sent.map_err(|cause| match cause.raw_os_error() {

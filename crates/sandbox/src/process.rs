@@ -63,8 +63,8 @@ pub(crate) fn wipe_memory_of_start(title: &str) -> io::Result<()> {
     let at = |field| number(&stat, field).map(|at| at as usize);
     let (arguments, environment) = ((at(48)?, at(49)?), (at(50)?, at(51)?));
     sys::clear_environment();
-    // SAFETY: the kernel says that these ranges hold the initial argument and environment strings, on our own stack. Rust copies
-    // both before it lends them out, and the environment was just cleared.
+    // SAFETY: the kernel says that these ranges hold the initial argument and environment strings, on our own stack. The
+    // environment was just cleared, and the arguments are looked at through std only before this process was forked.
     unsafe {
         sys::overwrite(arguments.0, arguments.1, title.as_bytes());
         sys::overwrite(environment.0, environment.1, &[]);

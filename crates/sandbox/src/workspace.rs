@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
@@ -157,13 +157,18 @@ impl Workspace {
         Ok(Job { pid, act: spec.act, pidfd, report, unreported, timed_out, timer, group, over: false, _place: place })
     }
 
-    /// Ends the holder and waits until it and its jobs are gone.
+    /// Ends the workspace and waits until its jobs, its holder and its mount are gone, so that it can be opened again.
     pub async fn close(self) -> Result<(), SandboxError> {
-        let pidfd = self.pidfd.try_clone().map_err(SandboxError::io("closing a workspace"))?;
+        let pidfd = self.pidfd.try_clone().and_then(sys::watch).map_err(SandboxError::io("watching a holder"))?;
+        self.link.hang_up();
+        // A holder that does not end by itself is killed, when `self` is dropped.
+        let _ = tokio::time::timeout(Workspace::CLOSE_MAX, pidfd.readable()).await;
         drop(self);
-        let gone = sys::watch(pidfd).map_err(SandboxError::io("watching a holder"))?;
-        gone.readable().await.map(drop).map_err(SandboxError::io("watching a holder"))
+        pidfd.readable().await.map(drop).map_err(SandboxError::io("watching a holder"))
     }
+
+    /// Killing a large tree takes milliseconds; what takes longer hangs.
+    const CLOSE_MAX: Duration = Duration::from_secs(5);
 }
 
 impl Drop for Workspace {

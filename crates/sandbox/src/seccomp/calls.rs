@@ -10,13 +10,13 @@ const ALLOWED_EVERYWHERE: &[c_long] = &[
     libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev, libc::SYS_pread64, libc::SYS_pwrite64,
     libc::SYS_preadv, libc::SYS_pwritev, libc::SYS_preadv2, libc::SYS_pwritev2, libc::SYS_close, libc::SYS_close_range,
     libc::SYS_lseek, libc::SYS_dup, libc::SYS_dup3, libc::SYS_fcntl, libc::SYS_flock, libc::SYS_fsync, libc::SYS_fdatasync,
-    libc::SYS_sync, libc::SYS_syncfs, libc::SYS_sync_file_range, libc::SYS_ftruncate, libc::SYS_truncate,
+    libc::SYS_sync, libc::SYS_syncfs, libc::SYS_ftruncate, libc::SYS_truncate,
     libc::SYS_fallocate, libc::SYS_fadvise64, libc::SYS_readahead, libc::SYS_sendfile, libc::SYS_splice, libc::SYS_tee,
     libc::SYS_vmsplice, libc::SYS_copy_file_range, libc::SYS_openat, libc::SYS_openat2, libc::SYS_faccessat,
     libc::SYS_faccessat2, libc::SYS_newfstatat, libc::SYS_fstat, libc::SYS_statx, libc::SYS_statfs, libc::SYS_fstatfs,
     libc::SYS_readlinkat, libc::SYS_getdents64, libc::SYS_getcwd, libc::SYS_chdir, libc::SYS_fchdir, libc::SYS_mkdirat,
-    libc::SYS_mknodat, libc::SYS_unlinkat, libc::SYS_renameat, libc::SYS_renameat2, libc::SYS_linkat, libc::SYS_symlinkat,
-    libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchmodat2, libc::SYS_fchown, libc::SYS_fchownat, libc::SYS_utimensat,
+    libc::SYS_mknodat, libc::SYS_unlinkat, libc::SYS_renameat2, libc::SYS_linkat, libc::SYS_symlinkat,
+    libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchown, libc::SYS_fchownat, libc::SYS_utimensat,
     libc::SYS_umask, libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr, libc::SYS_setxattr, libc::SYS_lsetxattr,
     libc::SYS_fsetxattr, libc::SYS_listxattr, libc::SYS_llistxattr, libc::SYS_flistxattr, libc::SYS_removexattr,
     libc::SYS_lremovexattr, libc::SYS_fremovexattr, libc::SYS_name_to_handle_at, libc::SYS_inotify_init1,
@@ -37,7 +37,7 @@ const ALLOWED_EVERYWHERE: &[c_long] = &[
     libc::SYS_sched_setaffinity, libc::SYS_sched_getparam, libc::SYS_sched_setparam, libc::SYS_sched_getscheduler,
     libc::SYS_sched_setscheduler, libc::SYS_sched_getattr, libc::SYS_sched_setattr, libc::SYS_sched_get_priority_max,
     libc::SYS_sched_get_priority_min, libc::SYS_sched_rr_get_interval, libc::SYS_getpriority, libc::SYS_setpriority,
-    libc::SYS_ioprio_get, libc::SYS_ioprio_set, libc::SYS_getcpu, libc::SYS_getrlimit, libc::SYS_setrlimit,
+    libc::SYS_ioprio_get, libc::SYS_ioprio_set, libc::SYS_getcpu, 
     libc::SYS_prlimit64, libc::SYS_getrusage, libc::SYS_times, libc::SYS_sysinfo, libc::SYS_uname, libc::SYS_getrandom,
     libc::SYS_nanosleep, libc::SYS_clock_nanosleep, libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_gettimeofday,
     libc::SYS_getitimer, libc::SYS_setitimer, libc::SYS_timer_create, libc::SYS_timer_settime, libc::SYS_timer_gettime,
@@ -72,7 +72,7 @@ const REFUSED_EVERYWHERE: &[c_long] = &[
     libc::SYS_vhangup, libc::SYS_migrate_pages, libc::SYS_move_pages,
 ];
 
-/// Old forms, which newer architectures do not have.
+/// Old forms, which newer architectures do not have, and calls that libc names only here.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const ALLOWED_HERE: &[c_long] = &[
@@ -83,6 +83,7 @@ const ALLOWED_HERE: &[c_long] = &[
     libc::SYS_epoll_create, libc::SYS_epoll_wait, libc::SYS_eventfd, libc::SYS_signalfd, libc::SYS_inotify_init,
     libc::SYS_fork, libc::SYS_vfork, libc::SYS_getpgrp, libc::SYS_pause, libc::SYS_alarm, libc::SYS_time,
     libc::SYS_arch_prctl,
+    libc::SYS_fchmodat2, libc::SYS_getrlimit, libc::SYS_setrlimit, libc::SYS_renameat, libc::SYS_sync_file_range,
 ];
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
@@ -90,8 +91,9 @@ const REFUSED_HERE: &[c_long] = &[
     libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_kexec_file_load, libc::SYS_uselib, libc::SYS_ustat,
     libc::SYS_sysfs,
 ];
+/// fchmodat2, getrlimit, setrlimit, renameat and sync_file_range, in the kernel's generic table.
 #[cfg(not(target_arch = "x86_64"))]
-const ALLOWED_HERE: &[c_long] = &[];
+const ALLOWED_HERE: &[c_long] = &[452, 163, 164, 38, 84];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[c_long] = &[];
 

@@ -1,10 +1,12 @@
 //! What a job cannot do. Every attempt is also made where it must succeed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Command, Stdio as ProcessStdio};
+use std::task::Poll;
 
 use sandbox::{Exit, JobSpec, Profile, Stdio, Workspace};
 
@@ -22,6 +24,7 @@ pub const TESTS: &[Test] = &[
     ("masked_paths_are_unreadable", masked_paths_are_unreadable),
     ("binds_are_read_only", binds_are_read_only),
     ("workspaces_are_apart", workspaces_are_apart),
+    ("every_job_has_its_own_namespaces", every_job_has_its_own_namespaces),
 ];
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -303,4 +306,38 @@ fn workspaces_are_apart(host: &Host) {
         job.pid()
     });
     assert!(pid > 1);
+}
+
+fn every_job_has_its_own_namespaces(host: &Host) {
+    let workspace = host.open();
+    let look = "for n in user net ipc uts pid mnt cgroup; do readlink /proc/self/ns/$n; done; sleep 0.3";
+    let seen: Vec<String> = host.block_on(async {
+        let jobs = (0..4).map(|_| workspace.run(sh(look), None));
+        let mut seen = Vec::new();
+        for job in join_all(jobs).await {
+            seen.push(text(&job.unwrap()));
+        }
+        seen
+    });
+    let outside = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).unwrap().display().to_string();
+    for (line, name) in ["user", "net", "ipc", "uts", "pid", "mnt", "cgroup"].into_iter().enumerate() {
+        let of_jobs: BTreeSet<&str> = seen.iter().map(|job| job.lines().nth(line).unwrap()).collect();
+        assert_eq!(of_jobs.len(), if name == "user" { 1 } else { seen.len() }, "{name}: {of_jobs:?}");
+        assert!(!of_jobs.contains(outside(name).as_str()), "{name}");
+    }
+}
+
+/// All of them at once, on this task.
+async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut pinned: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|context| {
+        for (future, output) in pinned.iter_mut().filter(|(_, output)| output.is_none()) {
+            if let Poll::Ready(value) = future.as_mut().poll(context) {
+                *output = Some(value);
+            }
+        }
+        if pinned.iter().all(|(_, output)| output.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    pinned.into_iter().filter_map(|(_, output)| output).collect()
 }

@@ -27,8 +27,8 @@ pub enum Move {
 /// What a brain is told before its next move.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
-    /// The task begins, or begins again behind `settled` calls that have their outcome already.
-    Start { prompt: String, settled: u64 },
+    /// The task begins; or, `resumed`, begins again behind `settled` calls that have their outcome already.
+    Start { prompt: String, settled: u64, resumed: bool },
     /// The call was made.
     Output { ok: bool, value: Value },
     /// Leave was given; the brain acts itself now.

@@ -67,7 +67,7 @@ impl Script {
         Ok(Script { moves, at: 0 })
     }
 
-    /// Steps over the moves that were made before a restart: all up to and with the `settled`-th call.
+    /// Steps over the moves that were made before: all up to and with the `settled`-th call, and what was said on the way to the next.
     fn resume(&mut self, settled: u64) {
         let mut left = settled;
         while left > 0 && self.at < self.moves.len() {
@@ -80,14 +80,19 @@ impl Script {
         if settled > 0 && matches!(self.moves.get(self.at), Some(Move::Report { .. })) {
             self.at += 1;
         }
+        while matches!(self.moves.get(self.at), Some(Move::Say(_))) {
+            self.at += 1;
+        }
     }
 }
 
 impl Brain for Script {
     fn next(&mut self, heard: Heard) -> Pin<Box<dyn Future<Output = Result<Move, BrainFault>> + Send + '_>> {
-        if let Heard::Start { settled, .. } = heard {
+        if let Heard::Start { settled, resumed, .. } = heard {
             self.at = 0;
-            self.resume(settled);
+            if resumed {
+                self.resume(settled);
+            }
         }
         let next = self.moves.get(self.at).cloned().unwrap_or_else(|| Move::Done(String::new()));
         self.at += 1;
@@ -168,12 +173,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_resumed_script_steps_over_what_is_settled() {
+    async fn a_resumed_script_steps_over_what_is_settled_and_said() {
         let mut script = Script::parse("say a\ncall x\nsay b\nown y\nreport ok\ncall z\n").unwrap();
-        let start = |settled| Heard::Start { prompt: String::new(), settled };
-        assert_eq!(script.next(start(0)).await.unwrap(), Move::Say("a".into()));
-        assert_eq!(script.next(start(1)).await.unwrap(), Move::Say("b".into()));
-        assert_eq!(script.next(start(2)).await.unwrap(), call("z", json!({})));
-        assert_eq!(script.next(start(9)).await.unwrap(), Move::Done(String::new()));
+        let start = |settled, resumed| Heard::Start { prompt: String::new(), settled, resumed };
+        assert_eq!(script.next(start(0, false)).await.unwrap(), Move::Say("a".into()));
+        assert_eq!(script.next(start(0, true)).await.unwrap(), call("x", json!({})));
+        assert_eq!(script.next(start(1, true)).await.unwrap(), Move::Own { tool: "y".into(), input: json!({}) });
+        assert_eq!(script.next(start(2, true)).await.unwrap(), call("z", json!({})));
+        assert_eq!(script.next(start(9, true)).await.unwrap(), Move::Done(String::new()));
     }
 }

@@ -47,7 +47,7 @@ enum Thought {
 async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
     let (pid, id) = (task.pid, Some(task.id));
     let mut brain = open_brain(kernel, task)?;
-    let mut heard = Heard::Start { prompt: task.prompt.clone(), settled: task.calls_settled };
+    let mut heard = Heard::Start { prompt: task.prompt.clone(), settled: task.calls_settled, resumed: task.episodes > 0 };
     let mut own: Option<CallId> = None;
     loop {
         let patience = Duration::from_millis(limits::NO_PROGRESS_MS);

@@ -78,18 +78,21 @@ impl Kernel {
     pub async fn init(&self, path: &Path) -> Result<Proposal, Stop> {
         let top = locate(path)?;
         let mut created = Vec::new();
-        let known = self.ledger.look(|world| world.zone_at(&top.to_string_lossy()).cloned());
-        let brings = top.join(CONFIG_FILE).exists() || top.join(".skep").exists();
-        let fresh = known.as_ref().is_none_or(|zone| zone.policy.is_none()) && !brings;
-        if fresh {
-            write_new(&top, CONFIG_FILE, &config::default_text(&top))?;
-            write_new(&top, POLICY_FILE, policy::default_policy())?;
-            created = vec![CONFIG_FILE.to_owned(), POLICY_FILE.to_owned()];
-        }
         let zone = self.open_zone(&top).await?;
-        if fresh {
-            let (bundle, hash) = read_bundle(&top)?;
-            self.put_in_force(&zone, &bundle, &hash, "init").await?;
+        if !top.join(CONFIG_FILE).exists() && !top.join(".skep").exists() {
+            let in_force = self.trusted(zone.id)?.map(|trusted| trusted.bundle.clone());
+            // In force first, written second: a crash in between leaves files to write again, not files to distrust.
+            let bundle = match in_force {
+                Some(bundle) => bundle,
+                None => {
+                    let bundle = Bundle { config: config::default_text(&top), policy: policy::default_policy().to_owned() };
+                    self.put_in_force(&zone, &bundle, "init").await?;
+                    bundle
+                }
+            };
+            write_new(&top, CONFIG_FILE, &bundle.config)?;
+            write_new(&top, POLICY_FILE, &bundle.policy)?;
+            created = vec![CONFIG_FILE.to_owned(), POLICY_FILE.to_owned()];
         }
         let mut proposal = self.proposal(&top)?;
         proposal.created = created;
@@ -124,7 +127,7 @@ impl Kernel {
             return Err(Refusal::new(Code::WrongState, "the files changed after you looked at them").hint("run `skep trust` again").into());
         }
         if zone.policy.as_deref() != Some(hash) {
-            self.put_in_force(&zone, &bundle, hash, "operator").await?;
+            self.put_in_force(&zone, &bundle, "operator").await?;
         }
         self.proposal(&top)
     }
@@ -192,11 +195,10 @@ impl Kernel {
         self.zone(top)
     }
 
-    async fn put_in_force(&self, zone: &Zone, bundle: &Bundle, hash: &str, by: &str) -> Result<(), Stop> {
+    async fn put_in_force(&self, zone: &Zone, bundle: &Bundle, by: &str) -> Result<(), Stop> {
         parse(bundle)?;
         let bytes = serde_json::to_vec(bundle).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a bundle", error))?;
         let blob = self.ledger.keep(&bytes)?;
-        assert_eq!(blob, hash, "a bundle's hash is its blob's name");
         let id = zone.id;
         let pending = self.ledger.commit(|world, _| {
             let version = world.zones.get(&id).map_or(0, |zone| zone.policy_version) + 1;

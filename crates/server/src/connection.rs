@@ -9,6 +9,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use wire::{Message, Request, Response, RpcError, frame};
+use world::Refusal;
 
 /// Requests of one connection that are being worked on; more wait in the socket.
 const OPEN_MAX: usize = 64;
@@ -38,15 +39,25 @@ pub(crate) async fn accept(listener: UnixListener, kernel: Arc<Kernel>, stop: Ar
 
 async fn greet(stream: UnixStream, kernel: Arc<Kernel>, stop: Arc<Notify>) {
     let known = peer::check(&stream);
-    let (reader, mut writer) = stream.into_split();
+    let (reader, writer) = stream.into_split();
     match known {
         Ok(()) => converse(reader, writer, kernel, stop).await,
-        Err(refusal) => {
-            let answer = Response { id: wire::Id::Null, outcome: Err(RpcError::from(refusal)) };
-            // The peer may be gone; it was refused either way.
-            drop(frame::write(&mut writer, &answer.text()).await);
-        }
+        Err(refusal) => turn_away(reader, writer, refusal).await,
     }
+}
+
+/// Hears one request out, because a peer that is still writing would not hear the answer, and refuses it.
+async fn turn_away(mut reader: OwnedReadHalf, mut writer: OwnedWriteHalf, refusal: Refusal) {
+    let heard = tokio::time::timeout(Duration::from_secs(1), frame::read(&mut reader)).await;
+    let id = match heard {
+        Ok(Ok(Some(text))) => match Message::parse(&text) {
+            Ok(Message::Request(request)) => request.id,
+            _ => wire::Id::Null,
+        },
+        _ => wire::Id::Null,
+    };
+    // The peer may be gone; it was refused either way.
+    drop(frame::write(&mut writer, &Response { id, outcome: Err(RpcError::from(refusal)) }.text()).await);
 }
 
 async fn converse(mut reader: OwnedReadHalf, writer: OwnedWriteHalf, kernel: Arc<Kernel>, stop: Arc<Notify>) {

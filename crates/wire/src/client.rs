@@ -3,6 +3,7 @@
 //! Sequential: one request at a time, and notifications that come in between are kept in order. **Invariant.** Nothing is sent
 //! before the listener's uid is known to be this user's.
 
+use crate::frame::Frames;
 use crate::method::Method;
 use crate::{Code, FrameError, Id, Message, Notification, Request, Response, RpcError, frame, socket_path};
 use rustix::process::geteuid;
@@ -11,7 +12,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::io::BufReader;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
@@ -20,7 +20,7 @@ const BUSY_MS_MAX: u64 = 2_000;
 const BUSY_STEP_MS: u64 = 5;
 
 pub struct Client {
-    reader: BufReader<OwnedReadHalf>,
+    frames: Frames<OwnedReadHalf>,
     writer: OwnedWriteHalf,
     last_id: u64,
     notes: VecDeque<Notification>,
@@ -92,7 +92,7 @@ impl Client {
             Err(source) => return Err(ClientError::Connect { socket, source }),
         }
         let (reader, writer) = stream.into_split();
-        Ok(Client { reader: BufReader::new(reader), writer, last_id: 0, notes: VecDeque::new() })
+        Ok(Client { frames: Frames::new(reader), writer, last_id: 0, notes: VecDeque::new() })
     }
 
     /// Asks for `M` and waits for its answer.
@@ -109,7 +109,7 @@ impl Client {
         serde_json::from_str(result.get()).map_err(|error| ClientError::Unreadable { method: M::NAME, why: error.to_string() })
     }
 
-    /// The next notification; `None` when the kernel has hung up.
+    /// The next notification; `None` when the kernel has hung up. It may be given up and asked again; nothing is lost.
     pub async fn next_note(&mut self) -> Result<Option<Notification>, ClientError> {
         loop {
             if let Some(note) = self.notes.pop_front() {
@@ -151,7 +151,7 @@ impl Client {
     }
 
     async fn message(&mut self) -> Result<Option<Message>, ClientError> {
-        let text = frame::read(&mut self.reader).await.map_err(|error| broken(error.to_string()))?;
+        let text = self.frames.next().await.map_err(|error| broken(error.to_string()))?;
         text.map(|text| Message::parse(&text).map_err(|error| broken(error.to_string()))).transpose()
     }
 }
@@ -173,7 +173,8 @@ async fn open(socket: &Path) -> Result<UnixStream, ClientError> {
                 tokio::time::sleep(Duration::from_millis(BUSY_STEP_MS)).await;
                 waited_ms += BUSY_STEP_MS;
             }
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => return Err(ClientError::Absent { socket, source }),
+            // Reset: the listener went away between our knock and its answer.
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => return Err(ClientError::Absent { socket, source }),
             _ => return Err(ClientError::Connect { socket, source }),
         }
     }

@@ -9,11 +9,12 @@ use policy::{RealPath, Standing, Verdict};
 use sandbox::{Change, ChangeKind, FileKind};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use world::{MergePath, Task, limits};
+use world::{MergePath, Task, TaskId, limits};
 
 /// A task's changes as they were when the question was asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Frozen {
+    pub task: TaskId,
     pub summary: String,
     pub head: Option<String>,
     pub policy_version: u64,
@@ -78,6 +79,7 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
         }
     }
     let mut frozen = Frozen {
+        task: task.id,
         summary: summary.to_owned(),
         head: git::head(&desk.project),
         policy_version: trusted.version,
@@ -215,7 +217,7 @@ fn tree_entry(entry: &str) -> Option<(String, String)> {
 
 impl Frozen {
     fn hash(&self) -> Result<String, Fault> {
-        let body = serde_json::to_vec(&(&self.head, self.policy_version, &self.changes, &self.refused));
+        let body = serde_json::to_vec(&(self.task, &self.head, self.policy_version, &self.changes, &self.refused));
         body.map(|bytes| hash::sha256(&bytes)).map_err(|error| Fault::new(FaultKind::Bug, "changes cannot be hashed", error))
     }
 

@@ -1,0 +1,162 @@
+//! Kernels that are killed at every commit and at every step of a merge.
+//!
+//! After each death the next kernel must have everything that was acknowledged, finish the task once, and leave nothing behind.
+
+mod common;
+
+use common::Site;
+use serde_json::Value;
+use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
+
+const SCRIPT: &str = "say I begin\ncall fs.write path=a.txt content=\"new\\n\"\ncall shell.run command=[\"sh\", \"-c\", \"echo once >> log.txt\"]\ncall fs.read path=a.txt\ndone two files\n";
+
+/// Kills a kernel at the `n`th passage of `point`, then works with a healthy one. Says whether the kernel really died.
+fn survive(point: &str, n: u64) -> bool {
+    let site = Site::new(&[("a.txt", "old\n"), ("b.txt", "old\n")]);
+    let mut victim = site.kernel(Some(&format!("{point}:{n}")));
+    // The first command may meet the dying kernel; a person would run it again.
+    let brain = site.script(SCRIPT);
+    let task = acknowledged(&site, &brain);
+    finish(&site, &task);
+    // A kernel that is about to die may still answer one more time.
+    while !site.skep(&["journal", "verify"]).status.success() {}
+    let died = victim.try_wait().unwrap().is_some_and(|status| status.signal() == Some(9));
+
+    assert_eq!(site.read("a.txt"), "new\n", "{point}:{n}");
+    let shown = site.json(&["journal", "verify"]);
+    assert_eq!(shown["findings"], Value::Array(vec![]), "{point}:{n}: {shown}");
+    let records = site.records(&["--task", &task]);
+    let count = |kind: &str| records.iter().filter(|record| record["type"] == kind).count();
+    assert_eq!((count("task.queued"), count("merge.finished"), count("task.finished")), (1, 1, 1), "{point}:{n}");
+    // A lost call that a person repeated may have run twice, never more often than it was admitted.
+    let admitted = records.iter().filter(|record| record["type"] == "call.admitted" && record["payload"]["tool"] == "shell.run").count();
+    let ran = site.read("log.txt").lines().count();
+    assert!(ran >= 1 && ran <= admitted, "{point}:{n}: ran {ran} times, admitted {admitted}");
+    assert_eq!(site.leftovers(), Vec::<String>::new(), "{point}:{n}");
+    drop(victim.kill());
+    drop(victim.wait());
+    died
+}
+
+/// Queues the task until somebody acknowledges it, and gives its id.
+fn acknowledged(site: &Site, brain: &str) -> String {
+    let mut said = String::new();
+    for _ in 0..10 {
+        let output = site.skep(&["act", "change two files", "--brain", brain, "--json"]);
+        if output.status.success() {
+            let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+            return answer["task"].as_str().unwrap().to_owned();
+        }
+        said = common::text(&output);
+    }
+    panic!("no kernel ever acknowledged the task: {said}");
+}
+
+/// Says yes to everything until the task is done.
+fn finish(site: &Site, task: &str) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < end {
+        let shown = site.skep(&["list", "tasks", "--json"]);
+        let Ok(shown) = serde_json::from_slice::<Value>(&shown.stdout) else { continue };
+        let tasks = shown["tasks"].as_array().unwrap();
+        // A task that was recorded and never acknowledged is in the queue too; a person would cancel the double.
+        for double in tasks.iter().filter(|found| found["task"] != task && found["ended_ms"].is_null()) {
+            drop(site.skep(&["cancel", double["task"].as_str().unwrap()]));
+        }
+        let found = tasks.iter().find(|found| found["task"] == task);
+        let found = found.unwrap_or_else(|| panic!("{task} was acknowledged and is lost: {shown}"));
+        match (found["state"].as_str().unwrap(), found["review"].as_str()) {
+            ("done", _) => return,
+            ("failed" | "cancelled", _) => panic!("{found}"),
+            (_, Some(review)) => drop(site.skep(&["review", "allow", review])),
+            _ => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    panic!("{task} did not end");
+}
+
+/// Every n until a kernel lives through the whole task.
+fn every(point: &str) {
+    let mut deaths = 0;
+    for n in 1..200 {
+        if !survive(point, n) {
+            assert!(deaths > 15, "only {deaths} deaths at {point}: the fault is not injected");
+            return;
+        }
+        deaths += 1;
+    }
+    panic!("the kernel still dies at the 200th commit");
+}
+
+#[test]
+fn killed_before_each_write() {
+    every("before_write");
+}
+
+#[test]
+fn killed_before_each_sync() {
+    every("before_sync");
+}
+
+#[test]
+fn killed_before_each_answer() {
+    every("before_ack");
+}
+
+#[test]
+fn killed_at_each_step_of_a_merge() {
+    for n in 0..2 {
+        assert!(survive("merge", n), "the merge has a step {n}");
+    }
+    assert!(!survive("merge", 2), "the merge has two steps");
+}
+
+/// SIGKILL to the kernel while a job runs: the job's whole tree dies, and the call is a person's to repeat.
+#[test]
+fn a_job_dies_with_its_kernel_and_its_call_is_lost() {
+    let site = Site::new(&[]);
+    let mut kernel = site.kernel(None);
+    let brain = site.script("call shell.run command=[\"sh\", \"-c\", \"setsid sleep 600 & sleep 600\"]\ndone\n");
+    let answer = site.json(&["act", "sleep", "--brain", &brain]);
+    let task = answer["task"].as_str().unwrap();
+    wait_for(|| site.count("call.admitted") == 1);
+    wait_for(|| sleepers() == 2);
+    kernel.kill().unwrap();
+    kernel.wait().unwrap();
+    wait_for(|| sleepers() == 0);
+    wait_for(|| site.count("review.asked") == 1);
+    assert_eq!(site.count("call.lost"), 1);
+    let shown = site.json(&["review", "list"]);
+    assert!(shown["reviews"][0]["reasons"][0].as_str().unwrap().contains("interrupted by a crash"), "{shown}");
+    site.ok(&["cancel", task]);
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+/// Processes below this test that run `sleep 600`, at any depth.
+fn sleepers() -> usize {
+    let mut parents = std::collections::HashMap::new();
+    let mut sleepers = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let Some((_, after)) = stat.rsplit_once(") ") else { continue };
+        parents.insert(pid, after.split(' ').nth(1).and_then(|parent| parent.parse::<u32>().ok()).unwrap_or(0));
+        if std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == b"sleep\x00600\x00") {
+            sleepers.push(pid);
+        }
+    }
+    let me = std::process::id();
+    let ours =
+        |pid: &&u32| std::iter::successors(Some(**pid), |at| parents.get(at).copied().filter(|parent| *parent > 0)).any(|at| at == me);
+    sleepers.iter().filter(ours).count()
+}
+
+#[track_caller]
+fn wait_for(mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < end, "it never came true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

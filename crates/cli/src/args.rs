@@ -27,7 +27,7 @@ Every command starts the kernel when it needs one. `skep help COMMAND` says more
 
 /// An operating-system kernel for AI agents
 #[derive(Debug, Parser)]
-#[command(name = "skep", version, styles = STYLES, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(name = "skep", version, styles = STYLES, after_help = EXAMPLES, disable_help_subcommand = true, arg_required_else_help = true)]
 pub struct Cli {
     /// Print the answer as JSON
     #[arg(long, global = true)]

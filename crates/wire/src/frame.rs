@@ -7,6 +7,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 /// Bytes of one frame's body. The control protocol carries facts, not files: a larger text belongs in a blob.
 pub const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+const LENGTH_BYTES: usize = 4;
+
 /// What a reader asks the stream for at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -34,20 +36,74 @@ impl FrameError {
     }
 }
 
-/// Reads one frame. `None` is a stream that ended between two frames.
+/// Reads one frame. `None` is a stream that ended between two frames. A read that is given up loses what it had; where that can
+/// happen, use [`Frames`].
 pub async fn read<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Option<String>, FrameError> {
     let Some(length) = read_length(reader).await? else { return Ok(None) };
-    match length as usize {
-        0 => return Err(FrameError::Empty),
-        bytes if bytes > FRAME_BYTES_MAX => return Err(FrameError::TooLong { bytes: u64::from(length) }),
-        _ => {}
-    }
+    check(length)?;
     let mut body = Vec::with_capacity((length as usize).min(CHUNK_BYTES));
     (&mut *reader).take(u64::from(length)).read_to_end(&mut body).await?;
     if body.len() < length as usize {
         return Err(FrameError::Cut);
     }
-    String::from_utf8(body).map(Some).map_err(|error| FrameError::NotUtf8 { at: error.utf8_error().valid_up_to() })
+    text(body).map(Some)
+}
+
+/// A stream of frames that keeps what has arrived: giving up [`Frames::next`] and asking again loses nothing.
+#[derive(Debug)]
+pub struct Frames<R> {
+    reader: R,
+    /// Bytes that belong to frames not given out yet.
+    held: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> Frames<R> {
+    pub fn new(reader: R) -> Frames<R> {
+        Frames { reader, held: Vec::new() }
+    }
+
+    /// The next frame; `None` is a stream that ended between two frames.
+    pub async fn next(&mut self) -> Result<Option<String>, FrameError> {
+        loop {
+            if let Some(frame) = self.take()? {
+                return Ok(Some(frame));
+            }
+            self.held.reserve(CHUNK_BYTES);
+            if self.reader.read_buf(&mut self.held).await? == 0 {
+                return if self.held.is_empty() { Ok(None) } else { Err(FrameError::Cut) };
+            }
+        }
+    }
+
+    /// The first frame of what is held, if it is whole.
+    fn take(&mut self) -> Result<Option<String>, FrameError> {
+        let Some(length) = self.held.first_chunk().map(|length| u32::from_be_bytes(*length)) else { return Ok(None) };
+        let end = LENGTH_BYTES + length as usize;
+        if let Err(error) = check(length) {
+            // An empty frame is stepped over; behind a too long one nothing can be found again.
+            self.held.drain(..LENGTH_BYTES);
+            return Err(error);
+        }
+        if self.held.len() < end {
+            return Ok(None);
+        }
+        let rest = self.held.split_off(end);
+        let mut frame = std::mem::replace(&mut self.held, rest);
+        frame.drain(..LENGTH_BYTES);
+        text(frame).map(Some)
+    }
+}
+
+fn check(length: u32) -> Result<(), FrameError> {
+    match length as usize {
+        0 => Err(FrameError::Empty),
+        bytes if bytes > FRAME_BYTES_MAX => Err(FrameError::TooLong { bytes: u64::from(length) }),
+        _ => Ok(()),
+    }
+}
+
+fn text(body: Vec<u8>) -> Result<String, FrameError> {
+    String::from_utf8(body).map_err(|error| FrameError::NotUtf8 { at: error.utf8_error().valid_up_to() })
 }
 
 /// Writes one frame in one piece and flushes it.
@@ -64,14 +120,14 @@ pub fn encode(text: &str) -> Result<Vec<u8>, FrameError> {
         return Err(FrameError::Empty);
     }
     let length = u32::try_from(bytes).ok().filter(|_| bytes <= FRAME_BYTES_MAX).ok_or(FrameError::TooLong { bytes: bytes as u64 })?;
-    let mut frame = Vec::with_capacity(4 + bytes);
+    let mut frame = Vec::with_capacity(LENGTH_BYTES + bytes);
     frame.extend_from_slice(&length.to_be_bytes());
     frame.extend_from_slice(text.as_bytes());
     Ok(frame)
 }
 
 async fn read_length<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Option<u32>, FrameError> {
-    let mut length = [0u8; 4];
+    let mut length = [0u8; LENGTH_BYTES];
     let mut filled = 0;
     while filled < length.len() {
         match reader.read(&mut length[filled..]).await? {
@@ -109,6 +165,46 @@ mod tests {
                 }
             }
         })
+    }
+
+    fn next_all(bytes: &[u8]) -> Vec<Result<String, FrameError>> {
+        let mut frames = Frames::new(bytes);
+        let mut all = Vec::new();
+        loop {
+            match block(frames.next()) {
+                Ok(Some(text)) => all.push(Ok(text)),
+                Ok(None) => return all,
+                Err(error) => {
+                    let ends = error.ends_stream();
+                    all.push(Err(error));
+                    if ends {
+                        return all;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_read_that_is_given_up_loses_nothing() {
+        block(async {
+            let (mut near, far) = tokio::io::duplex(64);
+            let mut frames = Frames::new(far);
+            let bytes = [encode("{\"a\":1}").unwrap(), encode("{}").unwrap()].concat();
+            for byte in &bytes[..bytes.len() - 1] {
+                near.write_all(&[*byte]).await.unwrap();
+                // Polled once and dropped: the byte is taken, and the frame is not there yet.
+                tokio::select! {
+                    biased;
+                    frame = frames.next() => assert_eq!(frame.unwrap().unwrap(), "{\"a\":1}"),
+                    () = std::future::ready(()) => {}
+                }
+            }
+            near.write_all(&bytes[bytes.len() - 1..]).await.unwrap();
+            assert_eq!(frames.next().await.unwrap().unwrap(), "{}");
+            drop(near);
+            assert!(frames.next().await.unwrap().is_none());
+        });
     }
 
     #[test]
@@ -150,7 +246,8 @@ mod tests {
     proptest! {
         #[test]
         fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
-            read_all(&bytes);
+            let (once, held) = (read_all(&bytes), next_all(&bytes));
+            prop_assert_eq!(format!("{once:?}"), format!("{held:?}"));
         }
 
         #[test]

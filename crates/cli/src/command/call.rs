@@ -43,7 +43,11 @@ impl Call {
         let result = console.wait(&call::deed(&params.tool, &params.input), kernel.call::<Run>(&params)).await?;
         match &result.refusal {
             Some(refusal) => {
-                let trouble = Trouble::refused(what(&params.tool, &params.input, result.decision), refusal);
+                let mut trouble = Trouble::refused(what(&params.tool, &params.input, result.decision), refusal);
+                if let Some(key) = input::read_as_json(&params.input, &self.pairs).filter(|_| trouble.code == Code::BadInput) {
+                    let text = format!("if `{key}` is meant as text, write {key}:='\"…\"'");
+                    trouble.fix = Some(trouble.fix.map_or(text.clone(), |fix| format!("{fix}\n{text}")));
+                }
                 if console.json {
                     console.out.json(&result);
                 } else {

@@ -1,14 +1,28 @@
 //! One output stream, and what it can show.
 
-use super::{Page, visible::visible_json};
+use super::{Line, Page, visible::visible_json};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
+use wire::Code;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
     Out,
     Err,
+}
+
+/// Stdout is gone, and with it the command's purpose.
+fn end(error: &io::Error) -> ! {
+    // The reader has seen enough: `skep log | head`.
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+    let mut page = Page(vec![Line::new().bad("✗ ").plain("the output is not complete")]);
+    page.because("why", &error.to_string());
+    page.because("fix", "make room where stdout goes, then run the command again");
+    Screen::stderr().whole(&page);
+    std::process::exit(i32::from(Code::DiskFull.exit()))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,9 +74,10 @@ impl Screen {
             Stream::Out => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
             Stream::Err => io::stderr().write_all(bytes),
         };
-        // The reader is gone (`skep log | head`), or the terminal is: nobody is left to be told.
-        if result.is_err() && self.stream == Stream::Out {
-            std::process::exit(0);
+        match result {
+            Err(error) if self.stream == Stream::Out => end(&error),
+            // Without stderr nobody is left to be told.
+            _ => {}
         }
     }
 }

@@ -32,6 +32,12 @@ pub fn read(base: Option<&str>, pairs: &[String]) -> Result<Value, Trouble> {
     Ok(Value::Object(input))
 }
 
+/// A key whose value looks like JSON and was taken as such, for the hint when that was not meant.
+pub fn read_as_json<'a>(input: &Value, pairs: &'a [String]) -> Option<&'a str> {
+    let keys = pairs.iter().filter_map(|pair| pair.split_once('=')).map(|(key, _)| key);
+    keys.into_iter().find(|key| input.get(key).is_some_and(|value| !value.is_string()))
+}
+
 fn parse(key: &str, value: &str) -> Result<Value, Trouble> {
     if let Some(file) = value.strip_prefix('@') {
         return std::fs::read_to_string(file).map(Value::String).map_err(|error| {
@@ -75,6 +81,13 @@ mod tests {
         let pair = format!("content=@{}", file.path().display());
         assert_eq!(check(None, &[&pair]), Ok(json!({"content": "text\n"})));
         assert_eq!(check(None, &["c=@/nowhere"]), Err("cannot read `/nowhere` for `c`".into()));
+    }
+
+    #[test]
+    fn a_number_that_may_be_meant_as_text_is_found() {
+        let pairs = ["path=a".to_owned(), "content=1".to_owned()];
+        assert_eq!(read_as_json(&read(None, &pairs).unwrap(), &pairs), Some("content"));
+        assert_eq!(read_as_json(&read(None, &pairs[..1]).unwrap(), &pairs[..1]), None);
     }
 
     #[test]

@@ -84,6 +84,20 @@ fn progress_resolves_at_once_and_is_written_within_half_a_second() {
 }
 
 #[test]
+fn a_barrier_waits_for_all_before_it_and_adds_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let (journal, _) = open(home.path());
+    journal.barrier().wait().unwrap();
+    assert_eq!(journal.head().count, 0);
+    drop(journal.append(vec![Draft { class: Class::Progress, ..draft(0) }]));
+    assert_eq!(journal.barrier().wait().unwrap().last_seq, 0);
+    assert_eq!(journal.head().count, 1, "even progress is durable behind a barrier");
+    assert_eq!(journal.snapshot().unwrap(), None);
+    journal.save_snapshot(0, b"world".to_vec()).unwrap();
+    assert_eq!(journal.snapshot().unwrap().unwrap().bytes, b"world");
+}
+
+#[test]
 fn a_security_batch_is_sealed_before_its_ticket() {
     let home = tempfile::tempdir().unwrap();
     let (journal, _) = open(home.path());

@@ -16,6 +16,7 @@ fn a_failed_batch_fails_all_after_it_until_recovery() {
     assert!(matches!(later, Err(JournalError::Stopped { .. })), "{later:?}");
     let later = journal.append(vec![security(4)]).wait();
     assert!(matches!(later, Err(JournalError::Stopped { .. })), "{later:?}");
+    assert!(journal.barrier().wait().is_err());
     assert_eq!(journal.head().count, 1);
     assert_eq!(journal.recover().unwrap().count, 1);
     assert_eq!(journal.append(vec![draft(5)]).wait().unwrap().first_seq, 1, "nothing of the failed batch is there");

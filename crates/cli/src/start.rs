@@ -1,21 +1,28 @@
-//! Starts the kernel on demand: exactly one, however many commands ask at once.
+//! Starts the kernel on demand, exactly one however many commands ask at once, and stops it.
 //!
 //! Connect; else take the lock, look again, start, wait for its first word. **Invariant.** Only the holder of `run/start.lock` starts.
 
 use crate::home;
 use crate::trouble::Trouble;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Deserialize;
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::unix::pipe;
+use wire::method::kernel::{Status, Stop};
+use wire::method::{Method, Nothing};
 use wire::{Client, ClientError, Code};
 
 /// A kernel that has to fold a long journal needs a while; one that needs longer is stuck.
 const READY_MS_MAX: u64 = 60_000;
+/// A kernel is down within two seconds of being told; this is for one that is not.
+const GONE_S_MAX: i64 = 5;
 const LOCK_STEP_MS: u64 = 5;
 /// The kernel's first word fits in here, whatever it has to say.
 const WORD_BYTES_MAX: u64 = 64 * 1024;
@@ -44,6 +51,33 @@ pub async fn running(home: &Path) -> Result<Option<Client>, Trouble> {
         Err(ClientError::Absent { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Stops the kernel and waits until its process is gone.
+pub async fn stop(kernel: &mut Client) -> Result<(), ClientError> {
+    let os_pid = kernel.call::<Status>(&Nothing {}).await?.os_pid;
+    // Opened while the kernel still answers, so that it cannot be another process with the same number.
+    let process = i32::try_from(os_pid).ok().and_then(Pid::from_raw).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    kernel.call::<Stop>(&Nothing {}).await?;
+    loop {
+        match kernel.next_note().await {
+            Ok(Some(_)) => {}
+            // It closes the stream when nothing is left to answer; a broken one says the same.
+            Ok(None) | Err(ClientError::Broken { .. }) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    let Some(process) = process else { return Ok(()) };
+    match tokio::task::spawn_blocking(move || gone(&process)).await {
+        Ok(true) => Ok(()),
+        _ => Err(ClientError::Late { method: Stop::NAME, ms: GONE_S_MAX.unsigned_abs() * 1_000 }),
+    }
+}
+
+/// Waits for the end of a process. A descriptor of it becomes readable then, whoever its parent is.
+fn gone(process: &OwnedFd) -> bool {
+    let limit = Timespec { tv_sec: GONE_S_MAX, tv_nsec: 0 };
+    matches!(poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit)), Ok(1..))
 }
 
 enum Held {

@@ -7,10 +7,10 @@ use clap::Subcommand;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
+use wire::Code;
 use wire::code::EXIT_FAILED;
 use wire::method::Nothing;
-use wire::method::kernel::{Status, Stop};
-use wire::{ClientError, Code};
+use wire::method::kernel::Status;
 
 /// Start, stop and look at the kernel
 #[derive(Debug, clap::Args)]
@@ -88,18 +88,7 @@ async fn stop(console: &Console) -> Outcome {
         return OK;
     };
     let asked = Instant::now();
-    kernel.call::<Stop>(&Nothing {}).await?;
-    // The kernel closes the stream when it is down; a broken one says the same.
-    let down = async {
-        loop {
-            match kernel.next_note().await {
-                Ok(Some(_)) => {}
-                Ok(None) | Err(ClientError::Broken { .. }) => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-    };
-    console.wait("stopping the kernel", down).await?;
+    console.wait("stopping the kernel", start::stop(&mut kernel)).await?;
     let took = measure::duration_us(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
     console.show(&Nothing {}, |_| Page(vec![Line::new().good("✓ ").plain("the kernel has stopped").faint(format!("  {took}"))]));
     OK

@@ -44,8 +44,16 @@ impl<'a> Stage<'a> {
         self.print(&Page(vec![Line::new().plain("  ").faint("$ ").name(command)]));
     }
 
+    /// Text that a person reads to its end, however long its lines.
     pub fn page(&self, page: Page) {
-        self.print(&page.0.into_iter().map(|line| if line.is_empty() { line } else { Line::new().plain("  ").join(line) }).collect());
+        if !self.console.json {
+            self.console.out.whole(&set_in(page));
+        }
+    }
+
+    /// Columns that must stay columns.
+    pub fn table(&self, page: Page) {
+        self.print(&set_in(page));
     }
 
     pub fn blank(&self) {
@@ -55,4 +63,8 @@ impl<'a> Stage<'a> {
     pub fn good(&self, text: &str, aside: &str) {
         self.page(Page(vec![Line::new().good("✓ ").plain(text).faint(format!("  {aside}"))]));
     }
+}
+
+fn set_in(page: Page) -> Page {
+    page.0.into_iter().map(|line| if line.is_empty() { line } else { Line::new().plain("  ").join(line) }).collect()
 }

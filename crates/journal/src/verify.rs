@@ -162,8 +162,9 @@ fn damage(store: &Store) -> Result<Vec<String>, JournalError> {
 /// Walks records in order and compares each with what must stand there.
 pub(crate) struct Checker {
     genesis: Genesis,
-    /// The last line seen; `None` hash means that the walk began in the middle and trusts the first line's `hash_prev`.
+    /// The last line seen.
     tip: Tip,
+    /// Whether the walk began in the middle, so that the next line's `hash_prev` can't be checked.
     trust_first: bool,
     /// The sealed record and, once passed, its line's hash.
     sealed: Option<(u64, Option<Hash>)>,
@@ -230,7 +231,11 @@ impl Checker {
             return;
         };
         if seq != self.tip.count {
-            self.found(Some(self.tip.count), Flaw::RecordMissing, format!("records {} to {} are gone", self.tip.count, seq - 1));
+            self.found(
+                Some(self.tip.count),
+                Flaw::RecordMissing,
+                format!("records {} to {} are gone", self.tip.count, seq.saturating_sub(1)),
+            );
         }
         let Some(line) = stored.line else {
             self.found(Some(seq), Flaw::BadLine, "the line is not text");

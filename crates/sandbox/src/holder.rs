@@ -51,6 +51,7 @@ pub(crate) fn open(order: &OpenOrder, launcher: Pid) -> Result<Holder, Failure> 
     // Names are for people who look at the process list; a holder works without.
     let _ = rustix::thread::set_name(c"skep-holder");
     let _ = process::wipe_memory_of_start("skep: holder");
+    rustix::process::setsid().at(Step::Privileges)?;
     let user = User::of_jobs();
     let sources = tree::Sources::as_root(order, user)?;
     namespace::leave(user)?;

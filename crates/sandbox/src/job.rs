@@ -72,7 +72,9 @@ fn enter(holder: &Holder, filters: &Filters, order: &SpawnOrder, cgroups: &[RawF
     if matches!(order.act, ActOrder::Exec { .. }) {
         mounts(holder, &order.limits)?;
     }
-    rustix::process::setsid().at(Step::Privileges)?;
+    // The session is the holder's, which has no terminal. One of its own would put every job into a scheduling group of its own
+    // (autogroup), and on a busy machine a new group waits milliseconds for its first turn.
+    rustix::process::setpgid(None, None).at(Step::Privileges)?;
     limits(&order.limits).at(Step::ResourceLimits)?;
     sys::drop_capabilities().at(Step::Privileges)?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at(Step::Privileges)?;

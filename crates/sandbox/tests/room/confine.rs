@@ -131,6 +131,9 @@ fn only_the_project_can_be_written(host: &Host) {
     for path in ["x", "/tmp/x", "/dev/shm/x", "/dev/null"] {
         assert!(attempt(path), "{path}");
     }
+    // No terminal to take over: there is none in this session, and its leader is out of reach.
+    assert!(!attempt("/dev/tty"));
+    assert_eq!(text(&host.sh(&workspace, "cut -d' ' -f6,7 /proc/self/stat")), "0 0");
     assert!(!host.sh(&workspace, "mknod /tmp/disk b 8 0").exit.success());
     assert!(host.sh(&workspace, "mknod /tmp/pipe p").exit.success());
     // A private /tmp: the next job does not find what this one left.

@@ -66,6 +66,14 @@ impl Host {
     }
 }
 
+/// An ordinary user can only remove what overlayfs left if its folders are unlocked first.
+impl Drop for Host {
+    fn drop(&mut self) {
+        let works = fs::read_dir(self.work("")).into_iter().flatten().flatten().map(|entry| entry.path());
+        sandbox::sweep(&works.collect::<Vec<_>>(), |_| false);
+    }
+}
+
 pub fn sh(script: &str) -> JobSpec {
     JobSpec::exec(["sh", "-c", script])
 }

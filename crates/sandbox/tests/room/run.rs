@@ -281,20 +281,24 @@ fn a_hundred_jobs_leave_nothing(host: &Host) {
     let workspace = host.open();
     let count = |path: String| std::fs::read_dir(path).map(Iterator::count).ok();
     let held = || (count("/proc/self/fd".into()), count(format!("/proc/{}/fd", workspace.holder_pid())));
+    // The holder buries its jobs; the last may still be on its way out.
+    let children = format!("/proc/{0}/task/{0}/children", workspace.holder_pid());
+    let settle = || {
+        let began = Instant::now();
+        while !std::fs::read_to_string(&children).unwrap().is_empty() {
+            assert!(began.elapsed() < Duration::from_secs(5));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
     host.sh(&workspace, "true");
+    settle();
     let before = held();
     for _ in 0..100 {
         assert!(host.sh(&workspace, "true").exit.success());
     }
+    settle();
     assert_eq!(held(), before);
     assert!(before.0.is_some() && before.1.is_some() == host.root);
-    // The holder buries its jobs; the last may still be on its way out.
-    let children = format!("/proc/{0}/task/{0}/children", workspace.holder_pid());
-    let began = Instant::now();
-    while !std::fs::read_to_string(&children).unwrap().is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(5));
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Where a toolchain lies in a home that the room cannot see, it is bound into it.

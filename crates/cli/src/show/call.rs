@@ -61,7 +61,7 @@ pub fn fields(value: &Value) -> Page {
         match value {
             Value::Array(items) => {
                 page.push(Line::new().plain("  ").faint(key).faint(format!(" ({})", items.len())));
-                items.iter().for_each(|item| page.push(Line::new().plain("    ").plain(scalar(item))));
+                page.append(rows(items));
             }
             value => {
                 page.push(Line::new().plain("  ").faint(key));
@@ -70,6 +70,33 @@ pub fn fields(value: &Value) -> Page {
         }
     }
     page
+}
+
+/// A list, one item a line; the fields of objects stand in columns.
+fn rows(items: &[Value]) -> Page {
+    let row = |item: &Value| match item {
+        Value::Object(map) => {
+            let mut cells: Vec<_> = map.iter().filter(|(_, value)| !value.is_null()).collect();
+            cells.sort_by_key(|(key, _)| rank(key));
+            cells
+                .into_iter()
+                .enumerate()
+                .map(|(at, (_, value))| Line::new().plain(if at == 0 { "    " } else { "" }).plain(scalar(value)))
+                .collect()
+        }
+        item => vec![Line::new().plain("    ").plain(scalar(item))],
+    };
+    super::table(items.iter().map(row).collect())
+}
+
+/// Where something is comes first, what it says last.
+fn rank(key: &str) -> u8 {
+    match key {
+        "path" | "name" => 0,
+        "line" | "column" => 1,
+        "text" => 3,
+        _ => 2,
+    }
 }
 
 fn is_long(key: &str, value: &Value) -> bool {
@@ -187,6 +214,12 @@ mod tests {
     y z
 ";
         assert_eq!(ran("fs.read", &result).render(false, None), expected);
+    }
+
+    #[test]
+    fn a_list_of_objects_is_a_table() {
+        let output = json!({"hits": [{"line": 3, "path": "a.rs", "text": "x"}, {"line": 12, "path": "long.rs", "text": "y\x1b"}]});
+        assert_eq!(fields(&output).render(false, None), "  hits (2)\n    a.rs     3   x\n    long.rs  12  y\\x1b\n");
     }
 
     #[test]

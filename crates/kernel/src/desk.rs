@@ -3,10 +3,10 @@
 //! **Invariant.** A task has at most one open room, and its base is on record before anything runs in it.
 
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::{Kernel, base, config};
+use crate::{Kernel, base, config, git};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parking_lot::Mutex;
-use sandbox::{Workspace, WorkspaceSpec};
+use sandbox::{Bind, Workspace, WorkspaceSpec};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,7 @@ impl Kernel {
                 .await
                 .map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??
         };
+        spec.binds = git_binds(&project, &work)?;
         let room = self.launcher.open(spec).await.map_err(room_fault)?;
         let desk = Arc::new(Desk { room, project, work });
         if recorded.is_none() {
@@ -84,6 +85,20 @@ impl Kernel {
             _ => Ok(()),
         }
     }
+}
+
+/// What a room needs of git beside the project itself: the directory a linked work tree shares, and a config without credentials.
+fn git_binds(project: &Path, work: &Path) -> Result<Vec<Bind>, Fault> {
+    let read_only = |source: PathBuf, target: PathBuf| Bind { source, target, writable: false };
+    let mut binds: Vec<Bind> = git::shared_dir(project).map(|dir| read_only(dir.clone(), dir)).into_iter().collect();
+    if let Some((file, clean)) = git::without_credentials(project) {
+        let copy = work.join("git-config");
+        std::fs::write(&copy, clean).map_err(|error| Fault::io("write", &copy, error))?;
+        std::fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .map_err(|error| Fault::io("open up", &copy, error))?;
+        binds.push(read_only(copy, file));
+    }
+    Ok(binds)
 }
 
 /// A descriptor of a project's folder, for reads outside any task.

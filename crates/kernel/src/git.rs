@@ -26,6 +26,43 @@ pub(crate) fn head(top: &Path) -> Option<String> {
     [&dir, &common].iter().find_map(|dir| read_line(&dir.join(name))).or_else(|| packed(&common, name))
 }
 
+/// The directory that a linked work tree shares with its repository; `None` for a tree that has its own.
+pub(crate) fn shared_dir(top: &Path) -> Option<PathBuf> {
+    if top.join(".git").is_dir() {
+        return None;
+    }
+    let dir = git_dir(top)?;
+    let common = read_line(&dir.join("commondir")).map_or_else(|| dir.clone(), |path| dir.join(path));
+    common.canonicalize().ok()
+}
+
+/// A repository's `config` file and, if it holds credentials, its text without them.
+pub(crate) fn without_credentials(top: &Path) -> Option<(PathBuf, String)> {
+    let file = shared_dir(top).unwrap_or_else(|| top.join(".git")).join("config");
+    let text = std::fs::read_to_string(&file).ok()?;
+    let clean = strip_credentials(&text);
+    (clean != text).then_some((file, clean))
+}
+
+fn strip_credentials(text: &str) -> String {
+    let secret = |line: &str| {
+        let key = line.split('=').next().unwrap_or("").trim().to_ascii_lowercase();
+        ["extraheader", "password", "token", "oauth", "cookiefile"].iter().any(|word| key.contains(word))
+    };
+    let lines = text.split_inclusive('\n').filter(|line| !secret(line));
+    lines.map(strip_userinfo).collect()
+}
+
+/// `https://user:secret@host/` becomes `https://host/`; `ssh://git@host/` names no secret and stays.
+fn strip_userinfo(line: &str) -> String {
+    let Some((before, after)) = line.split_once("://") else { return line.to_owned() };
+    let host_end = after.find(['/', '\n', '"']).unwrap_or(after.len());
+    match after[..host_end].rfind('@') {
+        Some(at) if !before.trim_end().ends_with("ssh") => format!("{before}://{}", &after[at + 1..]),
+        _ => line.to_owned(),
+    }
+}
+
 fn packed(common: &Path, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(common.join("packed-refs")).ok()?;
     text.lines().filter_map(|line| line.split_once(' ')).find(|(_, of)| *of == name).map(|(id, _)| id.to_owned())
@@ -47,6 +84,15 @@ fn read_line(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn credentials_leave_a_config_and_nothing_else_does() {
+        let plain = "[core]\n\tbare = false\n[remote \"o\"]\n\turl = ssh://git@host/x.git\n\turl = git@host:x.git\n";
+        assert_eq!(strip_credentials(plain), plain);
+        let held =
+            "[remote \"o\"]\n\turl = https://me:s3cret@host/x.git\n[http]\n\textraHeader = Authorization: Basic abc\n\tproxy = none\n";
+        assert_eq!(strip_credentials(held), "[remote \"o\"]\n\turl = https://host/x.git\n[http]\n\tproxy = none\n");
+    }
 
     fn git(dir: &Path, args: &[&str]) -> String {
         let output = std::process::Command::new("git")
@@ -75,6 +121,7 @@ mod tests {
         git(&top, &["worktree", "add", "-q", "-b", "feat/x", "../linked"]);
         let linked = dir.path().join("linked");
         assert_eq!((branch(&linked), head(&linked)), ("feat/x".into(), Some(commit)));
+        assert_eq!((shared_dir(&top), shared_dir(&linked)), (None, Some(top.join(".git").canonicalize().unwrap())));
         assert_eq!(toplevel(&top.join("sub")), Some(top));
     }
 }

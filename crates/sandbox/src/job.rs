@@ -7,6 +7,7 @@ use std::ffi::CString;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, MoveMountFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
@@ -93,18 +94,30 @@ fn enter(holder: &Holder, filters: &Filters, order: &SpawnOrder, cgroups: &[RawF
 fn mounts(holder: &Holder, limits: &Limits) -> Result<(), Failure> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("proc", "/proc", "proc", flags | MountFlags::NOEXEC, None).at(Step::ProcFilesystem)?;
-    // A project under /tmp is carried over the new /tmp.
-    let project = &holder.room.project;
-    let carried = if holder.room.project_in_tmp { Some(namespace::detached(project, true).at(Step::JobMounts)?) } else { None };
+    // What lies under /tmp is carried over the new /tmp.
+    let carry = |path: &PathBuf| namespace::detached(path, true).map(|mount| (path.clone(), path.is_dir(), mount));
+    let carried = holder.room.in_tmp.iter().map(carry).collect::<io::Result<Vec<_>>>().at(Step::JobMounts)?;
     for (path, bytes) in [(c"/tmp", limits.tmp_bytes), (c"/dev/shm", limits.shm_bytes)] {
         let options = CString::new(format!("mode=1777,size={bytes}")).unwrap_or_default();
         rustix::mount::mount("tmpfs", path, "tmpfs", flags, options.as_c_str()).at(Step::JobMounts)?;
     }
-    if let Some(mount) = carried {
-        fs::create_dir_all(project).at(Step::JobMounts)?;
-        rustix::mount::move_mount(&mount, "", rustix::fs::CWD, project, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).at(Step::JobMounts)?;
+    for (path, is_folder, mount) in carried {
+        mount_point(&path, is_folder).at(Step::JobMounts)?;
+        rustix::mount::move_mount(&mount, "", rustix::fs::CWD, &path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).at(Step::JobMounts)?;
     }
     fs::create_dir(exec::HOME).at(Step::JobMounts)
+}
+
+/// Something to mount on; what a mount before it brought along is there already.
+fn mount_point(path: &Path, is_folder: bool) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    if is_folder {
+        return fs::create_dir_all(path);
+    }
+    fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+    fs::File::create(path).map(drop)
 }
 
 fn limits(limits: &Limits) -> io::Result<()> {

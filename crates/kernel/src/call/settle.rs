@@ -102,7 +102,10 @@ impl Permit {
         };
         let output = tool.run(&request.input, places, &context).await.map_err(|stop| match stop {
             ToolStop::Refused(refusal) => Stop::Refused(refusal),
-            ToolStop::Failed(fault) => Stop::Failed(Fault::new(FaultKind::Room, format!("`{}` could not run", request.tool), fault)),
+            ToolStop::Failed(fault) => {
+                let fix = fault.hint().map(str::to_owned);
+                Stop::Failed(Fault { fix, ..Fault::new(FaultKind::Room, format!("`{}` could not run", request.tool), fault) })
+            }
         });
         (output, start.elapsed())
     }

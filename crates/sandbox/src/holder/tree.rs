@@ -57,8 +57,8 @@ pub(crate) struct Room {
     /// The merged project.
     pub(crate) root: OwnedFd,
     pub(crate) project: PathBuf,
-    /// The project lies under /tmp, where a job mounts its own file system.
-    pub(crate) project_in_tmp: bool,
+    /// Mounts under /tmp, where a job mounts its own file system: the project, and binds that do not lie in it.
+    pub(crate) in_tmp: Vec<PathBuf>,
 }
 
 /// Mounts of host paths, not yet attached.
@@ -131,7 +131,9 @@ pub(super) fn build(order: &OpenOrder, user: User, sources: Sources) -> Result<R
     }
     let slash = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).at(Step::PivotRoot)?;
     sys::mount_setattr(&slash, false, READ_ONLY, None).at(Step::PivotRoot)?;
-    Ok(Room { root, project: project.to_owned(), project_in_tmp: project.starts_with("/tmp") })
+    let targets = order.binds.iter().map(|bind| bind.target.path()).filter(|target| !target.starts_with(project));
+    let in_tmp = std::iter::once(project).chain(targets).filter(|path| path.starts_with("/tmp")).map(Path::to_owned).collect();
+    Ok(Room { root, project: project.to_owned(), in_tmp })
 }
 
 /// The host's part of the tree.

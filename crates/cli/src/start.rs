@@ -124,7 +124,12 @@ async fn start(home: &Path) -> Result<(), Trouble> {
     let log = home.join("run/kernel.log");
     let fail = |why: String| Trouble::new(Code::Unavailable, "the kernel does not start").why(why).fix(format!("read `{}`", log.display()));
     let program = std::env::current_exe().map_err(|error| fail(format!("cannot find the program `skep`: {error}")))?;
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    // The kernel outlives this shell, and what a git hook points at here is none of its business.
+    std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"GIT_")).for_each(|(name, _)| {
+        command.env_remove(name);
+    });
+    let mut child = command
         .args(["kernel", "run", "--detached"])
         .env("SKEP_HOME", home)
         .current_dir("/")

@@ -6,28 +6,70 @@ use wire::method::task::{DiffResult, FileDiff, MergeResult};
 
 /// A unified diff in colour.
 pub fn unified(diff: &str) -> Page {
-    diff.lines()
-        .map(|line| {
-            let tone = match line.as_bytes().first() {
-                _ if line.starts_with("+++") || line.starts_with("---") => Tone::Strong,
-                Some(b'+') => Tone::Good,
-                Some(b'-') => Tone::Bad,
-                Some(b'@') => Tone::Name,
-                _ => Tone::Plain,
-            };
-            Line::new().plain("  ").add(tone, line)
-        })
-        .collect()
+    let tone = |part| match part {
+        Part::Header => Tone::Strong,
+        Part::Place => Tone::Name,
+        Part::Added => Tone::Good,
+        Part::Removed => Tone::Bad,
+        Part::Same => Tone::Plain,
+    };
+    parts(diff).map(|(part, line)| Line::new().plain("  ").add(tone(part), line)).collect()
 }
 
 /// Added and removed lines of a unified diff.
 fn tally(diff: &str) -> (u64, u64) {
-    let body = diff.lines().filter(|line| !line.starts_with("+++") && !line.starts_with("---"));
-    body.fold((0, 0), |(added, removed), line| match line.as_bytes().first() {
-        Some(b'+') => (added + 1, removed),
-        Some(b'-') => (added, removed + 1),
+    parts(diff).fold((0, 0), |(added, removed), (part, _)| match part {
+        Part::Added => (added + 1, removed),
+        Part::Removed => (added, removed + 1),
         _ => (added, removed),
     })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Header,
+    /// `@@ -1,2 +1,3 @@`
+    Place,
+    Added,
+    Removed,
+    Same,
+}
+
+/// What each line is. The counts of a place say how far it reaches, so that no line of a file can pose as a header.
+fn parts(diff: &str) -> impl Iterator<Item = (Part, &str)> {
+    let mut left = (0u64, 0u64);
+    diff.lines().map(move |line| {
+        let part = match line.as_bytes().first() {
+            _ if left == (0, 0) => match place(line) {
+                Some(counts) => {
+                    left = counts;
+                    Part::Place
+                }
+                None => Part::Header,
+            },
+            Some(b'+') => Part::Added,
+            Some(b'-') => Part::Removed,
+            _ => Part::Same,
+        };
+        // "\ No newline at end of file" is no line of either side.
+        match part {
+            Part::Removed => left.0 = left.0.saturating_sub(1),
+            Part::Added => left.1 = left.1.saturating_sub(1),
+            Part::Same if !line.starts_with('\\') => left = (left.0.saturating_sub(1), left.1.saturating_sub(1)),
+            _ => {}
+        }
+        (part, line)
+    })
+}
+
+/// Lines of the old and of the new side behind a place.
+fn place(line: &str) -> Option<(u64, u64)> {
+    let mut words = line.strip_prefix("@@ ")?.split(' ');
+    let mut lines = |mark| {
+        let range = words.next()?.strip_prefix(mark)?;
+        range.split_once(',').map_or(Some(1), |(_, lines)| lines.parse().ok())
+    };
+    Some((lines('-')?, lines('+')?))
 }
 
 fn kind(file: &FileDiff) -> Line {
@@ -115,6 +157,15 @@ mod tests {
         let text = full(&diff()).render(true, None);
         assert!(text.contains("\x1b[32m+echo\\x1b[31m\x1b[0m"), "{text:?}");
         assert!(full(&diff()).render(false, None).ends_with("task-1  2 files changed\n"));
+    }
+
+    #[test]
+    fn no_line_of_a_file_poses_as_a_header() {
+        let diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@\n same\n--- a/fake\n++++ b/fake\n+@@ -9 +9 @@\n\\ No newline at end of file\n--- a/y\n+++ b/y\n@@ -1 +0,0 @@\n-z\n";
+        let found: Vec<_> = parts(diff).map(|(part, _)| part).collect();
+        use Part::*;
+        assert_eq!(found, [Header, Header, Place, Same, Removed, Added, Added, Header, Header, Header, Place, Removed]);
+        assert_eq!(tally(diff), (2, 2));
     }
 
     #[test]

@@ -47,6 +47,14 @@ fn one(zone: &ZoneView, now_ms: i64) -> Page {
         }
         root = root.under(node);
     }
+    // What the operator left open belongs to no process of the zone.
+    let own = zone.tasks.iter().filter(|task| !task.state.ended() && task.state != TaskStatus::Queued);
+    let own: Vec<_> = own.filter(|task| zone.processes.iter().all(|process| process.pid != task.pid)).collect();
+    if let Some(first) = own.first() {
+        let mut node = Node::new(Line::new().faint("○ ").strong(&first.process).faint("  your own calls")).apart();
+        node.below = own.iter().map(|view| task::entry(view, now_ms)).collect();
+        root = root.under(node);
+    }
     let queued: Vec<_> = zone.tasks.iter().filter(|task| task.state == TaskStatus::Queued).collect();
     let mut queue = Node::new(Line::new().plain("queue ").plain(many(queued.len() as u64, "task"))).apart();
     queue.below = queued.iter().map(|view| task::entry(view, now_ms)).collect();
@@ -134,6 +142,10 @@ zone @main (local)  /p
 ";
         assert_eq!(status(std::slice::from_ref(&zone), 5_000).render(false, None), expected);
         zone.drift = true;
+        zone.tasks[1].pid = wire::Pid::OPERATOR;
+        zone.tasks[1].process = "operator".into();
+        let text = status(std::slice::from_ref(&zone), 5_000).render(false, None);
+        assert!(text.contains("├─ ○ operator  your own calls\n│  └─ ◍ task-2"), "{text}");
         assert!(status(&[zone], 5_000).render(false, None).ends_with("  ↳ fix  look at the difference with `skep trust`\n"));
     }
 

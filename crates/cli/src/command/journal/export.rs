@@ -3,12 +3,13 @@
 use super::filter::Filtered;
 use super::page::Pages;
 use crate::console::{Console, OK, Outcome};
-use crate::home;
 use crate::show::measure::many;
 use crate::show::{Line, Page, Tone};
 use crate::trouble::Trouble;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use wire::{Client, Code};
 
 #[derive(Debug, clap::Args)]
@@ -24,10 +25,7 @@ impl Export {
     pub async fn run(self, kernel: &mut Client, console: &Console) -> Outcome {
         let mut pages = Pages::new(self.filtered.filter()?);
         let mut file = match &self.out {
-            Some(path) if path.exists() => {
-                return Err(Trouble::new(Code::WrongState, format!("`{}` exists", path.display())).fix("name a new file"));
-            }
-            Some(path) => Some(BufWriter::new(home::private_file(path, false)?)),
+            Some(path) => Some(BufWriter::new(create(path)?)),
             None => None,
         };
         let mut count = 0;
@@ -51,6 +49,15 @@ impl Export {
         }
         OK
     }
+}
+
+/// A journal tells much about its owner, and an older export is not ours to overwrite.
+fn create(path: &Path) -> Result<File, Trouble> {
+    OpenOptions::new().create_new(true).write(true).mode(0o600).open(path).map_err(|error| {
+        Trouble::new(Code::WrongState, format!("cannot write a new file `{}`", path.display()))
+            .why(error)
+            .fix("name a file that is not there yet, in a folder you can write to")
+    })
 }
 
 fn fail(error: std::io::Error) -> Trouble {

@@ -116,7 +116,7 @@ pub enum SandboxError {
         #[source]
         cause: io::Error,
     },
-    #[error("`{}` cannot be a workspace's project: {why}", .path.display())]
+    #[error("`{}` cannot be shown in a room: {why}", .path.display())]
     Project { path: PathBuf, why: &'static str },
     #[error("`{program}` was not found in the room")]
     NotFound { program: String },

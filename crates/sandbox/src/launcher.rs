@@ -140,6 +140,14 @@ fn prepare(spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
     }
     // The upper folder is the merged project's own folder.
     std::fs::set_permissions(work.join("upper"), mode).map_err(SandboxError::io("preparing the workspace directory"))?;
+    for bind in &spec.binds {
+        let target = &bind.target;
+        let covered = ["/tmp", "/dev", "/proc"].iter().any(|path| target.starts_with(path)) && !target.starts_with(&real);
+        if covered || !target.is_absolute() {
+            let why = if covered { "each job has a file system of its own there" } else { "its path must be absolute" };
+            return Err(SandboxError::Project { path: target.clone(), why });
+        }
+    }
     let binds =
         spec.binds.into_iter().map(|bind| BindOrder { source: bind.source.into(), target: bind.target.into(), writable: bind.writable });
     Ok(OpenOrder {

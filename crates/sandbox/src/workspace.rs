@@ -99,7 +99,8 @@ impl Workspace {
         let streams = SandboxError::io("reading a job's output");
         let (ended, stdout, stderr, fed) =
             tokio::join!(job.wait(), output::collect(out_read, output_max), output::collect(err_read, output_max), output::feed(feed),);
-        let (ended, (stdout, stderr)) = (ended?, (stdout, stderr));
+        // Why a job did not start says more than what that did to its streams.
+        let ended = ended?;
         let ((stdout, out_cut), (stderr, err_cut)) = match (stdout, stderr, fed) {
             (Ok(stdout), Ok(stderr), Ok(())) => (stdout, stderr),
             (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => return Err(streams(error)),
@@ -154,7 +155,8 @@ impl Workspace {
             })
             .abort_handle()
         });
-        Ok(Job { pid, act: spec.act, pidfd, report, unreported, timed_out, timer, group, over: false, _place: place })
+        let data_limited = spec.limits.data_bytes.is_some();
+        Ok(Job { pid, act: spec.act, pidfd, report, unreported, timed_out, timer, group, data_limited, over: false, _place: place })
     }
 
     /// Ends the workspace and waits until its jobs, its holder and its mount are gone, so that it can be opened again.
@@ -178,7 +180,7 @@ impl Drop for Workspace {
     }
 }
 
-/// A job that runs. Dropping it kills it with everything it started.
+/// A job that runs. Its streams end when it does. Dropping it kills it with everything it started.
 #[derive(Debug)]
 pub struct Job {
     pid: i32,
@@ -189,6 +191,8 @@ pub struct Job {
     timed_out: Arc<AtomicBool>,
     timer: Option<AbortHandle>,
     group: Option<Group>,
+    data_limited: bool,
+    /// It ended by itself, so there is nothing to kill.
     over: bool,
     _place: Place,
 }
@@ -233,14 +237,15 @@ impl Job {
             }
         };
         self.over = true;
-        let limits = self.group.as_ref().map(Group::enforced);
+        let without_group = if self.data_limited { Enforcement::Rlimit } else { Enforcement::None };
+        let (memory, pids) = self.group.as_ref().map_or((without_group, Enforcement::Rlimit), Group::enforced);
         Ok(Ended {
             exit,
             timed_out: self.timed_out.load(Ordering::Relaxed) && exit == Exit::Signal(libc::SIGKILL),
             out_of_memory: self.group.as_ref().is_some_and(Group::ran_out_of_memory),
             usage,
-            memory: limits.map_or(Enforcement::None, |(memory, _)| memory),
-            pids: limits.map_or(Enforcement::Rlimit, |(_, pids)| pids),
+            memory,
+            pids,
         })
     }
 

@@ -286,6 +286,11 @@ fn binds_are_read_only(host: &Host) {
     Command::new("chmod").arg("a+x").arg(tools.join("hello")).status().unwrap();
     let mut spec = host.spec("binds");
     let bind = |source: &std::path::Path, target: &str, writable| sandbox::Bind { source: source.into(), target: target.into(), writable };
+    for hidden in ["/tmp/tools", "/dev/shm/tools", "relative"] {
+        let mut spec = host.spec("no");
+        spec.binds = vec![bind(&tools, hidden, false)];
+        assert!(matches!(host.block_on(host.launcher.open(spec)), Err(sandbox::SandboxError::Project { .. })), "{hidden}");
+    }
     spec.binds = vec![bind(&tools, "/opt/tools", false), bind(&tools.join("shared"), "/opt/shared", true)];
     let workspace = host.block_on(host.launcher.open(spec)).unwrap();
     assert_eq!(text(&host.sh(&workspace, "/opt/tools/hello")), "from tools");

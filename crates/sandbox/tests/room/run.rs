@@ -208,6 +208,7 @@ fn memory_is_bounded(host: &Host) {
     hog.limits = Limits { data_bytes: Some(100 << 20), ..Limits::default() };
     let outcome = host.run(&workspace, hog).unwrap();
     assert!(String::from_utf8_lossy(&outcome.stderr).contains("MemoryError"), "{outcome:?}");
+    assert_eq!(outcome.memory, Enforcement::Rlimit);
 }
 
 /// Where this process's memory cgroup is, as the probe says.

@@ -123,8 +123,10 @@ mod tests {
         let grouped: Vec<_> = GROUPS.iter().flat_map(|(_, members)| members.iter()).map(|path| path.split(' ').next().unwrap()).collect();
         for sub in command.get_subcommands() {
             assert!(grouped.contains(&sub.get_name()), "{} is in no group", sub.get_name());
-            assert!(sub.get_about().is_some(), "{} has no purpose", sub.get_name());
-            assert!(sub.get_after_help().is_some_and(|help| help.to_string().contains("skep")), "{} has no examples", sub.get_name());
+            for sub in std::iter::once(sub).chain(sub.get_subcommands()) {
+                assert!(sub.get_about().is_some(), "{} has no purpose", sub.get_name());
+                assert!(sub.get_after_help().is_some_and(|help| help.to_string().contains("skep")), "{} has no examples", sub.get_name());
+            }
         }
         for path in GROUPS.iter().flat_map(|(_, members)| members.iter()) {
             assert!(find(&command, path).is_some_and(|found| found.get_about().is_some()), "{path}");

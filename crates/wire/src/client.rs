@@ -174,7 +174,9 @@ async fn open(socket: &Path) -> Result<UnixStream, ClientError> {
                 waited_ms += BUSY_STEP_MS;
             }
             // Reset: the listener went away between our knock and its answer.
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => return Err(ClientError::Absent { socket, source }),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
+                return Err(ClientError::Absent { socket, source });
+            }
             _ => return Err(ClientError::Connect { socket, source }),
         }
     }

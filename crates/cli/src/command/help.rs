@@ -28,7 +28,7 @@ impl Help {
         let Some(found) = args::find(&command, &topic) else {
             return Err(Trouble::new(Code::BadInput, format!("there is no command `{topic}`")).fix("see all of them with `skep --help`"));
         };
-        let help = found.clone().render_long_help();
+        let help = found.clone().render_help();
         let text = if console.out.colour { help.ansi().to_string() } else { help.to_string() };
         console.out.write(text.as_bytes());
         OK

@@ -34,12 +34,18 @@ pub struct Journal {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Show the newest records
+    #[command(
+        after_help = "Examples:\n  skep journal log\n  skep journal log --task task-3 --limit 100\n  skep journal log --kind call.refused --since 1d"
+    )]
     Log(Filtered),
     /// Show records as they are written
+    #[command(after_help = "Examples:\n  skep journal follow\n  skep journal follow --kind review,merge")]
     Follow(Filtered),
     /// Prove that no record was changed, added, moved or cut off
+    #[command(after_help = "Examples:\n  skep journal verify && echo whole\n  skep journal verify --json")]
     Verify,
     /// Print the stored lines, byte for byte
+    #[command(after_help = "Examples:\n  skep journal export --out journal.jsonl\n  skep journal export | sha256sum")]
     Export(export::Export),
 }
 

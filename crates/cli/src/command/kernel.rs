@@ -23,12 +23,16 @@ pub struct Kernel {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Start the kernel, if it does not run
+    #[command(after_help = "Examples:\n  skep kernel start")]
     Start,
     /// Stop the kernel; unfinished tasks resume at its next start
+    #[command(after_help = "Examples:\n  skep kernel stop")]
     Stop,
     /// Show whether it runs, and how it is
+    #[command(after_help = "Examples:\n  skep kernel status\n  skep kernel status --json")]
     Status,
     /// Be the kernel, in the foreground
+    #[command(after_help = "Examples:\n  SKEP_HOME=/tmp/try skep kernel run")]
     Run(Run),
 }
 

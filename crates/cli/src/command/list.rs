@@ -20,6 +20,7 @@ pub struct List {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Tasks of this repository, or of all
+    #[command(after_help = "Examples:\n  skep list tasks\n  skep list tasks --all --json")]
     Tasks {
         /// Of every repository
         #[arg(long)]
@@ -29,6 +30,7 @@ enum What {
         zone: Option<PathBuf>,
     },
     /// What a process can call
+    #[command(after_help = "Examples:\n  skep list tools")]
     Tools,
 }
 

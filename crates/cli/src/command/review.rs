@@ -22,16 +22,20 @@ pub struct Review {
 #[derive(Debug, Subcommand)]
 enum What {
     /// List open reviews
+    #[command(after_help = "Examples:\n  skep review list\n  skep review list --all")]
     List {
         /// Also those that are answered
         #[arg(long)]
         all: bool,
     },
     /// Show one in full
+    #[command(after_help = "Examples:\n  skep review show r-3")]
     Show { review: ReviewId },
     /// Say yes, once, to exactly this call
+    #[command(after_help = "Examples:\n  skep review allow r-3")]
     Allow(Said),
     /// Say no
+    #[command(after_help = "Examples:\n  skep review deny r-3 --reason \"not on this machine\"")]
     Deny(Said),
 }
 

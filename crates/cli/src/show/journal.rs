@@ -53,15 +53,12 @@ pub fn verdict(result: &VerifyResult, ms: u64) -> Page {
     }
     let hash = result.head_hash.get(..16).unwrap_or(&result.head_hash);
     page.because("head", &format!("record {}  {hash}…", count(result.head_seq)));
-    page.because(
-        "seal",
-        match (result.sealed, result.unsealed) {
-            (true, 0) => "signed, and covers the head".to_owned(),
-            (true, n) => format!("signed; {} after it not sealed yet", many(n, "record")),
-            (false, _) => "there is no good seal".to_owned(),
-        }
-        .as_str(),
-    );
+    let seal = match (result.sealed, result.unsealed) {
+        (true, 0) => "signed, and covers the head".to_owned(),
+        (true, n) => format!("signed; {} after it not sealed yet", many(n, "record")),
+        (false, _) => "there is no good seal".to_owned(),
+    };
+    page.because("seal", &seal);
     for finding in &result.findings {
         let place = finding.seq.map(|seq| format!("record {}  ", count(seq))).unwrap_or_default();
         page.push(Line::new().bad("  ✗ ").faint(place).plain(&finding.what));

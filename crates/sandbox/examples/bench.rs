@@ -21,11 +21,15 @@ fn main() -> Fallible<()> {
     let project = folder.path().join("project");
     std::fs::create_dir(&project)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(async {
-        let workspace = Arc::new(launcher.open(WorkspaceSpec::new(project, folder.path().join("work"))).await?);
-        // As the main task runs on another thread than the reactor, measure where the kernel would be: on a worker.
+    let work = folder.path().join("work");
+    let measured = runtime.block_on(async {
+        let workspace = Arc::new(launcher.open(WorkspaceSpec::new(project, &work)).await?);
+        // The main task has a thread of its own; measure where the kernel would be, on a worker.
         tokio::spawn(measure(workspace)).await?
-    })
+    });
+    // An ordinary user cannot simply remove what overlayfs leaves.
+    sandbox::sweep(&[work], |_| false);
+    measured
 }
 
 async fn measure(workspace: Arc<Workspace>) -> Fallible<()> {

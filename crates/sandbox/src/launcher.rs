@@ -142,7 +142,9 @@ fn prepare(spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
     std::fs::set_permissions(work.join("upper"), mode).map_err(SandboxError::io("preparing the workspace directory"))?;
     for bind in &spec.binds {
         let target = &bind.target;
-        let covered = ["/tmp", "/dev", "/proc"].iter().any(|path| target.starts_with(path)) && !target.starts_with(&real);
+        // What lies in /tmp is carried over a job's own /tmp; nothing can stand in for all of it.
+        let replaced = ["/dev", "/proc"].iter().any(|path| target.starts_with(path)) || target == Path::new("/tmp");
+        let covered = replaced && !target.starts_with(&real);
         if covered || !target.is_absolute() {
             let why = if covered { "each job has a file system of its own there" } else { "its path must be absolute" };
             return Err(SandboxError::Project { path: target.clone(), why });

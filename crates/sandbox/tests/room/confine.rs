@@ -286,15 +286,23 @@ fn binds_are_read_only(host: &Host) {
     Command::new("chmod").arg("a+x").arg(tools.join("hello")).status().unwrap();
     let mut spec = host.spec("binds");
     let bind = |source: &std::path::Path, target: &str, writable| sandbox::Bind { source: source.into(), target: target.into(), writable };
-    for hidden in ["/tmp/tools", "/dev/shm/tools", "relative"] {
+    for hidden in ["/tmp", "/dev/shm/tools", "/proc/tools", "relative"] {
         let mut spec = host.spec("no");
         spec.binds = vec![bind(&tools, hidden, false)];
         assert!(matches!(host.block_on(host.launcher.open(spec)), Err(sandbox::SandboxError::Project { .. })), "{hidden}");
     }
-    spec.binds = vec![bind(&tools, "/opt/tools", false), bind(&tools.join("shared"), "/opt/shared", true)];
+    spec.binds = vec![
+        bind(&tools, "/opt/tools", false),
+        bind(&tools.join("shared"), "/opt/shared", true),
+        bind(&tools, "/tmp/carried/tools", false),
+        bind(&tools.join("hello"), "/tmp/hello", false),
+    ];
     let workspace = host.block_on(host.launcher.open(spec)).unwrap();
     assert_eq!(text(&host.sh(&workspace, "/opt/tools/hello")), "from tools");
     assert!(!host.sh(&workspace, "echo > /opt/tools/x").exit.success());
+    // Each job mounts its own /tmp, over which these are carried.
+    assert_eq!(text(&host.sh(&workspace, "/tmp/carried/tools/hello; /tmp/hello; echo > /tmp/mine")), "from tools\nfrom tools");
+    assert!(!host.sh(&workspace, "echo > /tmp/hello || echo > /tmp/carried/tools/x").exit.success());
     assert!(host.sh(&workspace, "echo hi > /opt/shared/x").exit.success());
     assert_eq!(fs::read_to_string(tools.join("shared/x")).unwrap(), "hi\n");
 }

@@ -5,7 +5,15 @@ use anyhow::{Result, bail, ensure};
 use std::process::Command;
 
 /// Programs the tests run, and the Debian package of each.
-const NEEDS: &[(&str, &str)] = &[("git", "git"), ("python3", "python3"), ("cc", "gcc"), ("setpriv", "util-linux"), ("unshare", "util-linux"), ("node", "nodejs"), ("tmux", "tmux")];
+const NEEDS: &[(&str, &str)] = &[
+    ("git", "git"),
+    ("python3", "python3"),
+    ("cc", "gcc"),
+    ("setpriv", "util-linux"),
+    ("unshare", "util-linux"),
+    ("node", "nodejs"),
+    ("tmux", "tmux"),
+];
 
 pub fn test(arguments: &[String]) -> Result<()> {
     install(NEEDS)?;
@@ -35,7 +43,10 @@ pub fn install(needs: &[(&str, &str)]) -> Result<()> {
     }
     eprintln!("installing {}", packages.join(" "));
     run(Command::new("apt-get").args(["update", "-qq"]))?;
-    run(Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(&packages).env("DEBIAN_FRONTEND", "noninteractive"))?;
+    run(Command::new("apt-get")
+        .args(["install", "-y", "-qq", "--no-install-recommends"])
+        .args(&packages)
+        .env("DEBIAN_FRONTEND", "noninteractive"))?;
     match missing.iter().find(|(program, _)| !has(program)) {
         Some((program, package)) => bail!("`{package}` is installed and `{program}` is still not there\n  try: {by_hand}"),
         None => Ok(()),

@@ -1,4 +1,5 @@
 //! The whole way from `act` to a merge, as an ordinary user, as root in somebody else's project, and in a linked work tree.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod common;
 

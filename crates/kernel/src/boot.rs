@@ -4,7 +4,7 @@ use crate::desk::Desks;
 use crate::fault::{Fault, FaultKind};
 use crate::ledger::{self, Ledger};
 use crate::{Home, Kernel, queue};
-use journal::{Journal, Options, Redactor};
+use journal::{Finding, Journal, Options, Redactor};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,8 +22,9 @@ impl Kernel {
         kill_at: Option<(String, u64)>,
     ) -> Result<Arc<Kernel>, Fault> {
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
-        let ledger = Ledger::open(journal)?;
-        let doubts: Vec<String> = opened.findings.iter().map(|finding| format!("{}: {}", finding.what, finding.why)).collect();
+        let (ledger, broken) = Ledger::open(journal)?;
+        let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
+        let doubts: Vec<String> = findings.iter().map(|finding| format!("{}: {}", finding.what, finding.why)).collect();
         let kernel = Arc::new(Kernel {
             ledger,
             tools: tool::Registry::builtin(),
@@ -41,7 +42,6 @@ impl Kernel {
             stopping: AtomicBool::new(false),
         });
         let user = kernel.user.clone();
-        let findings = opened.findings;
         let unsealed = opened.unsealed;
         kernel.ledger.commit(|world, _| (opening(world, &user, unsealed, &findings), ()))?.durable().await?;
         kernel.sweep().await?;
@@ -100,7 +100,7 @@ impl Kernel {
 }
 
 /// The first records of this boot.
-fn opening(world: &World, user: &str, unsealed: u64, findings: &[journal::Finding]) -> Vec<Event> {
+fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding]) -> Vec<Event> {
     let (pid, task) = (Pid::KERNEL, None);
     let mut events: Vec<Event> = Vec::new();
     if world.processes.is_empty() {

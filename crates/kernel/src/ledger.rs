@@ -5,7 +5,7 @@
 //! durable. If a batch fails, the world is folded again from what is on disk.
 
 use crate::fault::{Fault, FaultKind};
-use journal::{Class, Draft, Filter, Journal, JournalError, Ticket};
+use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Ticket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use world::event::RecordsDropped;
@@ -57,11 +57,11 @@ impl<T> Pending<'_, T> {
 }
 
 impl Ledger {
-    /// Folds the journal from its newest good snapshot.
-    pub fn open(journal: Journal) -> Result<Ledger, Fault> {
-        let world = fold(&journal)?;
+    /// Folds the journal from its newest good snapshot, and says what the fold found wrong with the chain on its way.
+    pub fn open(journal: Journal) -> Result<(Ledger, Vec<Finding>), Fault> {
+        let (world, findings) = fold(&journal)?;
         let state = State { world, generation: 0, since_snapshot: 0, volume: HashMap::new() };
-        Ok(Ledger { journal, state: Mutex::new(state) })
+        Ok((Ledger { journal, state: Mutex::new(state) }, findings))
     }
 
     pub fn journal(&self) -> &Journal {
@@ -241,7 +241,7 @@ impl State {
         if barrier.is_err() {
             journal.recover().map_err(fault)?;
         }
-        self.world = fold(journal)?;
+        (self.world, _) = fold(journal)?;
         self.volume.clear();
         Ok(())
     }
@@ -268,7 +268,7 @@ impl Volume {
 }
 
 /// Folds a journal to its present. An unknown kind or version stops here and is never skipped.
-fn fold(journal: &Journal) -> Result<World, Fault> {
+fn fold(journal: &Journal) -> Result<(World, Vec<Finding>), Fault> {
     let (mut world, from) = match journal.snapshot().map_err(fault)? {
         Some(snapshot) => match serde_json::from_slice::<World>(&snapshot.bytes) {
             Ok(world) => (world, snapshot.seq + 1),
@@ -278,7 +278,7 @@ fn fold(journal: &Journal) -> Result<World, Fault> {
         None => (World::default(), 0),
     };
     let mut failed = None;
-    journal
+    let findings = journal
         .replay(from, |record| match serde_json::from_str::<Event>(&record.line) {
             Ok(event) => {
                 world.apply(&event, record.at_ms);
@@ -293,7 +293,7 @@ fn fold(journal: &Journal) -> Result<World, Fault> {
         .map_err(fault)?;
     match failed {
         Some(fault) => Err(fault),
-        None => Ok(world),
+        None => Ok((world, findings)),
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     let digest = frozen.digest.clone();
     let pending = kernel.ledger.commit(|world, _| {
         let (pid, id, merge) = (task.pid, Some(task.id), world.next_merge());
-        let proposed = MergeProposed { pid, task: id, merge, digest: digest.clone(), frozen: blob, paths };
+        let proposed = MergeProposed { pid, task: id, merge, digest: digest.clone(), frozen: blob, paths, summary: summary.to_owned() };
         let mut events: Vec<Event> = vec![proposed.into()];
         match verdict {
             Verdict::Allow(_) => (events, Next::Apply(merge)),

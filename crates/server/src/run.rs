@@ -3,7 +3,7 @@
 use crate::connection;
 use journal::{Faults, Options};
 use kernel::{Fault, FaultKind, Home, Kernel};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,9 +18,14 @@ pub fn run(home: &Path) -> ExitCode {
     match serve(home) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
-            let line = serde_json::json!({"what": fault.what, "why": fault.why, "fix": fault.fix});
-            announce(&line.to_string());
-            eprintln!("skep: {fault}");
+            // A command that started us reads JSON; a person at a terminal reads the other stream.
+            if !std::io::stdout().is_terminal() {
+                announce(&serde_json::json!({"what": fault.what, "why": fault.why, "fix": fault.fix}).to_string());
+            }
+            eprintln!("✗ {}\n  ↳ why  {}", fault.what, fault.why);
+            if let Some(fix) = &fault.fix {
+                eprintln!("  ↳ fix  {fix}");
+            }
             ExitCode::from(wire::Code::Internal.exit())
         }
     }

@@ -115,7 +115,7 @@ events! {
     ReviewAnswered = "review.answered", Security { review: ReviewId, answer: Answer, by: String, reason: Option<String> }
     GrantGiven = "grant.given", Security { grant: GrantId, tool: String, bind: String, uses: u32, review: ReviewId }
 
-    MergeProposed = "merge.proposed", Fact { merge: MergeId, digest: String, frozen: String, paths: Vec<MergePath> }
+    MergeProposed = "merge.proposed", Fact { merge: MergeId, digest: String, frozen: String, paths: Vec<MergePath>, summary: String }
     MergeStarted = "merge.started", Security { merge: MergeId, by: String }
     MergeFinished = "merge.finished", Security { merge: MergeId, paths: Vec<MergePath> }
     MergeRejected = "merge.rejected", Security { merge: MergeId, by: String, reason: String }

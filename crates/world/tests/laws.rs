@@ -66,7 +66,16 @@ fn any_event() -> impl Strategy<Value = Event> {
             .into(),
             13 => ReviewAnswered { pid, task, review: ReviewId(c), answer: Answer::Allow, by: "h".into(), reason: None }.into(),
             14 => GrantGiven { pid, task, grant: GrantId(c), tool: "t".into(), bind: format!("b{b}"), uses: 1, review: ReviewId(c) }.into(),
-            15 => MergeProposed { pid, task, merge: MergeId(c), digest: String::new(), frozen: String::new(), paths: vec![] }.into(),
+            15 => MergeProposed {
+                pid,
+                task,
+                merge: MergeId(c),
+                digest: String::new(),
+                frozen: String::new(),
+                paths: vec![],
+                summary: String::new(),
+            }
+            .into(),
             16 => MergeStarted { pid, task, merge: MergeId(c), by: "h".into() }.into(),
             17 => WorkspaceOpened { pid, task, head: None, base: String::new() }.into(),
             _ => ProcExited { pid, task: None, killed: c > 2, reason: String::new() }.into(),

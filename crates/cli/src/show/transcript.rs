@@ -164,7 +164,8 @@ mod tests {
             "hands": "kernel", "read_only": true, "rules": ["reads"], "grant": null,
         }});
         admitted["payload"]["bind"] = json!("b");
-        let done = |paths| MergeProposed { pid, task, merge: MergeId(1), digest: "d".into(), frozen: "f".into(), paths };
+        let done =
+            |paths| MergeProposed { pid, task, merge: MergeId(1), digest: "d".into(), frozen: "f".into(), paths, summary: String::new() };
         let path =
             |path: &str, refused: Option<&str>| MergePath { path: path.into(), kind: "created".into(), refused: refused.map(Into::into) };
         let text = story(vec![

@@ -1,5 +1,6 @@
 //! A project, a home and the real `skep`, for tests that use it as a person does.
 #![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

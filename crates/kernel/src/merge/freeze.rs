@@ -63,7 +63,7 @@ pub(crate) enum Was {
 pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
     let desk = kernel.desk(task.id).await?;
     let found = desk.room.changes().await.map_err(crate::desk::room_fault)?;
-    let mut refused: Vec<MergePath> = found.refused.iter().map(|no| left_out(&no.path.to_string_lossy(), "refused", &no.why)).collect();
+    let mut refused: Vec<MergePath> = found.refused.iter().map(|no| left_out(&no.path.to_string_lossy(), "refused", no.why)).collect();
     let (named, nameless): (Vec<_>, Vec<_>) = found.changes.into_iter().partition(|change| change.path.to_str().is_some());
     refused.extend(nameless.iter().map(|change| left_out(&change.path.to_string_lossy(), word(change), "its name is not valid UTF-8")));
     let ignored = ignored(&desk, &named).await?;

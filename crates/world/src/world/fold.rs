@@ -227,6 +227,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
             world.merges.insert(e.merge, merge);
             if let Some(task) = task_mut(world, e.task) {
                 task.merge = Some(e.merge);
+                task.summary = Some(e.summary.clone());
             }
         }
         Event::MergeStarted(e) => set_merge(world, e.merge, MergeState::Applying),

@@ -47,7 +47,9 @@ pub(crate) async fn record(kernel: &Kernel, desk: &Desk) -> Result<Base, Stop> {
             head = (commit != "(initial)").then(|| commit.to_owned());
         }
         if let Some(path) = changed_path(entry) {
-            dirty.files.insert(path.to_owned(), hold(kernel, desk, path)?);
+            // What no room shows, no task can change: its content is not kept.
+            let secret = desk.secrets.matched_path_or_any_parents(path, false).is_ignore();
+            dirty.files.insert(path.to_owned(), if secret { DirtyFile::Unproven } else { hold(kernel, desk, path)? });
         }
     }
     let bytes = serde_json::to_vec(&dirty).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a base", error))?;

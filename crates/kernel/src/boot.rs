@@ -43,7 +43,14 @@ impl Kernel {
         });
         let user = kernel.user.clone();
         let unsealed = opened.unsealed;
-        kernel.ledger.commit(|world, _| (opening(world, &user, unsealed, &findings), ()))?.durable().await?;
+        let lost = kernel
+            .ledger
+            .commit(|world, _| (opening(world, &user, unsealed, &findings), world.calls.keys().copied().collect::<Vec<_>>()))?
+            .durable()
+            .await?;
+        for call in lost {
+            kernel.ledger.journal().vault().delete(&call.to_string()).map_err(ledger::fault)?;
+        }
         kernel.sweep().await?;
         tokio::spawn(queue::run(kernel.clone()));
         Ok(kernel)

@@ -21,6 +21,8 @@ pub(crate) struct Desk {
     pub project: PathBuf,
     /// Where upper and work layers are.
     pub work: PathBuf,
+    /// What the room does not show.
+    pub secrets: Gitignore,
 }
 
 #[derive(Default)]
@@ -58,14 +60,14 @@ impl Kernel {
         let extra = self.trusted(zone)?.map(|trusted| trusted.config.mask.clone()).unwrap_or_default();
         let mut spec = WorkspaceSpec::new(&project, &work);
         spec.masked = {
-            let project = project.clone();
+            let (project, extra) = (project.clone(), extra.clone());
             tokio::task::spawn_blocking(move || masked(&project, &extra))
                 .await
                 .map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??
         };
         spec.binds = git_binds(&project, &work)?;
         let room = self.launcher.open(spec).await.map_err(room_fault)?;
-        let desk = Arc::new(Desk { room, project, work });
+        let desk = Arc::new(Desk { room, secrets: secrets(&project, &extra)?, project, work });
         if recorded.is_none() {
             let base = base::record(self, &desk).await?;
             self.ledger.record(WorkspaceOpened { pid, task: Some(task), head: base.head, base: base.blob }).await?;

@@ -8,7 +8,7 @@ use crate::fault::{Fault, FaultKind};
 use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Ticket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use world::event::RecordsDropped;
+use world::event::{CallRefused, RecordsDropped};
 use world::{Event, Pid, TaskId, Weight, World, limits};
 
 pub struct Ledger {
@@ -20,6 +20,8 @@ struct State {
     world: World,
     /// Counts failed batches, so that several losers of one batch heal once.
     generation: u64,
+    /// A batch failed and the journal could not yet start again: the world is ahead of the disk.
+    broken: bool,
     since_snapshot: u64,
     volume: HashMap<Pid, Volume>,
 }
@@ -31,7 +33,13 @@ struct Volume {
     progress: u64,
     progress_dropped: u64,
     /// The refusal made last, and how often it was repeated unrecorded.
-    refusal: Option<(String, u64)>,
+    refusal: Option<Refused>,
+}
+
+struct Refused {
+    key: String,
+    task: Option<TaskId>,
+    repeats: u64,
 }
 
 /// A decision whose events are ordered and applied, and not yet known to be on disk.
@@ -60,7 +68,7 @@ impl Ledger {
     /// Folds the journal from its newest good snapshot, and says what the fold found wrong with the chain on its way.
     pub fn open(journal: Journal) -> Result<(Ledger, Vec<Finding>), Fault> {
         let (world, findings) = fold(&journal)?;
-        let state = State { world, generation: 0, since_snapshot: 0, volume: HashMap::new() };
+        let state = State { world, generation: 0, broken: false, since_snapshot: 0, volume: HashMap::new() };
         Ok((Ledger { journal, state: Mutex::new(state) }, findings))
     }
 
@@ -76,6 +84,9 @@ impl Ledger {
     /// Decides and records in one step. `decide` gets the world and the time, and returns what happened.
     pub fn commit<T>(&self, decide: impl FnOnce(&World, i64) -> (Vec<Event>, T)) -> Result<Pending<'_, T>, Fault> {
         let mut state = self.state.lock();
+        if state.broken {
+            state.refold(&self.journal)?;
+        }
         let now_ms = jiff::Timestamp::now().as_millisecond().max(state.world.now_ms);
         let (events, value) = decide(&state.world, now_ms);
         let mut drafts = Vec::with_capacity(events.len());
@@ -207,15 +218,15 @@ impl State {
     /// Equal refusals in a row are recorded once; the rest is counted.
     fn repeats(&mut self, event: &Event) -> bool {
         let Event::CallRefused(refused) = event else { return false };
-        let key = format!("{}|{}|{:?}|{:?}", refused.tool, refused.digest, refused.code, refused.task);
+        let key = refusal_key(refused);
         let volume = self.volume.entry(refused.pid).or_default();
         match &mut volume.refusal {
-            Some((last, count)) if *last == key => {
-                *count += 1;
+            Some(last) if last.key == key => {
+                last.repeats += 1;
                 true
             }
             other => {
-                *other = Some((key, 0));
+                *other = Some(Refused { key, task: refused.task, repeats: 0 });
                 false
             }
         }
@@ -223,28 +234,31 @@ impl State {
 
     /// The count of unrecorded refusals goes in before the next different fact about that process.
     fn owed(&mut self, event: &Event) -> Option<Event> {
-        let volume = self.volume.get_mut(&event.pid())?;
-        let (key, count) = volume.refusal.as_mut()?;
-        let same = matches!(event, Event::CallRefused(refused) if *key == format!("{}|{}|{:?}|{:?}", refused.tool, refused.digest, refused.code, refused.task));
+        let last = &mut self.volume.get_mut(&event.pid())?.refusal;
+        let same = matches!((event, &*last), (Event::CallRefused(refused), Some(last)) if last.key == refusal_key(refused));
         if same || event.weight() == Weight::Progress {
             return None;
         }
-        let count = std::mem::take(count);
-        volume.refusal = None;
-        (count > 0).then(|| RecordsDropped { pid: event.pid(), task: event.task(), kind: "call.refused".into(), count }.into())
+        let Refused { task, repeats: count, .. } = last.take()?;
+        (count > 0).then(|| RecordsDropped { pid: event.pid(), task, kind: "call.refused".into(), count }.into())
     }
 
     fn refold(&mut self, journal: &Journal) -> Result<(), Fault> {
         self.generation += 1;
+        self.broken = true;
         // A barrier: every batch that can still land has landed or failed when this answers.
-        let barrier = journal.barrier().wait();
-        if barrier.is_err() {
+        if journal.barrier().wait().is_err() {
             journal.recover().map_err(fault)?;
         }
         (self.world, _) = fold(journal)?;
         self.volume.clear();
+        self.broken = false;
         Ok(())
     }
+}
+
+fn refusal_key(refused: &CallRefused) -> String {
+    format!("{}|{}|{:?}|{:?}", refused.tool, refused.digest, refused.code, refused.task)
 }
 
 enum Admit {

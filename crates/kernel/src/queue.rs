@@ -9,7 +9,7 @@ use brain::script::Script;
 use std::path::PathBuf;
 use std::sync::Arc;
 use world::event::{CallFinished, TaskCancelled, TaskQueued};
-use world::{Code, Event, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
+use world::{CallId, Code, Event, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
 
 /// A task somebody wants done.
 #[derive(Clone, Debug)]
@@ -102,10 +102,13 @@ impl Kernel {
             episode.abort();
         }
         let pending = self.ledger.commit(|world, _| match cancelled(world, id, by) {
-            Ok((pid, events)) => (events, Ok(pid)),
+            Ok((pid, calls, events)) => (events, Ok((pid, calls))),
             Err(refusal) => (Vec::new(), Err(refusal)),
         })?;
-        let pid = pending.durable().await??;
+        let (pid, calls) = pending.durable().await??;
+        for call in calls {
+            self.ledger.journal().vault().delete(&call.to_string()).map_err(crate::ledger::fault)?;
+        }
         self.close_desk(pid, id).await?;
         self.ready.notify_one();
         Ok(())
@@ -174,7 +177,7 @@ fn unknown(id: TaskId) -> Refusal {
     Refusal::new(Code::NotFound, format!("there is no task `{id}`")).hint("`skep list tasks` shows them")
 }
 
-fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<Event>), Refusal> {
+fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, Vec<Event>), Refusal> {
     let task = world.tasks.get(&id).ok_or_else(|| unknown(id))?;
     if task.state.ended() {
         return Err(Refusal::new(Code::WrongState, format!("{id} is {} already", task.state.as_str())));
@@ -185,12 +188,14 @@ fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<Event>), R
         return Err(Refusal::new(Code::WrongState, format!("{id} is being merged")).hint("wait for it to end"));
     }
     let mut events: Vec<Event> = Vec::new();
+    let mut calls = Vec::new();
     for (call, open) in world.calls.iter().filter(|(_, open)| open.task == Some(id)) {
+        calls.push(*call);
         let output = serde_json::json!({"error": "cancelled"});
         events.push(CallFinished { pid: open.pid, task: open.task, call: *call, ok: false, output, blob: None, ms: 0 }.into());
     }
     events.push(TaskCancelled { pid: task.pid, task: Some(id), by: by.to_owned() }.into());
-    Ok((task.pid, events))
+    Ok((task.pid, calls, events))
 }
 
 /// Starts what is ready, whenever the bell rings, until the kernel stops.

@@ -41,7 +41,7 @@ impl Check {
             Ok(()) => Check::good(name, detail),
             Err(failure) => {
                 let error = SandboxError::from(failure);
-                let fix = error.hint().unwrap_or("see `skep sandbox doctor` in the manual");
+                let fix = error.hint().unwrap_or("see `skep doctor` in the manual");
                 Check::bad(name, error.to_string(), fix)
             }
         }

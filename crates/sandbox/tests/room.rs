@@ -14,5 +14,5 @@ use room::host::Test;
 
 fn main() {
     let suites: [&[Test]; 4] = [room::run::TESTS, room::confine::TESTS, room::files::TESTS, room::death::TESTS];
-    room::host::main(&suites.concat());
+    room::host::main(&suites.concat(), room::run::OWN);
 }

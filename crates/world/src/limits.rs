@@ -4,7 +4,7 @@
 pub const QUEUE_MAX: usize = 100;
 /// Open reviews of one process before it pauses: more than a screenful is not read any more.
 pub const REVIEWS_OPEN_MAX: usize = 20;
-/// Bytes of a tool's output that a brain is given and a record holds; the rest goes to a blob.
+/// Bytes of a tool's output that a record holds; a longer one is kept as a blob and shortened in the record.
 pub const OUTPUT_INLINE_MAX: usize = 16 * 1024;
 /// Bytes of output that are kept at all for one call.
 pub const OUTPUT_KEPT_MAX: usize = 1024 * 1024;

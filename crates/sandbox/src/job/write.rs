@@ -54,7 +54,8 @@ fn write(path: &Path, mode: Option<u32>) -> io::Result<()> {
 
 /// Opens a folder of the project, making what is missing.
 fn open_folder(path: &Path) -> io::Result<OwnedFd> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    // The path was decided as a real one: a link on the way was put there since.
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let project = rustix::fs::open(".", flags, Mode::empty())?;
     let mut folder = project.try_clone()?;

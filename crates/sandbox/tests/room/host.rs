@@ -85,12 +85,14 @@ pub fn text(outcome: &Outcome) -> String {
     String::from_utf8(outcome.stdout.clone()).unwrap().trim_end().to_owned()
 }
 
-pub fn main(tests: &[Test]) {
+/// `tests` run once for each kind of user, `own` once as whoever runs the suite.
+pub fn main(tests: &[Test], own: &[Test]) {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let root = rustix::process::geteuid().is_root();
     let variants: &[&str] = if root { &["root", "user"] } else { &["user"] };
-    let names: Vec<String> = tests.iter().flat_map(|(name, _)| variants.iter().map(move |variant| format!("{variant}::{name}"))).collect();
+    let each = tests.iter().flat_map(|(name, _)| variants.iter().map(move |variant| format!("{variant}::{name}")));
+    let names: Vec<String> = each.chain(own.iter().map(|(name, _)| format!("{}::{name}", variants[0]))).collect();
     if let Some(place) = arguments.iter().position(|argument| argument == "--kernel") {
         return super::death::kernel(&arguments[place + 1..]);
     }
@@ -103,7 +105,7 @@ pub fn main(tests: &[Test]) {
     let wanted = arguments.iter().find(|argument| !argument.starts_with('-'));
     if has("--exact") {
         let (variant, name) = wanted.and_then(|name| name.split_once("::")).expect("a test's full name");
-        let (_, test) = tests.iter().find(|(known, _)| *known == name).expect("a known test");
+        let (_, test) = tests.iter().chain(own).find(|(known, _)| *known == name).expect("a known test");
         test(&host(variant == "root"));
         return;
     }

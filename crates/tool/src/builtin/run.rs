@@ -48,6 +48,9 @@ pub(super) async fn test(input: &Value, context: &Context<'_>) -> Result<Output,
 async fn run(argv: Vec<String>, cwd: PathBuf, input: &Value, context: &Context<'_>) -> Result<Outcome, ToolStop> {
     let mut spec = JobSpec::exec(argv);
     spec.cwd = cwd;
+    // A room has one user, so git's question whose repository this is has one answer.
+    let git = [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
+    spec.env = git.iter().map(|(key, value)| (key.into(), value.into())).collect();
     // There is no network in the room but loopback, and tests that bind localhost should work.
     spec.profile = Profile::StandardNet;
     spec.output_max = context.output_max;

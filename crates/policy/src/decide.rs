@@ -144,7 +144,7 @@ fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, 
         Some(RealPath::Inside(path)) => Some(path),
         _ => None,
     };
-    policy.index.candidates(facts.tool, inside, |number| {
+    policy.index.candidates(facts, inside, |number| {
         let rule = &policy.rules[number as usize];
         if rule.action == Action::Pass || !rule.matches(facts, path) {
             return;

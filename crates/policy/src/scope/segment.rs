@@ -138,8 +138,12 @@ impl Segment {
     pub(super) fn key(&self) -> Option<Key<'_>> {
         match self {
             Segment::Literal(name) => Some(Key::Name(name)),
-            Segment::Suffix(suffix) => suffix.rsplit_once('.').map(|(_, extension)| Key::Extension(extension)),
-            _ => None,
+            Segment::Suffix(suffix) => match suffix.rsplit_once('.') {
+                Some((_, extension)) => Some(Key::Extension(extension)),
+                None => Some(Key::Part(suffix)),
+            },
+            Segment::Prefix(part) | Segment::Contains(part) => Some(Key::Part(part)),
+            Segment::Deep | Segment::Any | Segment::Pattern(_) => None,
         }
     }
 }

@@ -4,8 +4,10 @@
 //! them, so that an older client can talk to a newer kernel. Times are milliseconds since 1970 and end in `_ms`.
 
 pub mod call;
+pub mod grant;
 pub mod journal;
 pub mod kernel;
+pub mod policy;
 pub mod process;
 pub mod review;
 pub mod task;
@@ -64,6 +66,14 @@ pub const NAMES: &[&str] = &[
     review::List::NAME,
     review::Show::NAME,
     review::Answer::NAME,
+    grant::List::NAME,
+    grant::Revoke::NAME,
+    grant::Issue::NAME,
+    policy::Check::NAME,
+    policy::Explain::NAME,
+    policy::Trial::NAME,
+    policy::Log::NAME,
+    policy::Suggest::NAME,
     journal::Read::NAME,
     journal::Verify::NAME,
     journal::Follow::NAME,

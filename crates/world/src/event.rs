@@ -4,7 +4,10 @@
 //! it is about and, where there is one, the task; the journal indexes those two. **Invariant.** A kind is never reused with another
 //! meaning: readers refuse what they do not know.
 
-use crate::{Answer, CallId, Code, GrantId, Hands, MergeId, MergePath, Mode, Pid, ReviewId, TaskId, ZoneId};
+use crate::{
+    Alternative, Answer, BanId, CallId, Code, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, ReviewId, Scope, TaskId, Terms,
+    TokenId, Until, What, ZoneId,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -102,7 +105,7 @@ events! {
     WorkspaceClosed = "workspace.closed", Fact { }
 
     CallAdmitted = "call.admitted", Fact {
-        call: CallId, tool: String, input: Value, digest: String, bind: String, hands: Hands, read_only: bool, rules: Vec<String>, grant: Option<GrantId>,
+        call: CallId, tool: String, input: Value, digest: String, bind: String, hands: Hands, read_only: bool, rules: Vec<String>, grant: Option<GrantId>, token: Option<TokenId>,
     }
     CallRefused = "call.refused", Security {
         call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,
@@ -111,9 +114,22 @@ events! {
     /// The kernel went down between admission and outcome.
     CallLost = "call.lost", Security { call: CallId, tool: String, why: String }
 
-    ReviewAsked = "review.asked", Security { review: ReviewId, tool: String, input: Value, bind: String, reasons: Vec<String>, rules: Vec<String> }
-    ReviewAnswered = "review.answered", Security { review: ReviewId, answer: Answer, by: String, reason: Option<String> }
-    GrantGiven = "grant.given", Security { grant: GrantId, tool: String, bind: String, uses: u32, review: ReviewId }
+    ReviewAsked = "review.asked", Security {
+        review: ReviewId, tool: String, input: Value, bind: String, like: What, reasons: Vec<String>, rules: Vec<String>,
+    }
+    ReviewAnswered = "review.answered", Security {
+        review: ReviewId, answer: Answer, by: String, reason: Option<String>, alternative: Option<Alternative>,
+    }
+    GrantGiven = "grant.given", Security { grant: GrantId, scope: Scope, what: What, terms: Terms, review: Option<ReviewId>, by: String }
+    GrantRevoked = "grant.revoked", Security { grant: GrantId, by: String }
+    BanGiven = "ban.given", Security {
+        ban: BanId, scope: Scope, what: What, reason: String, alternative: Option<Alternative>, review: Option<ReviewId>, by: String,
+    }
+    BanLifted = "ban.lifted", Security { ban: BanId, by: String }
+    TokenIssued = "token.issued", Security { token: TokenId, claims: Value, ops: u32, until: Until }
+    TokenRevoked = "token.revoked", Security { token: TokenId, by: String }
+    /// A grant asked for more to be written down about this call.
+    CallObserved = "call.observed", Fact { call: CallId, grant: GrantId, level: Observe, bytes_in: u64, bytes_out: u64, ms: u64 }
 
     MergeProposed = "merge.proposed", Fact { merge: MergeId, digest: String, frozen: String, paths: Vec<MergePath>, summary: String }
     MergeStarted = "merge.started", Security { merge: MergeId, by: String }

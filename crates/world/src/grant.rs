@@ -1,38 +1,218 @@
-//! Leave to make calls, and the questions that lead to it.
+//! Leave to make calls, lasting refusals, and the questions that lead to either.
 
-use crate::{GrantId, Pid, ReviewId, TaskId};
+use crate::{BanId, GrantId, Pid, ReviewId, TaskId, TokenId, ZoneId};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-/// A grant answers `require_review` for exactly what it names, and nothing else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A grant answers `require_review` for what it names, and nothing else: it never overrides a deny.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Grant {
     pub id: GrantId,
-    /// The process it was given to.
+    /// The process whose question led to it.
     pub pid: Pid,
     pub task: Option<TaskId>,
+    pub scope: Scope,
+    pub what: What,
+    pub terms: Terms,
+    /// Times of its uses, as far back as its rate looks.
+    pub used_ms: Vec<i64>,
+}
+
+/// Whom it holds for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "of")]
+pub enum Scope {
+    /// One process and what it spawned.
+    Process {
+        pid: Pid,
+    },
+    /// A root process with all below it, as the journal names it.
+    Session {
+        session: String,
+    },
+    Zone {
+        zone: ZoneId,
+    },
+    User {
+        user: String,
+    },
+    All,
+}
+
+/// Which calls it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum What {
+    /// One exact call: hash of session, task, tool, canonical input and base.
+    Exact { tool: String, bind: String },
+    /// Calls of one tool on these paths, with this command or to this host. All that is given must fit.
+    Like {
+        tool: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        paths: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<Vec<String>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+    },
+}
+
+impl What {
+    pub fn tool(&self) -> &str {
+        match self {
+            What::Exact { tool, .. } | What::Like { tool, .. } => tool,
+        }
+    }
+}
+
+/// Under which conditions, for the grant's whole life.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Terms {
+    /// `None` is without number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses_left: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constraints: Option<Constraints>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observe: Option<Observe>,
+}
+
+/// An end that a step of the wall clock does not move: time since this boot of the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Until {
+    pub boot: String,
+    pub boottime_ms: u64,
+}
+
+/// Now, in the same measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    pub boot: String,
+    pub boottime_ms: u64,
+}
+
+impl Until {
+    pub fn is_over(&self, now: &Moment) -> bool {
+        self.boot != now.boot || now.boottime_ms >= self.boottime_ms
+    }
+}
+
+/// At most `max` uses in any `per_ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    pub max: u32,
+    pub per_ms: u64,
+}
+
+/// How much of an allowed call is written down besides the call itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Observe {
+    Basic,
+    Detailed,
+}
+
+/// What a yes came with. KarnEvil9's names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Constraints {
+    /// Written paths that the grant does not cover.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub readonly_paths: Vec<String>,
+    /// The only written paths that it covers, if any are named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writable_paths: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_duration_ms: Option<u64>,
+    /// Fields of the input that are set to these, whatever the caller said.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub input_overrides: Map<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub output_redact_fields: Vec<String>,
+    /// The only fields of the output that the caller sees, if any are named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub output_allow_fields: Vec<String>,
+}
+
+impl Grant {
+    /// May it still be used at all?
+    pub fn is_live(&self, now: &Moment, now_ms: i64) -> bool {
+        let Terms { uses_left, until, rate, .. } = &self.terms;
+        let rested = rate.is_none_or(|rate| self.recent(rate, now_ms) < rate.max as usize);
+        *uses_left != Some(0) && until.as_ref().is_none_or(|until| !until.is_over(now)) && rested
+    }
+
+    fn recent(&self, rate: Rate, now_ms: i64) -> usize {
+        let since = now_ms.saturating_sub_unsigned(rate.per_ms);
+        self.used_ms.iter().filter(|used| **used > since).count()
+    }
+
+    /// Counts one use at `at_ms`.
+    pub(crate) fn use_once(&mut self, at_ms: i64) {
+        self.terms.uses_left = self.terms.uses_left.map(|left| left.saturating_sub(1));
+        if let Some(rate) = self.terms.rate {
+            let since = at_ms.saturating_sub_unsigned(rate.per_ms);
+            self.used_ms.retain(|used| *used > since);
+            self.used_ms.push(at_ms);
+        }
+    }
+}
+
+/// A lasting refusal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ban {
+    pub id: BanId,
+    pub pid: Pid,
+    pub scope: Scope,
+    pub what: What,
+    pub reason: String,
+    pub alternative: Option<Alternative>,
+}
+
+/// What a person would rather see instead.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alternative {
     pub tool: String,
-    /// Hash of session, task, tool and canonical input: the exact call that a person saw.
-    pub bind: String,
-    pub uses_left: u32,
+    #[serde(default)]
+    pub input: Value,
+}
+
+/// A signed grant that its caller carries. What it may do is in the text it was given; here is what is left of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    pub id: TokenId,
+    pub pid: Pid,
+    pub ops_left: u32,
+    pub until: Until,
 }
 
 /// One question to a person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Review {
     pub id: ReviewId,
     pub pid: Pid,
     pub task: Option<TaskId>,
     pub tool: String,
     /// Redacted: what the reviewer is shown.
-    pub input: serde_json::Value,
+    pub input: Value,
     pub bind: String,
+    /// What a wider yes would be about: the call without its exact input.
+    pub like: What,
     /// One for each rule that asked.
     pub reasons: Vec<String>,
+    pub rules: Vec<String>,
     pub asked_ms: i64,
     pub state: ReviewState,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum ReviewState {
     Open,
@@ -40,6 +220,8 @@ pub enum ReviewState {
         answer: Answer,
         by: String,
         reason: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        alternative: Option<Alternative>,
     },
     /// The task ended before anyone answered.
     Void,
@@ -50,4 +232,40 @@ pub enum ReviewState {
 pub enum Answer {
     Allow,
     Deny,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(boot: &str, boottime_ms: u64) -> Moment {
+        Moment { boot: boot.into(), boottime_ms }
+    }
+
+    fn grant(terms: Terms) -> Grant {
+        let what = What::Exact { tool: "fs.write".into(), bind: "b".into() };
+        Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used_ms: Vec::new() }
+    }
+
+    #[test]
+    fn an_end_holds_on_its_own_boot_only() {
+        let until = Until { boot: "a".into(), boottime_ms: 100 };
+        assert!(!until.is_over(&moment("a", 99)));
+        assert!(until.is_over(&moment("a", 100)));
+        assert!(until.is_over(&moment("b", 1)), "another boot's clock says nothing");
+    }
+
+    #[test]
+    fn a_rate_forgets_and_a_number_does_not() {
+        let now = moment("a", 0);
+        let mut limited = grant(Terms { rate: Some(Rate { max: 2, per_ms: 1_000 }), ..Terms::default() });
+        limited.use_once(0);
+        limited.use_once(500);
+        assert!(!limited.is_live(&now, 900));
+        assert!(limited.is_live(&now, 1_001));
+        let mut counted = grant(Terms { uses_left: Some(1), ..Terms::default() });
+        assert!(counted.is_live(&now, 0));
+        counted.use_once(0);
+        assert!(!counted.is_live(&now, i64::MAX));
+    }
 }

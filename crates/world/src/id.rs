@@ -79,6 +79,8 @@ ids! {
     CallId = "call";
     ReviewId = "r";
     GrantId = "g";
+    BanId = "b";
+    TokenId = "t";
     MergeId = "m";
     /// A git worktree the kernel works in.
     ZoneId = "zone";

@@ -17,8 +17,10 @@ pub mod world;
 
 pub use call::{Hands, OpenCall};
 pub use event::{Event, Weight};
-pub use grant::{Answer, Grant, Review, ReviewState};
-pub use id::{CallId, GrantId, MergeId, Pid, ReviewId, TaskId, ZoneId};
+pub use grant::{
+    Alternative, Answer, Ban, Constraints, Grant, Moment, Observe, Rate, Review, ReviewState, Scope, Terms, Token, Until, What,
+};
+pub use id::{BanId, CallId, GrantId, MergeId, Pid, ReviewId, TaskId, TokenId, ZoneId};
 pub use merge::{Merge, MergePath, MergeState};
 pub use process::{Process, ProcessState};
 pub use refusal::{Code, Refusal};

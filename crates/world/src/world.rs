@@ -7,7 +7,8 @@ mod fold;
 
 use crate::event::Event;
 use crate::{
-    CallId, Grant, GrantId, Merge, MergeId, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Task, TaskId, TaskState, ZoneId,
+    Ban, BanId, CallId, Grant, GrantId, Merge, MergeId, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Scope, Task, TaskId,
+    TaskState, Token, TokenId, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ pub struct World {
     pub calls: BTreeMap<CallId, OpenCall>,
     pub reviews: BTreeMap<ReviewId, Review>,
     pub grants: BTreeMap<GrantId, Grant>,
+    pub bans: BTreeMap<BanId, Ban>,
+    pub tokens: BTreeMap<TokenId, Token>,
     pub merges: BTreeMap<MergeId, Merge>,
     pub zones: BTreeMap<ZoneId, Zone>,
     /// Time of the newest event; a commit's clock never goes behind it.
@@ -45,6 +48,8 @@ struct Last {
     call: u64,
     review: u64,
     grant: u64,
+    ban: u64,
+    token: u64,
     merge: u64,
     zone: u64,
 }
@@ -72,6 +77,12 @@ impl World {
     }
     pub fn next_grant(&self) -> GrantId {
         GrantId(self.last.grant + 1)
+    }
+    pub fn next_ban(&self) -> BanId {
+        BanId(self.last.ban + 1)
+    }
+    pub fn next_token(&self) -> TokenId {
+        TokenId(self.last.token + 1)
     }
     pub fn next_merge(&self) -> MergeId {
         MergeId(self.last.merge + 1)
@@ -101,9 +112,20 @@ impl World {
         self.zones.values().find(|zone| zone.path == path)
     }
 
-    /// The unused grant for exactly this call, if a person gave one.
-    pub fn grant_for(&self, pid: Pid, bind: &str) -> Option<&Grant> {
-        self.grants.values().find(|grant| grant.pid == pid && grant.uses_left > 0 && grant.bind == bind)
+    /// `pid` and all its ancestors, itself first.
+    pub fn line(&self, pid: Pid) -> impl Iterator<Item = &Process> {
+        std::iter::successors(self.processes.get(&pid), |process| process.parent.and_then(|parent| self.processes.get(&parent)))
+    }
+
+    /// Does what holds for `scope` hold for this process?
+    pub fn in_scope(&self, scope: &Scope, pid: Pid) -> bool {
+        match scope {
+            Scope::Process { pid: of } => self.line(pid).any(|process| process.pid == *of),
+            Scope::Session { session } => self.session(pid) == *session,
+            Scope::Zone { zone } => self.processes.get(&pid).is_some_and(|process| process.zone == Some(*zone)),
+            Scope::User { user } => self.processes.get(&pid).is_some_and(|process| process.user == *user),
+            Scope::All => true,
+        }
     }
 
     /// The open question about exactly this call, so that equal ones merge.

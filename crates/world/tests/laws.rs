@@ -1,10 +1,14 @@
 //! Laws of the fold, held against random histories.
 
 use ::world::event::*;
-use ::world::{Answer, CallId, Event, GrantId, Hands, MergeId, Mode, Pid, ReviewId, TaskId, World, ZoneId};
+use ::world::{Answer, CallId, Event, GrantId, Hands, MergeId, Mode, Pid, ReviewId, Scope, TaskId, Terms, What, World, ZoneId};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
+
+fn exact(n: u64) -> What {
+    What::Exact { tool: "t".into(), bind: format!("b{n}") }
+}
 
 /// Any event at all, with ids from a small range so that they often meet.
 fn any_event() -> impl Strategy<Value = Event> {
@@ -49,6 +53,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 read_only: c > 3,
                 rules: vec![],
                 grant: (c > 4).then_some(GrantId(a)),
+                token: None,
             }
             .into(),
             10 => CallFinished { pid, task, call: CallId(c), ok: true, output: json!(1), blob: None, ms: 0 }.into(),
@@ -60,12 +65,24 @@ fn any_event() -> impl Strategy<Value = Event> {
                 tool: "t".into(),
                 input: json!({}),
                 bind: format!("b{b}"),
+                like: exact(b),
                 reasons: vec![],
                 rules: vec![],
             }
             .into(),
-            13 => ReviewAnswered { pid, task, review: ReviewId(c), answer: Answer::Allow, by: "h".into(), reason: None }.into(),
-            14 => GrantGiven { pid, task, grant: GrantId(c), tool: "t".into(), bind: format!("b{b}"), uses: 1, review: ReviewId(c) }.into(),
+            13 => ReviewAnswered { pid, task, review: ReviewId(c), answer: Answer::Allow, by: "h".into(), reason: None, alternative: None }
+                .into(),
+            14 => GrantGiven {
+                pid,
+                task,
+                grant: GrantId(c),
+                scope: Scope::All,
+                what: exact(b),
+                terms: Terms { uses_left: Some(1), ..Terms::default() },
+                review: None,
+                by: "h".into(),
+            }
+            .into(),
             15 => MergeProposed {
                 pid,
                 task,

@@ -30,13 +30,51 @@ pub struct ShowParams {
     pub review: ReviewId,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerParams {
     pub review: ReviewId,
     pub answer: world::Answer,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How far a yes reaches, or a no that lasts. Without it the answer is about exactly this call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reach: Option<Reach>,
+    /// With `reach`: what the answer is about, instead of calls like this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub what: Option<world::What>,
+    /// Conditions of a yes, for its whole life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terms: Option<AnswerTerms>,
+    /// With a no: what should be done instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alternative: Option<world::Alternative>,
+}
+
+/// Whom an answer holds for beyond this call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    Process,
+    Session,
+    Zone,
+    User,
+    All,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AnswerTerms {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uses: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<world::Rate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constraints: Option<world::Constraints>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observe: Option<world::Observe>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +109,15 @@ pub struct ReviewView {
     pub input: Value,
     /// One for each rule that asked.
     pub reasons: Vec<String>,
+    /// The rules themselves.
+    #[serde(default)]
+    pub rules: Vec<String>,
+    /// What a wider answer would be about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub like: Option<world::What>,
+    /// Answers to earlier questions about the same tool, newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<String>,
     pub asked_ms: i64,
     pub state: ReviewStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]

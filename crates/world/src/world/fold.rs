@@ -3,7 +3,8 @@
 use super::{World, Zone};
 use crate::event::Event;
 use crate::{
-    Grant, Merge, MergeState, OpenCall, Pid, Process, ProcessState, Review, ReviewState, Task, TaskId, TaskState, Workspace, limits,
+    Ban, Grant, Merge, MergeState, OpenCall, Pid, Process, ProcessState, Review, ReviewState, Task, TaskId, TaskState, Token, What,
+    Workspace, limits,
 };
 
 type Verdict = Result<(), String>;
@@ -67,8 +68,13 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
                 unended(world, e.task)?;
             }
             ensure(world.calls_left(e.task) != Some(0), || "the budget is used up".into())?;
+            if let Some(token) = e.token {
+                ensure(world.tokens.get(&token).is_some_and(|t| t.ops_left > 0), || format!("{token} is used up"))?;
+            }
             match e.grant {
-                Some(grant) => ensure(world.grants.get(&grant).is_some_and(|g| g.uses_left > 0), || format!("{grant} is used up")),
+                Some(grant) => {
+                    ensure(world.grants.get(&grant).is_some_and(|g| g.terms.uses_left != Some(0)), || format!("{grant} is used up"))
+                }
                 None => Ok(()),
             }
         }
@@ -84,6 +90,11 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
             ensure(state == Some(&ReviewState::Open), || format!("{} is not open", e.review))
         }
         Event::GrantGiven(e) => ensure(e.grant == world.next_grant(), || format!("{} is not the next", e.grant)),
+        Event::GrantRevoked(e) => ensure(world.grants.contains_key(&e.grant), || format!("no {}", e.grant)),
+        Event::BanGiven(e) => ensure(e.ban == world.next_ban(), || format!("{} is not the next", e.ban)),
+        Event::BanLifted(e) => ensure(world.bans.contains_key(&e.ban), || format!("no {}", e.ban)),
+        Event::TokenIssued(e) => ensure(e.token == world.next_token(), || format!("{} is not the next", e.token)),
+        Event::TokenRevoked(e) => ensure(world.tokens.contains_key(&e.token), || format!("no {}", e.token)),
         Event::MergeProposed(e) => {
             task(world, e.task)?;
             ensure(e.merge == world.next_merge(), || format!("{} is not the next", e.merge))
@@ -91,7 +102,7 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         Event::MergeStarted(e) => merge_in(world, e.merge, MergeState::Proposed),
         Event::MergeFinished(e) => merge_in(world, e.merge, MergeState::Applying),
         Event::MergeRejected(e) => merge_in(world, e.merge, MergeState::Proposed),
-        Event::BrainSaid(_) | Event::RecordsDropped(_) => Ok(()),
+        Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) => Ok(()),
     }
 }
 
@@ -178,7 +189,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 task.workspace = None;
             }
         }
-        Event::CallAdmitted(e) => admit(world, e),
+        Event::CallAdmitted(e) => admit(world, e, at_ms),
         Event::CallRefused(e) => {
             world.last.call = world.last.call.max(e.call.0);
             settled(world, e.task);
@@ -204,7 +215,9 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 tool: e.tool.clone(),
                 input: e.input.clone(),
                 bind: e.bind.clone(),
+                like: e.like.clone(),
                 reasons: e.reasons.clone(),
+                rules: e.rules.clone(),
                 asked_ms: at_ms,
                 state: ReviewState::Open,
             };
@@ -212,14 +225,33 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         }
         Event::ReviewAnswered(e) => {
             if let Some(review) = world.reviews.get_mut(&e.review) {
-                review.state = ReviewState::Answered { answer: e.answer, by: e.by.clone(), reason: e.reason.clone() };
+                review.state = ReviewState::Answered {
+                    answer: e.answer,
+                    by: e.by.clone(),
+                    reason: e.reason.clone(),
+                    alternative: e.alternative.clone(),
+                };
             }
         }
         Event::GrantGiven(e) => {
             world.last.grant = world.last.grant.max(e.grant.0);
-            let grant = Grant { id: e.grant, pid: e.pid, task: e.task, tool: e.tool.clone(), bind: e.bind.clone(), uses_left: e.uses };
-            world.grants.insert(e.grant, grant);
+            let (scope, what, terms) = (e.scope.clone(), e.what.clone(), e.terms.clone());
+            world.grants.insert(e.grant, Grant { id: e.grant, pid: e.pid, task: e.task, scope, what, terms, used_ms: Vec::new() });
         }
+        Event::GrantRevoked(e) => drop(world.grants.remove(&e.grant)),
+        Event::BanGiven(e) => {
+            world.last.ban = world.last.ban.max(e.ban.0);
+            let (scope, what, reason, alternative) = (e.scope.clone(), e.what.clone(), e.reason.clone(), e.alternative.clone());
+            world.bans.insert(e.ban, Ban { id: e.ban, pid: e.pid, scope, what, reason, alternative });
+        }
+        Event::BanLifted(e) => drop(world.bans.remove(&e.ban)),
+        Event::TokenIssued(e) => {
+            world.last.token = world.last.token.max(e.token.0);
+            // Those of another boot or past their end are of no use to anyone.
+            world.tokens.retain(|_, token| token.until.boot == e.until.boot && token.ops_left > 0);
+            world.tokens.insert(e.token, Token { id: e.token, pid: e.pid, ops_left: e.ops, until: e.until.clone() });
+        }
+        Event::TokenRevoked(e) => drop(world.tokens.remove(&e.token)),
         Event::MergeProposed(e) => {
             world.last.merge = world.last.merge.max(e.merge.0);
             let Some(id) = e.task else { return };
@@ -238,7 +270,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 task.calls_settled += e.count;
             }
         }
-        Event::BrainSaid(_) | Event::RecordsDropped(_) => {}
+        Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) => {}
     }
 }
 
@@ -267,12 +299,15 @@ fn queue(world: &mut World, e: &crate::event::TaskQueued, at_ms: i64) {
     world.tasks.insert(id, task);
 }
 
-fn admit(world: &mut World, e: &crate::event::CallAdmitted) {
+fn admit(world: &mut World, e: &crate::event::CallAdmitted, at_ms: i64) {
     world.last.call = world.last.call.max(e.call.0);
     let open = OpenCall { pid: e.pid, task: e.task, tool: e.tool.clone(), hands: e.hands, bind: e.bind.clone(), read_only: e.read_only };
     world.calls.insert(e.call, open);
     if let Some(grant) = e.grant.and_then(|id| world.grants.get_mut(&id)) {
-        grant.uses_left = grant.uses_left.saturating_sub(1);
+        grant.use_once(at_ms);
+    }
+    if let Some(token) = e.token.and_then(|id| world.tokens.get_mut(&id)) {
+        token.ops_left = token.ops_left.saturating_sub(1);
     }
     if let Some(task) = task_mut(world, e.task) {
         task.lost.retain(|bind| *bind != e.bind);
@@ -319,7 +354,8 @@ fn end(world: &mut World, pid: Pid, id: Option<TaskId>, state: TaskState, summar
             review.state = ReviewState::Void;
         }
     }
-    world.grants.retain(|_, grant| grant.task.is_none() || grant.task != id);
+    // A yes for one exact call of this task has nothing left to be used on; a wider one outlives the task that asked.
+    world.grants.retain(|_, grant| grant.task.is_none() || grant.task != id || matches!(grant.what, What::Like { .. }));
     rest(world, pid);
     forget_oldest(world);
 }

@@ -1,0 +1,124 @@
+//! Which calls a grant or a ban is about. Doubt counts against a grant and for a ban's refusal alike: what does not parse covers nothing
+//! of a grant and everything of a ban.
+
+use crate::decide::{Facts, RealPath};
+use crate::scope::Globs;
+use world::{Ban, Constraints, Grant, What};
+
+/// Is this exactly, or in kind, a call that the grant was given for, inside its constraints?
+pub fn grant_covers(grant: &Grant, facts: &Facts<'_>, bind: &str) -> bool {
+    covers(&grant.what, facts, bind) == Some(true) && grant.terms.constraints.as_ref().is_none_or(|constraints| within(constraints, facts))
+}
+
+/// Is this a call that was refused for good?
+pub fn ban_covers(ban: &Ban, facts: &Facts<'_>, bind: &str) -> bool {
+    covers(&ban.what, facts, bind) != Some(false)
+}
+
+/// `None` when the pattern itself does not parse.
+fn covers(what: &What, facts: &Facts<'_>, bind: &str) -> Option<bool> {
+    if what.tool() != facts.tool {
+        return Some(false);
+    }
+    match what {
+        What::Exact { bind: exact, .. } => Some(exact == bind),
+        What::Like { paths, command, host, .. } => {
+            let on_paths = paths.is_empty() || (!facts.paths.is_empty() && every_path(paths, facts)?);
+            let by_command = command.as_ref().is_none_or(|prefix| facts.command.is_some_and(|argv| argv.starts_with(prefix)));
+            let to_host = host.as_ref().is_none_or(|host| facts.host == Some(host.as_str()));
+            Some(on_paths && by_command && to_host)
+        }
+    }
+}
+
+/// Does every path of the call lie in the project and match?
+fn every_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
+    let globs = Globs::parse(globs).ok()?;
+    Some(facts.paths.iter().all(|path| matches!(path, RealPath::Inside(path) if globs.matches(path))))
+}
+
+fn within(constraints: &Constraints, facts: &Facts<'_>) -> bool {
+    if facts.read_only {
+        return true;
+    }
+    let Constraints { readonly_paths, writable_paths, .. } = constraints;
+    let writable = writable_paths.is_empty() || every_path(writable_paths, facts) == Some(true);
+    let none_read_only = readonly_paths.is_empty()
+        || Globs::parse(readonly_paths)
+            .is_ok_and(|globs| facts.paths.iter().all(|path| matches!(path, RealPath::Inside(path) if !globs.matches(path))));
+    writable && none_read_only
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use world::{GrantId, Mode, Pid, Scope, Terms};
+
+    fn facts<'a>(tool: &'a str, paths: &'a [RealPath<'a>], command: Option<&'a [String]>) -> Facts<'a> {
+        Facts {
+            tool,
+            read_only: false,
+            paths,
+            caller: "foreman.1",
+            caller_tags: &[],
+            role: "foreman",
+            tier: "",
+            user: "u",
+            zone: "z",
+            mode: Mode::Act,
+            run_mode: "live",
+            workflow_state: "idle",
+            command,
+            host: None,
+            method: None,
+            size: None,
+            sandbox: Some("code-executor"),
+            token: None,
+            opinions: &[],
+        }
+    }
+
+    fn grant(what: What, constraints: Option<Constraints>) -> Grant {
+        let terms = Terms { constraints, ..Terms::default() };
+        Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used_ms: Vec::new() }
+    }
+
+    fn like(paths: &[&str], command: Option<&[&str]>) -> What {
+        let command = command.map(|words| words.iter().map(|word| (*word).to_owned()).collect());
+        What::Like { tool: "fs.write".into(), paths: paths.iter().map(|path| (*path).to_owned()).collect(), command, host: None }
+    }
+
+    #[test]
+    fn a_wider_grant_covers_its_kind_and_nothing_beside_it() {
+        let src = [RealPath::Inside("src/a.rs")];
+        let both = [RealPath::Inside("src/a.rs"), RealPath::Inside("docs/b.md")];
+        let out = [RealPath::Outside("/src/a.rs")];
+        let given = grant(like(&["/src/**"], None), None);
+        for (paths, covered) in [(&src[..], true), (&both, false), (&out, false), (&[], false)] {
+            assert_eq!(grant_covers(&given, &facts("fs.write", paths, None), "b"), covered, "{paths:?}");
+        }
+        assert!(!grant_covers(&given, &facts("fs.delete", &src, None), "b"));
+        let argv = ["git".to_owned(), "push".to_owned()];
+        assert!(grant_covers(&grant(like(&[], Some(&["git"])), None), &facts("fs.write", &[], Some(&argv)), "b"));
+        assert!(!grant_covers(&grant(like(&[], Some(&["git", "pull"])), None), &facts("fs.write", &[], Some(&argv)), "b"));
+    }
+
+    #[test]
+    fn constraints_stay_with_the_grant() {
+        let constraints =
+            Constraints { writable_paths: vec!["/src/**".into()], readonly_paths: vec!["/src/gen/**".into()], ..Constraints::default() };
+        let given = grant(like(&[], None), Some(constraints));
+        for (path, covered) in [("src/a.rs", true), ("src/gen/b.rs", false), ("docs/c.md", false)] {
+            assert_eq!(grant_covers(&given, &facts("fs.write", &[RealPath::Inside(path)], None), "b"), covered, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_parse_grants_nothing_and_bans_all() {
+        let broken = like(&["["], None);
+        let path = [RealPath::Inside("a")];
+        assert!(!grant_covers(&grant(broken.clone(), None), &facts("fs.write", &path, None), "b"));
+        let ban = Ban { id: world::BanId(1), pid: Pid(3), scope: Scope::All, what: broken, reason: String::new(), alternative: None };
+        assert!(ban_covers(&ban, &facts("fs.write", &path, None), "b"));
+    }
+}

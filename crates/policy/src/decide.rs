@@ -5,73 +5,10 @@
 
 use crate::Policy;
 use crate::builtin::{self, Said};
+pub(crate) use crate::facts::{Facts, RealPath};
 use crate::rule::Action;
-use crate::token::TokenFacts;
 use std::borrow::Cow;
-use world::{Code, GrantId, Mode, Refusal};
-
-/// Everything a decision needs that took IO to learn.
-#[derive(Debug, Clone)]
-pub struct Facts<'a> {
-    /// The syscall: `fs.write`.
-    pub tool: &'a str,
-    /// From the tool's manifest.
-    pub read_only: bool,
-    pub paths: &'a [RealPath<'a>],
-    pub caller: &'a str,
-    pub caller_tags: &'a [String],
-    pub role: &'a str,
-    pub tier: &'a str,
-    pub user: &'a str,
-    pub zone: &'a str,
-    pub mode: Mode,
-    /// `live`, `dry_run` or `mock`; the field `mode` of a policy file.
-    pub run_mode: &'a str,
-    pub workflow_state: &'a str,
-    pub command: Option<&'a [String]>,
-    /// Without port.
-    pub host: Option<&'a str>,
-    pub method: Option<&'a str>,
-    /// Bytes that the call reads or writes, where it says so before it runs.
-    pub size: Option<u64>,
-    /// The template of the room it will run in.
-    pub sandbox: Option<&'a str>,
-    pub token: Option<&'a TokenFacts>,
-    pub opinions: &'a [Opinion],
-}
-
-/// Where a path really leads, symlinks resolved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RealPath<'a> {
-    /// Relative to the project, normalised, `/`-separated; `.` is the project itself.
-    Inside(&'a str),
-    /// Absolute.
-    Outside(&'a str),
-}
-
-impl<'a> RealPath<'a> {
-    pub fn as_str(self) -> &'a str {
-        match self {
-            RealPath::Inside(path) | RealPath::Outside(path) => path,
-        }
-    }
-}
-
-/// What an extension thinks of the call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opinion {
-    /// The extension's name.
-    pub from: String,
-    pub says: Action,
-    pub reason: String,
-}
-
-impl Opinion {
-    /// Of an extension that crashed, hung or was not there. Doubt counts as deny.
-    pub fn lost(from: impl Into<String>, why: impl Into<String>) -> Opinion {
-        Opinion { from: from.into(), says: Action::Deny, reason: format!("the extension gave no answer: {}", why.into()) }
-    }
-}
+use world::{Code, GrantId, Refusal};
 
 /// What the world says about the caller, read in the commit that records the decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,6 +24,17 @@ pub enum Verdict {
     Allow(Warrant),
     Review { reasons: Vec<String>, rules: Vec<String> },
     Deny { refusal: Refusal, rules: Vec<String> },
+}
+
+impl Verdict {
+    /// In a rule's word.
+    pub fn action(&self) -> Action {
+        match self {
+            Verdict::Allow(_) => Action::Allow,
+            Verdict::Review { .. } => Action::RequireReview,
+            Verdict::Deny { .. } => Action::Deny,
+        }
+    }
 }
 
 /// Proof that [`decide`] said yes. Nothing else makes one.

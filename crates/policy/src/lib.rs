@@ -6,18 +6,28 @@
 
 mod builtin;
 mod decide;
+mod explain;
+mod facts;
+mod grant;
 mod index;
+mod preview;
 mod rule;
 mod scope;
 mod token;
+mod trial;
 mod units;
 mod yaml;
 
 pub use builtin::{Builtin, Guard};
-pub use decide::{Facts, Opinion, RealPath, Standing, Verdict, Warrant, decide};
+pub use decide::{Standing, Verdict, Warrant, decide};
+pub use explain::{Explanation, Layer, Voice, Weighed, explain};
+pub use facts::{Facts, Opinion, OwnedFacts, OwnedPath, RealPath};
+pub use grant::{ban_covers, grant_covers};
+pub use preview::{Need, preview};
 pub use rule::{Action, Rule};
 pub use scope::{BadGlob, Globs};
 pub use token::{Peer, TokenFacts};
+pub use trial::{BREAKING_MAX, Case, Change, ChangeKind, Trial, trial};
 pub use units::{UnitError, parse_duration, parse_size};
 pub use yaml::{PolicyError, Warning};
 

@@ -1,9 +1,12 @@
 //! A rule: what it speaks about, what it says, and what must hold for its yes.
 
-use crate::decide::{Facts, RealPath};
-use crate::scope::{Globs, Word};
+mod cover;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
+use crate::facts::{Facts, RealPath};
+use crate::scope::{Globs, Word};
+use std::fmt;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// Abstains.
@@ -27,7 +30,7 @@ impl Action {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Rule {
     pub name: String,
     pub action: Action,
@@ -43,11 +46,49 @@ pub struct Rule {
 impl Rule {
     /// Does it speak about this call on this path?
     pub(crate) fn matches(&self, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> bool {
-        // An allow is the project's word and ends at its border.
-        if self.action == Action::Allow && matches!(path, Some(RealPath::Outside(_))) {
-            return false;
+        !self.ends_before(path) && self.on.matches(facts, path) && !self.except.iter().any(|except| except.matches(facts, path))
+    }
+
+    /// Why it does not speak; `None` when it does.
+    pub(crate) fn silence(&self, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Option<Silence> {
+        let misses = self.on.misses(facts, path);
+        if !misses.is_empty() {
+            return Some(Silence::Misses(misses));
         }
-        self.on.matches(facts, path) && !self.except.iter().any(|except| except.matches(facts, path))
+        if self.ends_before(path) {
+            return Some(Silence::Outside);
+        }
+        self.except.iter().position(|except| except.matches(facts, path)).map(Silence::Excepted)
+    }
+
+    /// An allow is the project's word and ends at its border.
+    fn ends_before(&self, path: Option<RealPath<'_>>) -> bool {
+        self.action == Action::Allow && matches!(path, Some(RealPath::Outside(_)))
+    }
+}
+
+/// Why a rule has nothing to say about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// These fields of its `match` do not fit.
+    Misses(Vec<Field>),
+    /// It allows, and the path lies outside the project.
+    Outside,
+    /// The exception with this number, from 0.
+    Excepted(usize),
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Silence::Misses(fields) => {
+                let names: Vec<String> = fields.iter().map(|field| format!("`{}`", field.as_str())).collect();
+                let verb = if fields.len() == 1 { "does" } else { "do" };
+                write!(f, "its {} {verb} not fit", names.join(", "))
+            }
+            Silence::Outside => f.write_str("an allow ends at the project's border"),
+            Silence::Excepted(number) => write!(f, "its exception {} fits", number + 1),
+        }
     }
 }
 
@@ -70,23 +111,94 @@ pub(crate) struct Condition {
     pub size: Option<Vec<SizeTest>>,
 }
 
+/// The fields of a condition, by their names in a policy file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field {
+    Syscall,
+    PathGlob,
+    Caller,
+    CallerTag,
+    Role,
+    Tier,
+    User,
+    Zone,
+    Mode,
+    WorkflowState,
+    Command,
+    Host,
+    Method,
+    Size,
+}
+
+impl Field {
+    const ALL: [Field; 14] = [
+        Field::Syscall,
+        Field::PathGlob,
+        Field::Caller,
+        Field::CallerTag,
+        Field::Role,
+        Field::Tier,
+        Field::User,
+        Field::Zone,
+        Field::Mode,
+        Field::WorkflowState,
+        Field::Command,
+        Field::Host,
+        Field::Method,
+        Field::Size,
+    ];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Field::Syscall => "syscall",
+            Field::PathGlob => "path_glob",
+            Field::Caller => "caller",
+            Field::CallerTag => "caller_tag",
+            Field::Role => "role",
+            Field::Tier => "tier",
+            Field::User => "user",
+            Field::Zone => "zone",
+            Field::Mode => "mode",
+            Field::WorkflowState => "workflow_state",
+            Field::Command => "command",
+            Field::Host => "host",
+            Field::Method => "method",
+            Field::Size => "size",
+        }
+    }
+}
+
 impl Condition {
     pub(crate) fn matches(&self, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> bool {
+        Field::ALL.iter().all(|field| self.holds(*field, facts, path))
+    }
+
+    /// The fields that do not fit the call.
+    pub(crate) fn misses(&self, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Vec<Field> {
+        Field::ALL.into_iter().filter(|field| !self.holds(*field, facts, path)).collect()
+    }
+
+    #[inline(always)]
+    fn holds(&self, field: Field, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> bool {
         let word = |field: &Option<Vec<Word>>, value: &str| any(field, |word| word.matches(value));
-        any(&self.syscall, |syscall| syscall.matches(facts.tool))
-            && self.path_glob.as_ref().is_none_or(|globs| matches!(path, Some(RealPath::Inside(path)) if globs.matches(path)))
-            && word(&self.caller, facts.caller)
-            && any(&self.caller_tag, |word| facts.caller_tags.iter().any(|tag| word.matches(tag)))
-            && word(&self.role, facts.role)
-            && word(&self.tier, facts.tier)
-            && word(&self.user, facts.user)
-            && word(&self.zone, facts.zone)
-            && word(&self.mode, facts.run_mode)
-            && word(&self.workflow_state, facts.workflow_state)
-            && any(&self.command, |command| facts.command.is_some_and(|argv| command.matches(argv)))
-            && any(&self.host, |word| facts.host.is_some_and(|host| host_matches(word, host)))
-            && any(&self.method, |method| facts.method.is_some_and(|own| own.eq_ignore_ascii_case(method)))
-            && any(&self.size, |test| facts.size.is_some_and(|size| test.holds(size)))
+        match field {
+            Field::Syscall => any(&self.syscall, |syscall| syscall.matches(facts.tool)),
+            Field::PathGlob => {
+                self.path_glob.as_ref().is_none_or(|globs| matches!(path, Some(RealPath::Inside(path)) if globs.matches(path)))
+            }
+            Field::Caller => word(&self.caller, facts.caller),
+            Field::CallerTag => any(&self.caller_tag, |word| facts.caller_tags.iter().any(|tag| word.matches(tag))),
+            Field::Role => word(&self.role, facts.role),
+            Field::Tier => word(&self.tier, facts.tier),
+            Field::User => word(&self.user, facts.user),
+            Field::Zone => word(&self.zone, facts.zone),
+            Field::Mode => word(&self.mode, facts.run_mode),
+            Field::WorkflowState => word(&self.workflow_state, facts.workflow_state),
+            Field::Command => any(&self.command, |command| facts.command.is_some_and(|argv| command.matches(argv))),
+            Field::Host => any(&self.host, |word| facts.host.is_some_and(|host| host_matches(word, host))),
+            Field::Method => any(&self.method, |method| facts.method.is_some_and(|own| own.eq_ignore_ascii_case(method))),
+            Field::Size => any(&self.size, |test| facts.size.is_some_and(|size| test.holds(size))),
+        }
     }
 }
 
@@ -175,14 +287,14 @@ impl SizeTest {
 }
 
 /// What must hold for a yes. A yes whose constraint does not hold is a no.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Constraints {
     pub require_sandbox: Option<Room>,
     pub require_capability_token: bool,
     pub max_file_size: Option<u64>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Room {
     Any,
     OneOf(Vec<String>),

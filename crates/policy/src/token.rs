@@ -31,14 +31,27 @@ pub struct TokenFacts {
 impl TokenFacts {
     /// Does the token speak for this call on this path? An invalid one is no refusal: the call is weighed as if it had none.
     pub(crate) fn covers(&self, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> bool {
-        self.ops_left > 0
-            && self.now_ms < self.expires_ms
-            && self.bound_to == self.presented_by
-            && Syscall::parse(&self.syscall).is_some_and(|syscall| syscall.matches(facts.tool))
-            && match (path, &self.paths) {
-                (None, _) => true,
-                (Some(RealPath::Inside(path)), Some(globs)) => globs.matches(path),
-                (Some(_), _) => false,
-            }
+        self.silence(facts, path).is_none()
+    }
+
+    /// Why it does not speak; `None` when it does.
+    pub(crate) fn silence(&self, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Option<&'static str> {
+        if self.ops_left == 0 {
+            return Some("its operations are used up");
+        }
+        if self.now_ms >= self.expires_ms {
+            return Some("its time is over");
+        }
+        if self.bound_to != self.presented_by {
+            return Some("it was issued to another sandbox or process");
+        }
+        if !Syscall::parse(&self.syscall).is_some_and(|syscall| syscall.matches(facts.tool)) {
+            return Some("it is for other syscalls");
+        }
+        match (path, &self.paths) {
+            (None, _) => None,
+            (Some(RealPath::Inside(path)), Some(globs)) if globs.matches(path) => None,
+            (Some(_), _) => Some("it is for other paths"),
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! A key that nobody knows is an error, never skipped: a typo in `match` must not widen a rule.
 
 mod compile;
+mod doubt;
+mod example;
 
 use crate::rule::{Action, Rule};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
@@ -58,7 +60,13 @@ struct Capability {
     hint: Option<String>,
     #[serde(default, deserialize_with = "written")]
     constraints: Option<Spanned<Limits>>,
+    /// Calls that it must, and must not, speak about.
+    #[serde(default, deserialize_with = "written")]
+    examples: Option<example::Examples>,
 }
+
+/// A field as written. `None` is a field that is not there.
+type Spelled = Option<Spanned<Tree>>;
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,7 +85,7 @@ macro_rules! fields {
         #[derive(Debug, serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Fields {
-            $(#[serde(default, deserialize_with = "written")] $name: Option<Spanned<Tree>>,)*
+            $(#[serde(default, deserialize_with = "written")] $name: Spelled,)*
         }
 
         impl Fields {

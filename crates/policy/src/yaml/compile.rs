@@ -15,24 +15,27 @@ pub(super) fn rules(capabilities: Vec<Capability>, file: &str) -> Result<(Vec<Ru
     let mut compiler = Compiler { file, warnings: Vec::new() };
     let mut known: HashMap<String, u64> = HashMap::new();
     let mut rules = Vec::with_capacity(capabilities.len());
+    let mut places = Vec::with_capacity(capabilities.len());
     for capability in capabilities {
         let rule = compiler.rule(&capability)?;
+        places.push(capability.name.referenced);
         if let Some(line) = known.insert(rule.name.clone(), rule.line) {
             let what = format!("the name `{}` is already taken in line {line}", rule.name);
             return Err(compiler.error(capability.name.referenced, what, "give each rule a name of its own"));
         }
         rules.push(rule);
     }
+    compiler.shadows(&rules, &places);
     Ok((rules, compiler.warnings))
 }
 
-struct Compiler<'a> {
+pub(super) struct Compiler<'a> {
     file: &'a str,
     warnings: Vec<Warning>,
 }
 
 impl Compiler<'_> {
-    fn error(&self, at: Location, what: impl Into<String>, hint: impl Into<String>) -> PolicyError {
+    pub(super) fn error(&self, at: Location, what: impl Into<String>, hint: impl Into<String>) -> PolicyError {
         PolicyError { file: self.file.to_owned(), line: at.line(), column: at.column(), what: what.into(), hint: Some(hint.into()) }
     }
 
@@ -40,7 +43,7 @@ impl Compiler<'_> {
         self.error(at, bad.what, bad.hint)
     }
 
-    fn warn(&mut self, at: Location, what: impl Into<String>, hint: impl Into<String>) {
+    pub(super) fn warn(&mut self, at: Location, what: impl Into<String>, hint: impl Into<String>) {
         let hint = Some(hint.into());
         self.warnings.push(Warning { file: self.file.to_owned(), line: at.line(), column: at.column(), what: what.into(), hint });
     }
@@ -73,9 +76,9 @@ impl Compiler<'_> {
                 ));
             }
             let condition = self.condition(&fields.value, !restricts)?;
-            if same(&condition, &on) {
-                let what = format!("the rule `{name}` never speaks: what it matches is what it excepts");
-                self.warn(fields.referenced, what, "make the exception narrower than the match");
+            if same(&condition, &on) || condition.covers(&on) {
+                let what = if same(&condition, &on) { "what it matches is what it excepts" } else { "the exception takes all that it matches" };
+                self.warn(fields.referenced, format!("the rule `{name}` never speaks: {what}"), "make the exception narrower than the match");
             }
             except.push(condition);
         }
@@ -90,7 +93,12 @@ impl Compiler<'_> {
             }
         };
         let (reason, hint) = (capability.reason.clone(), capability.hint.clone());
-        Ok(Rule { name: name.to_owned(), action, reason, hint, line: at.line(), on, except, constraints })
+        let rule = Rule { name: name.to_owned(), action, reason, hint, line: at.line(), on, except, constraints };
+        self.doubt(capability, &rule);
+        if let Some(examples) = &capability.examples {
+            self.examples(&rule, examples)?;
+        }
+        Ok(rule)
     }
 
     fn condition(&mut self, fields: &Fields, any_folder: bool) -> Result<Condition, PolicyError> {
@@ -125,20 +133,27 @@ impl Compiler<'_> {
             user: self.words("user", &fields.user)?,
             zone: self.words("zone", &fields.zone)?,
             mode: self.each("mode", &fields.mode, |compiler, at, text| {
-                let mode = if text == "real" { "live" } else { text };
-                if !MODES.contains(&mode) {
-                    return Err(compiler.error(at, format!("`{text}` is not a mode"), "the modes are live, dry_run and mock"));
-                }
-                Word::parse(mode).map_err(|bad| compiler.bad_glob(at, bad))
+                Word::parse(compiler.mode(at, text)?).map_err(|bad| compiler.bad_glob(at, bad))
             })?,
             workflow_state: self.words("workflow_state", &fields.workflow_state)?,
             command: self.commands(&fields.command, any_folder)?,
             host: self.each("host", &fields.host, |compiler, at, text| {
+                if text.contains(['/', ':', '@']) && text.parse::<std::net::Ipv6Addr>().is_err() {
+                    return Err(compiler.error(at, format!("`{text}` is not a host"), "write the name alone, without scheme, port and path"));
+                }
                 Word::parse(&text.to_ascii_lowercase()).map_err(|bad| compiler.bad_glob(at, bad))
             })?,
             method: self.each("method", &fields.method, |_, _, text| Ok(text.to_ascii_uppercase()))?,
             size: self.each("size", &fields.size, size_test)?,
         })
+    }
+
+    pub(super) fn mode<'t>(&self, at: Location, text: &'t str) -> Result<&'t str, PolicyError> {
+        match text {
+            "real" => Ok("live"),
+            mode if MODES.contains(&mode) => Ok(mode),
+            _ => Err(self.error(at, format!("`{text}` is not a mode"), "the modes are live, dry_run and mock")),
+        }
     }
 
     fn constraints(&self, limits: &Limits) -> Result<Constraints, PolicyError> {
@@ -220,7 +235,7 @@ impl Compiler<'_> {
         self.warn(at, format!("`{name}` is an empty list and matches nothing"), format!("list what is meant, or take `{name}` away"));
     }
 
-    fn flat(&self, name: &str, at: Location, value: &Tree) -> Result<Vec<(Location, String)>, PolicyError> {
+    pub(super) fn flat(&self, name: &str, at: Location, value: &Tree) -> Result<Vec<(Location, String)>, PolicyError> {
         let word = |at: Location, value: &Tree| match value {
             Tree::Word(word) => Ok((at, word.clone())),
             Tree::Flag(flag) => {

@@ -1,0 +1,64 @@
+//! Does the opinion of an extension matter for this call?
+//!
+//! Asked before extensions are, so that none runs after a deny or a valid token. **Invariant.** Where it says `Settled`, no opinion
+//! changes the verdict.
+
+use crate::Policy;
+use crate::builtin::{self, Said};
+use crate::facts::{Facts, RealPath};
+use crate::rule::Action;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// An extension may still allow it, deny it or ask for a review.
+    Opinion,
+    /// A built-in or a rule denies it, or it lies where no extension's allow counts.
+    Denied,
+    /// A token is valid for every path.
+    Token,
+}
+
+impl Need {
+    pub fn is_settled(self) -> bool {
+        self != Need::Opinion
+    }
+}
+
+/// What `facts` hold of opinions does not count here.
+pub fn preview(policy: &Policy, facts: &Facts<'_>) -> Need {
+    if facts.paths.is_empty() {
+        return weigh(policy, facts, None);
+    }
+    let needs = facts.paths.iter().map(|path| weigh(policy, facts, Some(*path)));
+    needs.fold(Need::Token, |all, one| match (all, one) {
+        (Need::Denied, _) | (_, Need::Denied) => Need::Denied,
+        (Need::Token, Need::Token) => Need::Token,
+        _ => Need::Opinion,
+    })
+}
+
+fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Need {
+    let said = builtin::weigh(&policy.guards, facts, path);
+    if let Said::Deny(_) = said {
+        return Need::Denied;
+    }
+    if facts.token.is_some_and(|token| token.covers(facts, path)) {
+        return Need::Token;
+    }
+    let inside = match path {
+        Some(RealPath::Inside(path)) => Some(path),
+        _ => None,
+    };
+    let (mut denied, mut spoken) = (false, matches!(said, Said::Review(_)));
+    policy.index.candidates(facts, inside, |number| {
+        let rule = &policy.rules[number as usize];
+        if rule.action == Action::Pass || !rule.matches(facts, path) {
+            return;
+        }
+        spoken = true;
+        denied |= rule.action == Action::Deny || rule.constraints.broken(facts).is_some();
+    });
+    // Outside the project an extension's allow does not count, so silence there stays a no.
+    let closed = !spoken && matches!(path, Some(RealPath::Outside(_)));
+    if denied || closed { Need::Denied } else { Need::Opinion }
+}

@@ -1,0 +1,98 @@
+//! A policy tried on past calls before it is in force: only what would change is told.
+
+use crate::Policy;
+use crate::decide::{Standing, Verdict, decide};
+use crate::facts::OwnedFacts;
+use crate::rule::Action;
+use serde::{Deserialize, Serialize};
+
+/// More breaking changes than this need a typed confirmation.
+pub const BREAKING_MAX: usize = 5;
+
+/// A call of the past.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Case {
+    /// How messages call it: `call-12`.
+    pub name: String,
+    pub facts: OwnedFacts,
+    /// What the policy said. A call that was admitted with a grant is one that it wanted reviewed.
+    pub then: Action,
+    /// A token let it pass: no policy was asked, and none would be.
+    #[serde(default)]
+    pub by_token: bool,
+}
+
+/// What a candidate would change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trial {
+    pub cases: usize,
+    /// Cases that tokens decided.
+    pub by_token: usize,
+    pub breaking: usize,
+    pub stricter: usize,
+    pub looser: usize,
+    /// In the order of the cases.
+    pub changes: Vec<Change>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    pub name: String,
+    pub tool: String,
+    pub paths: Vec<String>,
+    pub then: Action,
+    pub now: Action,
+    pub kind: ChangeKind,
+    /// Who says so now; empty when nobody speaks.
+    pub rules: Vec<String>,
+    pub reasons: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    /// What was allowed would be denied.
+    Breaking,
+    /// It would ask where it allowed, or deny where it asked.
+    Stricter,
+    /// It would ask where it denied, or allow where it did not.
+    Looser,
+}
+
+impl Trial {
+    pub fn needs_confirmation(&self) -> bool {
+        self.breaking > BREAKING_MAX
+    }
+}
+
+/// Budgets and grants are of their moment and left out: this is about what the policy says.
+pub fn trial(candidate: &Policy, cases: &[Case]) -> Trial {
+    let mut trial = Trial { cases: cases.len(), ..Trial::default() };
+    for case in cases {
+        if case.by_token {
+            trial.by_token += 1;
+            continue;
+        }
+        let verdict = case.facts.with(|facts| decide(candidate, facts, &Standing::default()));
+        let now = verdict.action();
+        let kind = match (case.then, now) {
+            (then, now) if then == now => continue,
+            (Action::Allow, Action::Deny) => ChangeKind::Breaking,
+            (then, now) if then < now => ChangeKind::Stricter,
+            _ => ChangeKind::Looser,
+        };
+        match kind {
+            ChangeKind::Breaking => trial.breaking += 1,
+            ChangeKind::Stricter => trial.stricter += 1,
+            ChangeKind::Looser => trial.looser += 1,
+        }
+        let (rules, reasons) = match verdict {
+            Verdict::Allow(warrant) => (warrant.rules().to_vec(), Vec::new()),
+            Verdict::Review { reasons, rules } => (rules, reasons),
+            Verdict::Deny { refusal, rules } => (rules, vec![refusal.reason]),
+        };
+        let paths = case.facts.paths.iter().map(|path| path.as_str().to_owned()).collect();
+        trial.changes.push(Change { name: case.name.clone(), tool: case.facts.tool.clone(), paths, then: case.then, now, kind, rules, reasons });
+    }
+    trial
+}

@@ -3,7 +3,7 @@
 use crate::desk::Desks;
 use crate::fault::{Fault, FaultKind};
 use crate::ledger::{self, Ledger};
-use crate::{Home, Kernel, queue};
+use crate::{Home, Kernel, moment, queue};
 use journal::{Finding, Journal, Options, Redactor};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -123,7 +123,7 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding]) -> Ve
         events.push(spawned(Pid::KERNEL, None, "kernel").into());
         events.push(spawned(Pid::OPERATOR, Some(Pid::KERNEL), "operator").into());
     }
-    events.push(KernelStarted { pid, task, version: env!("CARGO_PKG_VERSION").into(), boot: boot_id() }.into());
+    events.push(KernelStarted { pid, task, version: env!("CARGO_PKG_VERSION").into(), boot: moment::boot_id() }.into());
     for finding in findings {
         events.push(JournalDoubted { pid, task, what: finding.what.to_string(), why: finding.why.clone() }.into());
     }
@@ -140,11 +140,6 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding]) -> Ve
         events.push(TaskFailed { pid: task.pid, task: Some(task.id), reason }.into());
     }
     events
-}
-
-/// Which boot of the machine this is: times of another one mean nothing.
-fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned()).unwrap_or_else(|_| "unknown".into())
 }
 
 fn user_name() -> String {

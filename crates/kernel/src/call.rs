@@ -11,6 +11,7 @@ use crate::Kernel;
 use crate::fault::{Fault, Stop};
 use facts::Facts;
 use gate::Admission;
+use policy::Peer;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tool::Tool;
@@ -26,6 +27,45 @@ pub struct Request {
     pub tool: String,
     pub input: Value,
     pub hands: Hands,
+    pub run_mode: RunMode,
+    /// A capability token and who presents it.
+    pub token: Option<(String, Peer)>,
+}
+
+impl Request {
+    /// A live call by the kernel's hands, without a token.
+    pub fn new(pid: Pid, task: Option<TaskId>, zone: ZoneId, tool: &str, input: Value) -> Request {
+        Request { pid, task, zone, tool: tool.to_owned(), input, hands: Hands::Kernel, run_mode: RunMode::Live, token: None }
+    }
+}
+
+/// Does the call do what it says, describe it, or answer as if?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunMode {
+    #[default]
+    Live,
+    DryRun,
+    Mock,
+}
+
+impl RunMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunMode::Live => "live",
+            RunMode::DryRun => "dry_run",
+            RunMode::Mock => "mock",
+        }
+    }
+
+    /// `real` is KarnEvil9's word for `live`.
+    pub fn parse(text: &str) -> Option<RunMode> {
+        match text {
+            "live" | "real" => Some(RunMode::Live),
+            "dry_run" => Some(RunMode::DryRun),
+            "mock" => Some(RunMode::Mock),
+            _ => None,
+        }
+    }
 }
 
 /// What came of it.
@@ -62,31 +102,66 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
         Ok(tool) => tool,
         Err(refusal) => return settle::refuse(kernel, request, refusal, start).await,
     };
-    let (facts, admission) = match consider(kernel, request, tool).await {
+    let considered = match consider(kernel, request, tool).await {
         Ok(considered) => considered,
         Err(Stop::Refused(refusal)) => return settle::refuse(kernel, request, refusal, start).await,
         Err(Stop::Failed(fault)) => return Err(fault),
     };
-    let (permit, rules) = match admission {
+    let (permit, rules) = match considered.admission {
         Admission::Admitted { permit, rules } => (permit, rules),
-        Admission::Refused { call, refusal, rules } => return Ok(Outcome::no(Some(call), End::Refused(refusal), rules, start)),
-        Admission::Pending { refusal, rules } => return Ok(Outcome::no(None, End::Pending(refusal), rules, start)),
+        no => return Ok(Outcome::no(no, start)),
     };
     let gate = start.elapsed();
     if request.hands == Hands::Caller {
         return Ok(Outcome { call: Some(permit.call), rules, end: End::Leave, gate, run: Duration::ZERO });
     }
-    let output = permit.run(tool, request, facts).await;
+    let output = permit.run(kernel, tool, &considered.request, considered.facts).await;
+    let end = settle::finish(kernel, &considered.request, &permit, output).await?;
+    Ok(Outcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
+}
+
+/// Carries a call that the kernel itself carries out, through the same gate.
+pub(crate) async fn run_syscall(
+    kernel: &Kernel,
+    request: &Request,
+    work: impl Future<Output = Result<Value, Fault>>,
+) -> Result<Outcome, Stop> {
+    let start = Instant::now();
+    let facts = facts::of_syscall(kernel, request)?;
+    let Some(admission) = gate::admit(kernel, request, &facts).await? else {
+        return Err(Refusal::new(Code::Denied, "the policy changed while the call was being decided").hint("ask again").into());
+    };
+    let (permit, rules) = match admission {
+        Admission::Admitted { permit, rules } => (permit, rules),
+        no => return Ok(Outcome::no(no, start)),
+    };
+    let gate = start.elapsed();
+    let value = work.await?;
+    let output = (Ok(tool::Output { ok: true, value }), start.elapsed().saturating_sub(gate));
     let end = settle::finish(kernel, request, &permit, output).await?;
     Ok(Outcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
 }
 
+/// A call with its facts and the gate's word on it. The request may differ from what was asked where a grant overrides its input.
+struct Considered {
+    request: Request,
+    facts: Facts,
+    admission: Admission,
+}
+
 /// Gathers facts and decides on them; once more if the policy changed in between, then no.
-async fn consider(kernel: &Kernel, request: &Request, tool: &Tool) -> Result<(Facts, Admission), Stop> {
+async fn consider(kernel: &Kernel, asked: &Request, tool: &Tool) -> Result<Considered, Stop> {
     for _ in 0..2 {
-        let facts = facts::gather(kernel, request, tool).await?;
-        if let Some(admission) = gate::admit(kernel, request, &facts).await? {
-            return Ok((facts, admission));
+        let mut request = asked.clone();
+        let mut facts = facts::gather(kernel, &request, tool).await?;
+        if let Some(input) = gate::overridden(kernel, &request, &facts) {
+            request.input = input;
+            tool.check(&request.input)?;
+            // INVARIANT: the answer was bound to what was asked; what runs differs from it only by what the answer itself demanded.
+            facts = Facts { bind: facts.bind, ..facts::gather(kernel, &request, tool).await? };
+        }
+        if let Some(admission) = gate::admit(kernel, &request, &facts).await? {
+            return Ok(Considered { request, facts, admission });
         }
     }
     Err(Refusal::new(Code::Denied, "the policy changed while the call was being decided").hint("ask again").into())
@@ -98,7 +173,13 @@ pub(crate) async fn report(kernel: &Kernel, call: CallId, ok: bool, text: &str) 
 }
 
 impl Outcome {
-    fn no(call: Option<CallId>, end: End, rules: Vec<String>, start: Instant) -> Outcome {
+    /// The end of a call that was not admitted.
+    fn no(admission: Admission, start: Instant) -> Outcome {
+        let (call, end, rules) = match admission {
+            Admission::Refused { call, refusal, rules } => (Some(call), End::Refused(refusal), rules),
+            Admission::Pending { refusal, rules } => (None, End::Pending(refusal), rules),
+            Admission::Admitted { permit, rules } => (Some(permit.call), End::Leave, rules),
+        };
         Outcome { call, rules, end, gate: start.elapsed(), run: Duration::ZERO }
     }
 }

@@ -1,10 +1,12 @@
 //! One stretch of work on one task: from its start, or from where it was left, to its end or to a question.
 
-use crate::call::{self, End, Request};
+use crate::call::{self, End, Request, RunMode};
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::{Kernel, merge};
 use brain::script::Script;
 use brain::{Brain, Heard, Move};
+use serde_json::Value;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use world::event::{BrainSaid, TaskFailed, TaskParked, TaskStarted};
@@ -88,14 +90,8 @@ async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
 }
 
 /// Takes one call through the door. `None` when a person must answer first.
-async fn ask(
-    kernel: &Kernel,
-    task: &Task,
-    tool: String,
-    input: serde_json::Value,
-    hands: Hands,
-) -> Result<Option<(Option<CallId>, Heard)>, Stop> {
-    let request = Request { pid: task.pid, task: Some(task.id), zone: task.zone, tool, input, hands };
+async fn ask(kernel: &Kernel, task: &Task, tool: String, input: Value, hands: Hands) -> Result<Option<(Option<CallId>, Heard)>, Stop> {
+    let request = Request { hands, ..Request::new(task.pid, Some(task.id), task.zone, &tool, input) };
     let outcome = call::run(kernel, &request).await?;
     let call = outcome.call;
     Ok(match outcome.end {
@@ -144,14 +140,23 @@ async fn fail(kernel: &Kernel, pid: Pid, id: TaskId, reason: String) -> Result<(
     kernel.close_desk(pid, id).await
 }
 
+/// How an operator's call is to be made.
+#[derive(Clone, Debug, Default)]
+pub struct Ask {
+    pub run_mode: RunMode,
+    /// A capability token and who presents it.
+    pub token: Option<(String, policy::Peer)>,
+}
+
 impl Kernel {
     /// One call of the operator's own. What changes files gets a task and a room; its changes wait for their merge like any other.
     pub async fn call(
         &self,
-        path: &std::path::Path,
+        path: &Path,
         task: Option<TaskId>,
         tool: &str,
-        input: serde_json::Value,
+        input: Value,
+        ask: Ask,
     ) -> Result<(call::Outcome, Option<TaskId>), Stop> {
         let top = crate::zone::locate(path)?;
         let zone = self.zone(&top)?.id;
@@ -161,7 +166,8 @@ impl Kernel {
             None if in_room => Some(self.add_own(zone, format!("call {tool}")).await?),
             None => None,
         };
-        let request = Request { pid: Pid::OPERATOR, task: task.or(own), zone, tool: tool.to_owned(), input, hands: Hands::Kernel };
+        let Ask { run_mode, token } = ask;
+        let request = Request { run_mode, token, ..Request::new(Pid::OPERATOR, task.or(own), zone, tool, input) };
         let outcome = call::run(self, &request).await;
         let Some(id) = own else { return Ok((outcome?, None)) };
         let outcome = match outcome {

@@ -15,16 +15,21 @@ mod hash;
 mod home;
 mod ledger;
 mod merge;
+mod moment;
 mod queue;
 mod review;
+mod token;
 mod zone;
 
-pub use call::{End, Outcome, Request};
+pub use call::{End, Outcome, Request, RunMode};
+pub use episode::Ask;
 pub use fault::{Fault, FaultKind, Stop};
 pub use home::Home;
 pub use ledger::Ledger;
 pub use merge::{APPLY as MERGE, FileDiff, MergeDiff};
 pub use queue::{Added, NewTask};
+pub use review::Reply;
+pub use token::TokenWish;
 pub use zone::{Bundle, Proposal, Trusted, locate};
 
 use desk::Desks;

@@ -11,11 +11,11 @@ mod freeze;
 pub use diff::{FileDiff, MergeDiff};
 
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::{Kernel, git};
+use crate::{Kernel, Reply, git};
 use freeze::Frozen;
 use policy::{Facts, RealPath, Standing, Verdict};
 use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
-use world::{Answer, Event, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Task, TaskState};
+use world::{Answer, Event, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Task, TaskState, What};
 
 /// Ends a task whose brain is done: nothing changed, nothing may change, or a merge that a person or a rule decides.
 pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Result<(), Stop> {
@@ -43,7 +43,20 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
             }
             Verdict::Review { reasons, rules } => {
                 let review = world.next_review();
-                events.push(ReviewAsked { pid, task: id, review, tool: APPLY.into(), input, bind: digest, reasons, rules }.into());
+                events.push(
+                    ReviewAsked {
+                        pid,
+                        task: id,
+                        review,
+                        tool: APPLY.into(),
+                        input,
+                        bind: digest.clone(),
+                        like: What::Exact { tool: APPLY.into(), bind: digest },
+                        reasons,
+                        rules,
+                    }
+                    .into(),
+                );
                 if world.tasks.get(&task.id).is_some_and(|task| task.state == TaskState::Running) {
                     events.push(TaskParked { pid, task: id, review }.into());
                 }
@@ -203,7 +216,7 @@ impl Kernel {
                 .hint(format!("run `skep diff {id}` again"))
                 .into());
         }
-        self.answer(review, Answer::Allow, by, None).await?;
+        self.answer(review, Reply::yes(), by, None).await?;
         let task = self.settled(id).await?;
         if task.state != TaskState::Done {
             let reason = task.summary.unwrap_or_else(|| "HEAD or policy moved after you looked; a new review is open".into());
@@ -221,7 +234,7 @@ impl Kernel {
                 .hint(format!("`skep cancel {id}` stops a task"))
                 .into());
         };
-        self.answer(review, Answer::Deny, by, reason).await?;
+        self.answer(review, Reply::no(), by, reason).await?;
         self.settled(id).await.map(drop)
     }
 

@@ -1,15 +1,52 @@
-//! Questions to a person are state, not held futures: they outlive callers and kernels, and an answer is a one-use grant.
+//! Questions to a person are state, not held futures: they outlive callers and kernels. A yes is a grant, a lasting no a ban.
 
 use crate::Kernel;
 use crate::fault::Stop;
-use world::event::{GrantGiven, ProcResumed, ReviewAnswered};
-use world::{Answer, Code, Event, ProcessState, Refusal, Review, ReviewId, ReviewState, World, limits};
+use world::event::{BanGiven, BanLifted, GrantGiven, GrantRevoked, ProcResumed, ReviewAnswered, TokenRevoked};
+use world::{
+    Alternative, Answer, BanId, Code, Event, GrantId, ProcessState, Refusal, Review, ReviewId, ReviewState, Scope, Terms, TokenId, What,
+    World, limits,
+};
+
+/// What a person says to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// Yes to exactly this call, under these terms.
+    Once {
+        terms: Terms,
+    },
+    /// Yes to calls like this one.
+    Wide {
+        scope: Scope,
+        what: Option<What>,
+        terms: Terms,
+    },
+    No {
+        alternative: Option<Alternative>,
+    },
+    /// No, now and later.
+    Never {
+        scope: Scope,
+        what: Option<What>,
+        alternative: Option<Alternative>,
+    },
+}
+
+impl Reply {
+    pub fn yes() -> Reply {
+        Reply::Once { terms: Terms::default() }
+    }
+
+    pub fn no() -> Reply {
+        Reply::No { alternative: None }
+    }
+}
 
 impl Kernel {
-    /// Answers a question. One answer counts; a yes leaves a grant for exactly the call that was asked about.
-    pub async fn answer(&self, id: ReviewId, answer: Answer, by: &str, reason: Option<String>) -> Result<Review, Stop> {
-        let pending = self.ledger.commit(|world, _| match answerable(world, id) {
-            Ok(review) => (answered(world, review, answer, by, reason), Ok(())),
+    /// Answers a question. One answer counts, however many reviewers watch.
+    pub async fn answer(&self, id: ReviewId, reply: Reply, by: &str, reason: Option<String>) -> Result<Review, Stop> {
+        let pending = self.ledger.commit(|world, _| match answerable(world, id, &reply) {
+            Ok(review) => (answered(world, review, reply, by, reason), Ok(())),
             Err(refusal) => (Vec::new(), Err(refusal)),
         })?;
         pending.durable().await??;
@@ -20,14 +57,59 @@ impl Kernel {
     pub fn review(&self, id: ReviewId) -> Result<Review, Stop> {
         self.ledger.look(|world| world.reviews.get(&id).cloned()).ok_or_else(|| unknown(id).into())
     }
+
+    /// Takes a grant back: the next call that would have used it asks again.
+    pub async fn revoke_grant(&self, grant: GrantId, by: &str) -> Result<(), Stop> {
+        self.take_back(format!("grant `{grant}`"), |world| {
+            let held = world.grants.get(&grant)?;
+            Some(GrantRevoked { pid: held.pid, task: held.task, grant, by: by.to_owned() }.into())
+        })
+        .await
+    }
+
+    pub async fn lift_ban(&self, ban: BanId, by: &str) -> Result<(), Stop> {
+        self.take_back(format!("ban `{ban}`"), |world| {
+            Some(BanLifted { pid: world.bans.get(&ban)?.pid, task: None, ban, by: by.to_owned() }.into())
+        })
+        .await
+    }
+
+    pub async fn revoke_token(&self, token: TokenId, by: &str) -> Result<(), Stop> {
+        self.take_back(format!("token `{token}`"), |world| {
+            Some(TokenRevoked { pid: world.tokens.get(&token)?.pid, task: None, token, by: by.to_owned() }.into())
+        })
+        .await
+    }
+
+    async fn take_back(&self, what: String, event: impl FnOnce(&World) -> Option<Event>) -> Result<(), Stop> {
+        let pending = self.ledger.commit(|world, _| match event(world) {
+            Some(event) => (vec![event], true),
+            None => (Vec::new(), false),
+        })?;
+        match pending.durable().await? {
+            true => Ok(()),
+            false => Err(Refusal::new(Code::NotFound, format!("there is no {what}")).hint("`skep grant list` shows what is given").into()),
+        }
+    }
 }
 
 fn unknown(id: ReviewId) -> Refusal {
     Refusal::new(Code::NotFound, format!("there is no review `{id}`")).hint("`skep review list --all` shows them")
 }
 
-fn answerable(world: &World, id: ReviewId) -> Result<&Review, Refusal> {
+fn answerable<'a>(world: &'a World, id: ReviewId, reply: &Reply) -> Result<&'a Review, Refusal> {
     let review = world.reviews.get(&id).ok_or_else(|| unknown(id))?;
+    let what = match reply {
+        Reply::Wide { what, .. } | Reply::Never { what, .. } => what.as_ref(),
+        Reply::Once { .. } | Reply::No { .. } => None,
+    };
+    if what.is_some_and(|what| what.tool() != review.tool) {
+        return Err(Refusal::new(Code::BadInput, format!("{id} asks about `{}`, and an answer is about the same", review.tool)));
+    }
+    if review.tool == crate::MERGE && !matches!(reply, Reply::Once { .. } | Reply::No { .. }) {
+        let hint = "a rule that lets merges pass goes into .skep/policy.yaml";
+        return Err(Refusal::new(Code::BadInput, "a merge is answered one at a time").hint(hint));
+    }
     match &review.state {
         ReviewState::Open => Ok(review),
         ReviewState::Answered { by, .. } => Err(Refusal::new(Code::WrongState, format!("{id} was answered by {by}"))),
@@ -35,17 +117,34 @@ fn answerable(world: &World, id: ReviewId) -> Result<&Review, Refusal> {
     }
 }
 
-fn answered(world: &World, review: &Review, answer: Answer, by: &str, reason: Option<String>) -> Vec<Event> {
-    let (pid, task) = (review.pid, review.task);
-    let mut events: Vec<Event> = vec![ReviewAnswered { pid, task, review: review.id, answer, by: by.to_owned(), reason }.into()];
-    if answer == Answer::Allow {
-        let (tool, bind) = (review.tool.clone(), review.bind.clone());
-        events.push(GrantGiven { pid, task, grant: world.next_grant(), tool, bind, uses: 1, review: review.id }.into());
-    }
+fn answered(world: &World, review: &Review, reply: Reply, by: &str, reason: Option<String>) -> Vec<Event> {
+    let (pid, task, id, by) = (review.pid, review.task, review.id, by.to_owned());
+    let said = |answer, alternative| ReviewAnswered { pid, task, review: id, answer, by: by.clone(), reason: reason.clone(), alternative };
+    let given =
+        |scope, what, terms| GrantGiven { pid, task, grant: world.next_grant(), scope, what, terms, review: Some(id), by: by.clone() };
+    let mut events: Vec<Event> = match reply {
+        Reply::Once { terms } => {
+            let what = What::Exact { tool: review.tool.clone(), bind: review.bind.clone() };
+            let terms = Terms { uses_left: Some(1), ..terms };
+            vec![said(Answer::Allow, None).into(), given(Scope::Process { pid }, what, terms).into()]
+        }
+        Reply::Wide { scope, what, terms } => {
+            vec![said(Answer::Allow, None).into(), given(scope, what.unwrap_or_else(|| review.like.clone()), terms).into()]
+        }
+        Reply::No { alternative } => vec![said(Answer::Deny, alternative).into()],
+        Reply::Never { scope, what, alternative } => {
+            let what = what.unwrap_or_else(|| review.like.clone());
+            let reason = reason.clone().unwrap_or_else(|| format!("refused for good in {id}"));
+            let (alternative, ban) = (alternative.clone(), world.next_ban());
+            let banned =
+                BanGiven { pid, task, ban, scope, what, reason, alternative: alternative.clone(), review: Some(id), by: by.clone() };
+            vec![said(Answer::Deny, alternative).into(), banned.into()]
+        }
+    };
     // A process that paused over too many questions goes on once they are fewer.
     let paused = world.processes.get(&pid).is_some_and(|process| process.state == ProcessState::Paused);
     if paused && world.open_reviews(pid) <= limits::REVIEWS_OPEN_MAX {
-        events.push(ProcResumed { pid, task: None, by: by.to_owned() }.into());
+        events.push(ProcResumed { pid, task: None, by }.into());
     }
     events
 }

@@ -2,6 +2,7 @@
 
 use crate::{follow, method, peer};
 use kernel::Kernel;
+use policy::Peer;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -41,7 +42,7 @@ async fn greet(stream: UnixStream, kernel: Arc<Kernel>, stop: Arc<Notify>) {
     let known = peer::check(&stream);
     let (reader, writer) = stream.into_split();
     match known {
-        Ok(()) => converse(reader, writer, kernel, stop).await,
+        Ok(peer) => converse(reader, writer, Speaker { kernel, stop, peer: Arc::new(peer) }).await,
         Err(refusal) => turn_away(reader, writer, refusal).await,
     }
 }
@@ -60,7 +61,15 @@ async fn turn_away(mut reader: OwnedReadHalf, mut writer: OwnedWriteHalf, refusa
     drop(frame::write(&mut writer, &Response { id, outcome: Err(RpcError::from(refusal)) }.text()).await);
 }
 
-async fn converse(mut reader: OwnedReadHalf, writer: OwnedWriteHalf, kernel: Arc<Kernel>, stop: Arc<Notify>) {
+/// Whom a connection speaks for, and to.
+#[derive(Clone)]
+struct Speaker {
+    kernel: Arc<Kernel>,
+    stop: Arc<Notify>,
+    peer: Arc<Peer>,
+}
+
+async fn converse(mut reader: OwnedReadHalf, writer: OwnedWriteHalf, speaker: Speaker) {
     let (out, queue) = mpsc::channel(OPEN_MAX);
     let pen = tokio::spawn(write_all(writer, queue));
     // What only looks ends with the connection; what acts goes on to its end, whoever still listens.
@@ -90,10 +99,10 @@ async fn converse(mut reader: OwnedReadHalf, writer: OwnedWriteHalf, kernel: Arc
             }
         };
         let Ok(place) = open.clone().acquire_owned().await else { break };
-        let (kernel, out, stop) = (kernel.clone(), out.clone(), stop.clone());
+        let (speaker, out) = (speaker.clone(), out.clone());
         let looks = method::only_looks(&request.method);
         let work = async move {
-            answer(&kernel, request, &out, &stop).await;
+            answer(&speaker, request, &out).await;
             drop(place);
         };
         if looks {
@@ -109,12 +118,13 @@ async fn converse(mut reader: OwnedReadHalf, writer: OwnedWriteHalf, kernel: Arc
     drop(pen.await);
 }
 
-async fn answer(kernel: &Arc<Kernel>, request: Request, out: &mpsc::Sender<String>, stop: &Notify) {
+async fn answer(speaker: &Speaker, request: Request, out: &mpsc::Sender<String>) {
+    let Speaker { kernel, stop, peer } = speaker;
     if follow::wanted(&request) {
         return follow::run(kernel, request, out).await;
     }
     let ends = method::ends_kernel(&request.method);
-    let outcome = method::dispatch(kernel, &request.method, request.params.as_deref()).await;
+    let outcome = method::dispatch(kernel, peer, &request.method, request.params.as_deref()).await;
     let ends = ends && outcome.is_ok();
     send(out, Response { id: request.id, outcome }.text()).await;
     if ends {

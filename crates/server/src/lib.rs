@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+mod decide;
 mod follow;
 mod method;
 mod peer;

@@ -1,12 +1,13 @@
 //! Which method does what: parse, ask the kernel, show.
 
-use crate::view;
+use crate::{decide, view};
 use kernel::{Fault, FaultKind, Kernel, NewTask, Stop};
+use policy::Peer;
 use serde_json::value::RawValue;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::method::{Nothing, call, journal as records, kernel as itself, process, review, task, zone};
+use wire::method::{Nothing, call, grant, journal as records, kernel as itself, process, review, task, zone};
 use wire::{Code, Method, RpcError};
 use world::{Mode, Refusal};
 
@@ -21,7 +22,7 @@ pub(crate) fn ends_kernel(name: &str) -> bool {
     name == itself::Stop::NAME
 }
 
-pub(crate) async fn dispatch(kernel: &Arc<Kernel>, name: &str, params: Option<&RawValue>) -> Result<Raw, RpcError> {
+pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, params: Option<&RawValue>) -> Result<Raw, RpcError> {
     match name {
         itself::Status::NAME => {
             parse::<itself::Status>(params)?;
@@ -82,16 +83,27 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, name: &str, params: Option<&R
         }
         call::Run::NAME => {
             let params = parse::<call::Run>(params)?;
-            let ran = kernel.call(Path::new(&params.path), params.task, &params.tool, params.input).await.map_err(no)?;
+            let ask = decide::ask(&params, peer)?;
+            let ran = kernel.call(Path::new(&params.path), params.task, &params.tool, params.input, ask).await.map_err(no)?;
             raw(&view::ran(ran))
         }
         review::List::NAME => raw(&view::reviews(kernel, parse::<review::List>(params)?.all)),
         review::Show::NAME => raw(&view::review(kernel, parse::<review::Show>(params)?.review).await?),
         review::Answer::NAME => {
             let params = parse::<review::Answer>(params)?;
-            kernel.answer(params.review, params.answer, "operator", params.reason).await.map_err(no)?;
-            raw(&view::review(kernel, params.review).await?)
+            let id = params.review;
+            decide::answer(kernel, params).await?;
+            raw(&view::review(kernel, id).await?)
         }
+        grant::List::NAME => {
+            parse::<grant::List>(params)?;
+            raw(&decide::list(kernel))
+        }
+        grant::Revoke::NAME => {
+            decide::revoke(kernel, &parse::<grant::Revoke>(params)?.id).await?;
+            raw(&Nothing {})
+        }
+        grant::Issue::NAME => raw(&decide::issue(kernel, parse::<grant::Issue>(params)?, peer).await?),
         records::Read::NAME => raw(&view::records(kernel, &parse::<records::Read>(params)?)?),
         records::Verify::NAME => {
             parse::<records::Verify>(params)?;

@@ -148,7 +148,7 @@ fn task_view(_kernel: &Kernel, world: &World, task: &Task) -> task::TaskView {
     }
 }
 
-fn name_of(world: &World, pid: Pid) -> String {
+pub(crate) fn name_of(world: &World, pid: Pid) -> String {
     world.processes.get(&pid).map_or_else(|| format!("process {pid}"), |process| process.name.clone())
 }
 
@@ -227,12 +227,29 @@ fn review_view(world: &World, found: &world::Review) -> review::ReviewView {
         tool: found.tool.clone(),
         input: found.input.clone(),
         reasons: found.reasons.clone(),
+        rules: found.rules.clone(),
+        like: Some(found.like.clone()),
+        history: history(world, found),
         asked_ms: found.asked_ms,
         state: (&found.state).into(),
         answer,
         by,
         diff: None,
     }
+}
+
+/// How earlier questions about the same tool were answered, newest first.
+fn history(world: &World, found: &world::Review) -> Vec<String> {
+    let same = world.reviews.values().rev().filter(|other| other.id != found.id && other.tool == found.tool);
+    let told = same.filter_map(|other| match &other.state {
+        ReviewState::Answered { answer, by, reason, .. } => {
+            let word = if *answer == Answer::Allow { "allowed" } else { "refused" };
+            let why = reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+            Some(format!("{} {word} by {by}{why}", other.id))
+        }
+        _ => None,
+    });
+    told.take(5).collect()
 }
 
 pub(crate) fn filter(filter: &records::Filter) -> journal::Filter {

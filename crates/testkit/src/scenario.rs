@@ -12,19 +12,20 @@
 //! | `brain MOVE` | a line of the scripted brain |
 //! | `edit PATH TEXT` | a person edits a file when the next question is open |
 //! | `restart` | the kernel is stopped and started when the next question is open |
-//! | `human allow`, `human deny [WHY]`, `human silent` | the answer to the next question |
+//! | `human allow`, `human allow session`, `human allow always` | yes to this call, or to calls like it |
+//! | `human deny [WHY]`, `human ban [WHY]`, `human silent` | no, no for good, or no answer at all |
 
 mod journal;
 
 use crate::bed::Bed;
 use crate::harness::{self, Test};
-use kernel::{Kernel, NewTask, Stop};
+use kernel::{Kernel, NewTask, Reply, Stop};
 use sandbox::Launcher;
 use similar::TextDiff;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use world::{Answer, Mode, ReviewId, TaskId, TaskState};
+use world::{Mode, ReviewId, Scope, TaskId, TaskState, Terms};
 
 /// One scenario, parsed.
 #[derive(Debug, Default)]
@@ -41,10 +42,20 @@ struct Scenario {
 /// What people do, each when a question is open.
 #[derive(Debug, Clone)]
 enum Person {
-    Answer(Answer, Option<String>),
+    Answer(Answered, Option<String>),
     Silent,
     Edit(String, String),
     Restart,
+}
+
+/// How far an answer reaches.
+#[derive(Debug, Clone, Copy)]
+enum Answered {
+    Once,
+    Session,
+    Always,
+    No,
+    Never,
 }
 
 /// Runs every `.scn` file of a folder as a test.
@@ -123,13 +134,32 @@ fn unescape(text: &str) -> String {
 
 fn person(text: &str) -> Option<Person> {
     let (word, why) = text.split_once(' ').unwrap_or((text, ""));
-    let why = (!why.is_empty()).then(|| why.to_owned());
-    match word {
-        "allow" => Some(Person::Answer(Answer::Allow, why)),
-        "deny" => Some(Person::Answer(Answer::Deny, why)),
-        "silent" => Some(Person::Silent),
+    let reason = (!why.is_empty()).then(|| why.to_owned());
+    match (word, why) {
+        ("allow", "session") => Some(Person::Answer(Answered::Session, None)),
+        ("allow", "always") => Some(Person::Answer(Answered::Always, None)),
+        ("allow", _) => Some(Person::Answer(Answered::Once, reason)),
+        ("deny", _) => Some(Person::Answer(Answered::No, reason)),
+        ("ban", _) => Some(Person::Answer(Answered::Never, reason)),
+        ("silent", "") => Some(Person::Silent),
         _ => None,
     }
+}
+
+/// What the kernel is told for it.
+fn reply(kernel: &Kernel, review: ReviewId, answer: Answered) -> Result<Reply, Stop> {
+    let pid = kernel.review(review)?.pid;
+    let terms = Terms::default();
+    Ok(match answer {
+        Answered::Once => Reply::yes(),
+        Answered::No => Reply::no(),
+        Answered::Session => {
+            let session = kernel.ledger.look(|world| world.session(pid));
+            Reply::Wide { scope: Scope::Session { session }, what: None, terms }
+        }
+        Answered::Always => Reply::Wide { scope: Scope::All, what: None, terms },
+        Answered::Never => Reply::Never { scope: Scope::All, what: None, alternative: None },
+    })
 }
 
 fn rule(text: &str, number: usize) -> Option<String> {
@@ -198,7 +228,8 @@ async fn play(scenario: &Scenario, bed: &Bed, script: &Path, launchers: Vec<Laun
                     kernel = boot(bed, &mut launchers).await?;
                 }
                 Some(Person::Answer(answer, why)) => {
-                    kernel.answer(review, *answer, "human", why.clone()).await?;
+                    let reply = reply(&kernel, review, *answer)?;
+                    kernel.answer(review, reply, "human", why.clone()).await?;
                     break;
                 }
                 Some(Person::Silent) | None => return Ok(journal::told(&kernel, bed)?),

@@ -5,15 +5,16 @@
 use super::Request;
 use crate::desk::{self, Desk};
 use crate::fault::Stop;
+use crate::token::Presented;
 use crate::zone::Trusted;
 use crate::{Kernel, hash};
 use ignore::gitignore::Gitignore;
-use policy::RealPath;
+use policy::{Opinion, RealPath, TokenFacts};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tool::{Place, Real, Tool};
-use world::{Code, Mode, Refusal};
+use world::{Code, Mode, Refusal, What};
 
 pub(super) struct Facts {
     pub trusted: Arc<Trusted>,
@@ -29,6 +30,12 @@ pub(super) struct Facts {
     pub zone: String,
     /// Hash of session, task, tool and exact input: what a person's answer is bound to.
     pub bind: String,
+    /// The call without its exact input: what a wider answer would be about.
+    pub like: What,
+    pub host: Option<String>,
+    pub method: Option<String>,
+    pub token: Option<Presented>,
+    pub opinions: Vec<Opinion>,
     pub project: PathBuf,
     /// What no tool shows, not even its name.
     pub secrets: Gitignore,
@@ -41,40 +48,67 @@ pub(super) enum Root {
     Desk(Arc<Desk>),
     /// The project itself, for a look outside any task.
     Project(OwnedFd),
+    /// Nothing: the call touches no file.
+    None,
 }
 
 impl Root {
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Root::Desk(desk) => desk.room.root().as_fd(),
-            Root::Project(fd) => fd.as_fd(),
+            Root::Desk(desk) => Some(desk.room.root().as_fd()),
+            Root::Project(fd) => Some(fd.as_fd()),
+            Root::None => None,
         }
     }
 }
 
-pub(super) async fn gather(kernel: &Kernel, request: &Request, tool: &Tool) -> Result<Facts, Stop> {
-    let trusted = kernel.trusted(request.zone)?.ok_or_else(|| {
-        Refusal::new(Code::Untrusted, "no policy is in force in this zone").hint("look at the project's own files and run `skep trust`")
-    })?;
-    let manifest = tool.manifest();
-    let in_room = manifest.room == tool::Room::Sandbox;
+/// Who calls, and from where.
+struct Caller {
+    name: String,
+    role: String,
+    user: String,
+    zone: String,
+    mode: Mode,
+    session: String,
+    base: String,
+}
+
+fn caller(kernel: &Kernel, request: &Request) -> Result<Caller, Refusal> {
     let found = kernel.ledger.look(|world| {
         let process = world.processes.get(&request.pid)?;
         let zone = world.zones.get(&request.zone)?;
         let task = request.task.and_then(|task| world.tasks.get(&task));
-        let mode = task.map_or(Mode::Call, |task| task.mode);
-        let base = task.and_then(|task| task.workspace.as_ref()).map(|workspace| workspace.base.clone());
-        Some((process.name.clone(), process.role.clone(), process.user.clone(), zone.path.clone(), mode, world.session(request.pid), base))
+        Some(Caller {
+            name: process.name.clone(),
+            role: process.role.clone(),
+            user: process.user.clone(),
+            zone: zone.path.clone(),
+            mode: task.map_or(Mode::Call, |task| task.mode),
+            session: world.session(request.pid),
+            base: task.and_then(|task| task.workspace.as_ref()).map(|workspace| workspace.base.clone()).unwrap_or_default(),
+        })
     });
-    let Some((caller, role, user, zone, mode, session, base)) = found else {
-        return Err(Refusal::new(Code::NotFound, format!("there is no process {}", request.pid)).into());
-    };
-    let project = PathBuf::from(&zone);
+    found.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no process {}", request.pid)))
+}
+
+fn trusted(kernel: &Kernel, request: &Request) -> Result<Arc<Trusted>, Stop> {
+    let none =
+        || Refusal::new(Code::Untrusted, "no policy is in force in this zone").hint("look at the project's own files and run `skep trust`");
+    Ok(kernel.trusted(request.zone)?.ok_or_else(none)?)
+}
+
+pub(super) async fn gather(kernel: &Kernel, request: &Request, tool: &Tool) -> Result<Facts, Stop> {
+    let trusted = trusted(kernel, request)?;
+    let manifest = tool.manifest();
+    let in_room = manifest.room == tool::Room::Sandbox;
+    let project = PathBuf::from(caller(kernel, request)?.zone);
     let root = match request.task {
         Some(task) => Root::Desk(kernel.desk(task).await?),
         None if in_room => return Err(Refusal::new(Code::WrongState, format!("`{}` needs a task to work in", request.tool)).into()),
         None => Root::Project(desk::open_root(&project)?),
     };
+    // Asked again: opening the desk may have recorded the base that the bind speaks of.
+    let caller = caller(kernel, request)?;
     let secrets = desk::secrets(&project, &trusted.config.mask)?;
     let places = open_places(request, tool, &root, &project)?;
     if let Some(place) = places.iter().find(|place| is_secret(&secrets, place)) {
@@ -82,36 +116,113 @@ pub(super) async fn gather(kernel: &Kernel, request: &Request, tool: &Tool) -> R
             .hint("take it out of `mask` in skep.yml and run `skep trust`, if it is not secret")
             .into());
     }
+    let command = tool.command(&request.input);
+    let size = tool.size(&request.input);
+    let parts = Parts { trusted, places, command, size, read_only: manifest.read_only, in_room, secrets, root, project };
+    Ok(facts(kernel, request, caller, parts))
+}
+
+/// The facts of a call that the kernel itself carries out and that touches no file.
+pub(super) fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Facts, Stop> {
+    let caller = caller(kernel, request)?;
+    let project = PathBuf::from(&caller.zone);
+    let parts = Parts {
+        trusted: trusted(kernel, request)?,
+        places: Vec::new(),
+        command: None,
+        size: None,
+        read_only: false,
+        in_room: false,
+        secrets: Gitignore::empty(),
+        root: Root::None,
+        project,
+    };
+    Ok(facts(kernel, request, caller, parts))
+}
+
+/// What differs between a tool's call and a syscall.
+struct Parts {
+    trusted: Arc<Trusted>,
+    places: Vec<Place>,
+    command: Option<Vec<String>>,
+    size: Option<u64>,
+    read_only: bool,
+    in_room: bool,
+    secrets: Gitignore,
+    root: Root,
+    project: PathBuf,
+}
+
+fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Facts {
+    let Caller { name, role, user, zone, mode, session, base } = caller;
+    let Parts { trusted, places, command, size, read_only, in_room, secrets, root, project } = parts;
     let task = request.task.map(|task| task.to_string()).unwrap_or_default();
     let input = request.input.to_string();
-    let bind = hash::of_parts(&[
-        session.as_bytes(),
-        task.as_bytes(),
-        request.tool.as_bytes(),
-        input.as_bytes(),
-        base.unwrap_or_default().as_bytes(),
-    ]);
-    Ok(Facts {
+    let bind = hash::of_parts(&[session.as_bytes(), task.as_bytes(), request.tool.as_bytes(), input.as_bytes(), base.as_bytes()]);
+    let host = request.input["url"].as_str().and_then(host_of);
+    let method = request.input["method"].as_str().map(str::to_ascii_uppercase);
+    let like = like(&request.tool, &places, command.as_deref(), host.as_deref());
+    let token = request.token.as_ref().and_then(|(text, peer)| kernel.presented(text, peer.clone()));
+    Facts {
         trusted,
-        command: tool.command(&request.input),
-        size: tool.size(&request.input),
-        read_only: manifest.read_only,
         places,
+        command,
+        size,
+        read_only,
         in_room,
-        caller,
+        caller: name,
         role,
         user,
         mode,
         zone,
         bind,
+        like,
+        host,
+        method,
+        token,
+        opinions: Vec::new(),
         project,
         secrets,
         root,
-    })
+    }
+}
+
+/// The host of a URL, as far as a rule needs it; the tool itself reads the URL strictly.
+fn host_of(url: &str) -> Option<String> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#', '\\']).next()?;
+    let host = authority.rsplit('@').next()?;
+    let host = match host.strip_prefix('[') {
+        Some(v6) => v6.split(']').next()?,
+        None => host.split(':').next()?,
+    };
+    Some(host.trim_end_matches('.').to_ascii_lowercase()).filter(|host| !host.is_empty())
+}
+
+/// The kind of call this is: the same tool on the same paths, with the same command, to the same host.
+fn like(tool: &str, places: &[Place], command: Option<&[String]>, host: Option<&str>) -> What {
+    let inside = places.iter().filter_map(|place| match &place.real {
+        Real::Inside(path) if command.is_none() => Some(format!("/{}", literal(path))),
+        _ => None,
+    });
+    What::Like { tool: tool.to_owned(), paths: inside.collect(), command: command.map(<[String]>::to_vec), host: host.map(str::to_owned) }
+}
+
+/// A path as a glob that matches it alone.
+fn literal(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for letter in path.chars() {
+        if "*?[]!\\{}".contains(letter) {
+            text.push('\\');
+        }
+        text.push(letter);
+    }
+    text
 }
 
 fn open_places(request: &Request, tool: &Tool, root: &Root, project: &std::path::Path) -> Result<Vec<Place>, Refusal> {
-    tool.targets(&request.input).iter().map(|target| Place::open(root.fd(), project, target)).collect()
+    let Some(fd) = root.fd() else { return Ok(Vec::new()) };
+    tool.targets(&request.input).iter().map(|target| Place::open(fd, project, target)).collect()
 }
 
 fn is_secret(secrets: &Gitignore, place: &Place) -> bool {
@@ -138,7 +249,7 @@ impl Facts {
         .collect()
     }
 
-    pub fn as_policy<'a>(&'a self, request: &'a Request, paths: &'a [RealPath<'a>]) -> policy::Facts<'a> {
+    pub fn as_policy<'a>(&'a self, request: &'a Request, paths: &'a [RealPath<'a>], token: Option<&'a TokenFacts>) -> policy::Facts<'a> {
         policy::Facts {
             tool: &request.tool,
             read_only: self.read_only,
@@ -150,15 +261,42 @@ impl Facts {
             user: &self.user,
             zone: &self.zone,
             mode: self.mode,
-            run_mode: "live",
+            run_mode: request.run_mode.as_str(),
             workflow_state: "idle",
             command: self.command.as_deref(),
-            host: None,
-            method: None,
+            host: self.host.as_deref(),
+            method: self.method.as_deref(),
             size: self.size,
             sandbox: self.in_room.then_some("code-executor"),
-            token: None,
-            opinions: &[],
+            token,
+            opinions: &self.opinions,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_a_url_is_the_one_that_would_be_asked() {
+        for (url, host) in [
+            ("https://Example.com/x", Some("example.com")),
+            ("http://user:pw@host.example:8080/", Some("host.example")),
+            ("http://a.example\\@b.example/", Some("a.example")),
+            ("http://[::1]:80/", Some("::1")),
+            ("http://x.example./", Some("x.example")),
+            ("no url", None),
+            ("http://", None),
+        ] {
+            assert_eq!(host_of(url).as_deref(), host, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_literal_glob_matches_its_path_alone() {
+        let globs = policy::Globs::parse(&[format!("/{}", literal("a[1]*.txt"))]).unwrap();
+        assert!(globs.matches("a[1]*.txt"));
+        assert!(!globs.matches("a1x.txt") && !globs.matches("b/a[1]*.txt"));
     }
 }

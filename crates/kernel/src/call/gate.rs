@@ -5,11 +5,12 @@
 
 use super::facts::Facts;
 use super::{Request, settle};
-use crate::Kernel;
 use crate::fault::Fault;
+use crate::token::Presented;
+use crate::{Kernel, moment};
 use policy::{Standing, Verdict, Warrant};
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
-use world::{CallId, Code, Event, Refusal, ReviewState, World, limits};
+use world::{Alternative, Ban, CallId, Code, Event, Grant, Moment, Pid, Refusal, ReviewState, What, World, limits};
 
 pub(super) enum Admission {
     Admitted { permit: Permit, rules: Vec<String> },
@@ -20,6 +21,8 @@ pub(super) enum Admission {
 /// Leave to run one call: a warrant whose admission is on disk.
 pub(super) struct Permit {
     pub call: CallId,
+    /// The grant that let it pass, with what it demands.
+    pub grant: Option<Grant>,
     _warrant: Warrant,
 }
 
@@ -27,11 +30,7 @@ pub(super) struct Permit {
 enum Ruling {
     /// The policy changed between facts and commit: gather again.
     Stale,
-    Admit {
-        call: CallId,
-        warrant: Warrant,
-        rules: Vec<String>,
-    },
+    Admit { call: CallId, warrant: Warrant, grant: Option<Grant>, rules: Vec<String> },
     Refuse {
         call: CallId,
         refusal: Refusal,
@@ -46,65 +45,140 @@ enum Ruling {
 /// `None` when the policy changed after the facts were gathered.
 pub(super) async fn admit(kernel: &Kernel, request: &Request, facts: &Facts) -> Result<Option<Admission>, Fault> {
     let sealed = settle::sealed(kernel, request);
-    let ruling = kernel.ledger.commit(|world, _| rule(world, request, facts, &sealed))?.durable().await?;
+    // The clock is read once: nothing runs out between two looks.
+    let now = moment::now();
+    let ruling =
+        kernel.ledger.commit(|world, now_ms| rule(world, &Asked { request, facts, sealed: &sealed, now: &now, now_ms }))?.durable().await?;
     Ok(match ruling {
         Ruling::Stale => None,
-        Ruling::Admit { call, warrant, rules } => {
+        Ruling::Admit { call, warrant, grant, rules } => {
             sealed.keep(kernel, call)?;
-            Some(Admission::Admitted { permit: Permit { call, _warrant: warrant }, rules })
+            Some(Admission::Admitted { permit: Permit { call, grant, _warrant: warrant }, rules })
         }
         Ruling::Refuse { call, refusal, rules } => Some(Admission::Refused { call, refusal, rules }),
         Ruling::Ask { refusal, rules } => Some(Admission::Pending { refusal, rules }),
     })
 }
 
-fn rule(world: &World, request: &Request, facts: &Facts, sealed: &settle::Sealed) -> (Vec<Event>, Ruling) {
-    let (pid, task, tool) = (request.pid, request.task, request.tool.clone());
+/// Everything one decision is made on, besides the world.
+struct Asked<'a> {
+    request: &'a Request,
+    facts: &'a Facts,
+    sealed: &'a settle::Sealed,
+    now: &'a Moment,
+    now_ms: i64,
+}
+
+fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
+    let Asked { request, facts, sealed, now, now_ms } = asked;
+    let (pid, task) = (request.pid, request.task);
     if world.zones.get(&request.zone).map(|zone| zone.policy_version) != Some(facts.trusted.version) {
         return (Vec::new(), Ruling::Stale);
     }
-    let refuse = |refusal: Refusal, rules: Vec<String>| {
-        let call = world.next_call();
-        let (input, digest) = (sealed.input.clone(), sealed.digest.clone());
-        let (code, reason, hint) = (refusal.code, refusal.reason.clone(), refusal.hint.clone());
-        let event = CallRefused { pid, task, call, tool: tool.clone(), input, digest, code, reason, hint, rules: rules.clone() };
-        (vec![event.into()], Ruling::Refuse { call, refusal, rules })
-    };
     if let Err(refusal) = may_act(world, request) {
-        return refuse(refusal, Vec::new());
+        return refuse(world, asked, refusal, Vec::new());
     }
-    let standing = Standing { grant: world.grant_for(pid, &facts.bind).map(|grant| grant.id), calls_left: world.calls_left(task) };
     let paths = facts.paths();
-    let verdict = policy::decide(&facts.trusted.policy, &facts.as_policy(request, &paths), &standing);
+    let token = facts.token.as_ref().and_then(|token| token.facts(world, now));
+    let spoken = facts.as_policy(request, &paths, token.as_ref());
+    if let Some(ban) = world.bans.values().find(|ban| world.in_scope(&ban.scope, pid) && policy::ban_covers(ban, &spoken, &facts.bind)) {
+        return refuse(world, asked, refused_for_good(ban), vec![ban.id.to_string()]);
+    }
+    let grant = pick(world, pid, &spoken, &facts.bind, now, *now_ms);
+    let standing = Standing { grant: grant.map(|grant| grant.id), calls_left: world.calls_left(task) };
+    if let Some((refusal, rules)) = beyond_its_parents(world, asked, &spoken) {
+        return refuse(world, asked, refusal, rules);
+    }
+    let verdict = policy::decide(&facts.trusted.policy, &spoken, &standing);
     // A call that may have happened already is a person's to repeat, whatever the policy says of it.
     let lost = task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.lost.contains(&facts.bind));
     match verdict {
-        Verdict::Allow(warrant) if !lost || standing.grant.is_some() => {
+        Verdict::Allow(warrant) if !lost || grant.is_some() => {
             let call = world.next_call();
             let rules = warrant.rules().to_vec();
-            let grant = warrant.grant().or(if lost { standing.grant } else { None });
+            let used = if lost { standing.grant } else { warrant.grant() };
             let event = CallAdmitted {
                 pid,
                 task,
                 call,
-                tool,
+                tool: request.tool.clone(),
                 input: sealed.input.clone(),
                 digest: sealed.digest.clone(),
                 bind: facts.bind.clone(),
                 hands: request.hands,
                 read_only: facts.read_only,
                 rules: rules.clone(),
-                grant,
+                grant: used,
+                token: warrant.token().and(facts.token.as_ref()).map(Presented::id),
             };
-            (vec![event.into()], Ruling::Admit { call, warrant, rules })
+            let grant = grant.filter(|grant| Some(grant.id) == used).cloned();
+            (vec![event.into()], Ruling::Admit { call, warrant, grant, rules })
         }
         Verdict::Allow(_) => {
             let reason = "this exact call was interrupted by a crash and may have taken effect".to_owned();
-            ask(world, request, facts, sealed, vec![reason], vec!["lost-call".into()], refuse)
+            ask(world, asked, vec![reason], vec!["lost-call".into()])
         }
-        Verdict::Review { reasons, rules } => ask(world, request, facts, sealed, reasons, rules, refuse),
-        Verdict::Deny { refusal, rules } => refuse(refusal, rules),
+        Verdict::Review { reasons, rules } => ask(world, asked, reasons, rules),
+        Verdict::Deny { refusal, rules } => refuse(world, asked, refusal, rules),
     }
+}
+
+/// The grant this call would use: the exact one first.
+fn pick<'a>(world: &'a World, pid: Pid, facts: &policy::Facts<'_>, bind: &str, now: &Moment, now_ms: i64) -> Option<&'a Grant> {
+    let live = world.grants.values().filter(|grant| grant.is_live(now, now_ms) && world.in_scope(&grant.scope, pid));
+    live.filter(|grant| policy::grant_covers(grant, facts, bind)).min_by_key(|grant| (matches!(grant.what, What::Like { .. }), grant.id))
+}
+
+/// The input as a grant demands it, where it demands something else than was asked.
+pub(super) fn overridden(kernel: &Kernel, request: &Request, facts: &Facts) -> Option<serde_json::Value> {
+    let now = moment::now();
+    let paths = facts.paths();
+    kernel.ledger.look(|world| {
+        let grant = pick(world, request.pid, &facts.as_policy(request, &paths, None), &facts.bind, &now, world.now_ms)?;
+        let overrides = &grant.terms.constraints.as_ref()?.input_overrides;
+        let mut input = request.input.clone();
+        let fields = input.as_object_mut()?;
+        overrides.iter().for_each(|(key, value)| drop(fields.insert(key.clone(), value.clone())));
+        (input != request.input).then_some(input)
+    })
+}
+
+fn refused_for_good(ban: &Ban) -> Refusal {
+    let refusal = Refusal::new(Code::Denied, format!("{} refuses it: {}", ban.id, ban.reason));
+    match &ban.alternative {
+        Some(alternative) => refusal.hint(instead(alternative)),
+        None => refusal.hint(format!("`skep grant lift {}` takes the ban back", ban.id)),
+    }
+}
+
+fn instead(alternative: &Alternative) -> String {
+    match &alternative.input {
+        serde_json::Value::Null => format!("use `{}` instead", alternative.tool),
+        input => format!("use `{}` with {input} instead", alternative.tool),
+    }
+}
+
+/// A child's rights are a subset of its parent's: what policy denies to an ancestor, no descendant may do.
+fn beyond_its_parents(world: &World, asked: &Asked<'_>, spoken: &policy::Facts<'_>) -> Option<(Refusal, Vec<String>)> {
+    let parents = world.line(asked.request.pid).skip(1).filter(|process| process.pid != Pid::KERNEL);
+    for parent in parents {
+        let facts = policy::Facts { caller: &parent.name, role: &parent.role, user: &parent.user, ..spoken.clone() };
+        let standing = Standing { grant: None, calls_left: None };
+        if let Verdict::Deny { refusal, rules } = policy::decide(&asked.facts.trusted.policy, &facts, &standing) {
+            let reason = format!("its parent {} may not: {}", parent.name, refusal.reason);
+            return Some((Refusal { reason, ..refusal }, rules));
+        }
+    }
+    None
+}
+
+fn refuse(world: &World, asked: &Asked<'_>, refusal: Refusal, rules: Vec<String>) -> (Vec<Event>, Ruling) {
+    let call = world.next_call();
+    let (input, digest) = (asked.sealed.input.clone(), asked.sealed.digest.clone());
+    let (code, reason, hint) = (refusal.code, refusal.reason.clone(), refusal.hint.clone());
+    let (pid, task, tool) = (asked.request.pid, asked.request.task, asked.request.tool.clone());
+    let event = CallRefused { pid, task, call, tool, input, digest, code, reason, hint, rules: rules.clone() };
+    (vec![event.into()], Ruling::Refuse { call, refusal, rules })
 }
 
 /// Is this process in a state to make calls at all?
@@ -127,22 +201,16 @@ fn may_act(world: &World, request: &Request) -> Result<(), Refusal> {
 }
 
 /// A person must answer. Equal questions merge; a question that was answered with no is not asked twice.
-fn ask(
-    world: &World,
-    request: &Request,
-    facts: &Facts,
-    sealed: &settle::Sealed,
-    reasons: Vec<String>,
-    rules: Vec<String>,
-    refuse: impl Fn(Refusal, Vec<String>) -> (Vec<Event>, Ruling),
-) -> (Vec<Event>, Ruling) {
+fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String>) -> (Vec<Event>, Ruling) {
+    let Asked { request, facts, sealed, .. } = asked;
     let (pid, task) = (request.pid, request.task);
     if let Some(review) = world.denied_review(pid, &facts.bind)
         && review.task == task
-        && let ReviewState::Answered { by, reason, .. } = &review.state
+        && let ReviewState::Answered { by, reason, alternative, .. } = &review.state
     {
         let why = reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
-        return refuse(Refusal::new(Code::Denied, format!("{by} refused it in {}{why}", review.id)).hint("do it another way"), rules);
+        let hint = alternative.as_ref().map_or_else(|| "do it another way".to_owned(), instead);
+        return refuse(world, asked, Refusal::new(Code::Denied, format!("{by} refused it in {}{why}", review.id)).hint(hint), rules);
     }
     let pending = |review| {
         let refusal = Refusal::new(Code::Pending, format!("refused for now: {review} waits for a person ({})", reasons.join("; ")));
@@ -156,7 +224,8 @@ fn ask(
     }
     if world.open_reviews(pid) >= limits::REVIEWS_OPEN_MAX {
         let reason = format!("it has {} unanswered questions", limits::REVIEWS_OPEN_MAX);
-        let (mut events, ruling) = refuse(Refusal::new(Code::Exhausted, reason.clone()).hint("answer them: `skep review`"), rules);
+        let (mut events, ruling) =
+            refuse(world, asked, Refusal::new(Code::Exhausted, reason.clone()).hint("answer them: `skep review`"), rules);
         events.push(ProcPaused { pid, task: None, reason }.into());
         return (events, ruling);
     }
@@ -168,6 +237,7 @@ fn ask(
         tool: request.tool.clone(),
         input: sealed.input.clone(),
         bind: facts.bind.clone(),
+        like: facts.like.clone(),
         reasons: reasons.clone(),
         rules: rules.clone(),
     };

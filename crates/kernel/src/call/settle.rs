@@ -9,8 +9,8 @@ use crate::ledger;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::{Context, Output, Tool, ToolStop};
-use world::event::{CallFinished, CallRefused};
-use world::{CallId, Code, Refusal, limits};
+use world::event::{CallFinished, CallObserved, CallRefused};
+use world::{CallId, Code, Constraints, Event, Refusal, limits};
 
 /// A request as the journal may hold it: secrets taken out, and a keyed hash of what was really said.
 pub(super) struct Sealed {
@@ -84,30 +84,66 @@ pub(super) async fn refuse(kernel: &Kernel, request: &Request, refusal: Refusal,
 
 impl Permit {
     /// Runs the tool. The only place where one runs.
-    pub async fn run(&self, tool: &Tool, request: &Request, facts: Facts) -> (Result<Output, Stop>, Duration) {
+    pub async fn run(&self, kernel: &Kernel, tool: &Tool, request: &Request, facts: Facts) -> (Result<Output, Stop>, Duration) {
         let start = Instant::now();
         let Facts { places, root, trusted, project, secrets, .. } = facts;
         let room = match &root {
             super::facts::Root::Desk(desk) => Some(&desk.room),
-            super::facts::Root::Project(_) => None,
+            super::facts::Root::Project(_) | super::facts::Root::None => None,
+        };
+        let Some(fd) = root.fd() else {
+            let fault = Fault::new(FaultKind::Bug, format!("`{}` was to run without a root", request.tool), kernel.home.path.display());
+            return (Err(Stop::Failed(fault)), start.elapsed());
         };
         let visible = |path: &str| !secrets.matched_path_or_any_parents(path, false).is_ignore();
         let context = Context {
-            root: root.fd(),
+            root: fd,
             project: &project,
             room,
             test_command: trusted.config.test.command.as_deref(),
             output_max: limits::OUTPUT_KEPT_MAX,
             visible: &visible,
         };
-        let output = tool.run(&request.input, places, &context).await.map_err(|stop| match stop {
-            ToolStop::Refused(refusal) => Stop::Refused(refusal),
-            ToolStop::Failed(fault) => {
-                let fix = fault.hint().map(str::to_owned);
-                Stop::Failed(Fault { fix, ..Fault::new(FaultKind::Room, format!("`{}` could not run", request.tool), fault) })
-            }
-        });
+        let work = async {
+            tool.run(&request.input, places, &context).await.map_err(|stop| match stop {
+                ToolStop::Refused(refusal) => Stop::Refused(refusal),
+                ToolStop::Failed(fault) => {
+                    let fix = fault.hint().map(str::to_owned);
+                    Stop::Failed(Fault { fix, ..Fault::new(FaultKind::Room, format!("`{}` could not run", request.tool), fault) })
+                }
+            })
+        };
+        let output = match self.constraints().and_then(|constraints| constraints.max_duration_ms) {
+            None => work.await,
+            // Dropping the work ends it: a job's room is closed, a reader stops at its next look.
+            Some(ms) => tokio::time::timeout(Duration::from_millis(ms), work).await.unwrap_or_else(|_| {
+                Err(Refusal::new(Code::Exhausted, format!("it was stopped after the {ms} ms that its grant allows")).into())
+            }),
+        };
         (output, start.elapsed())
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        self.grant.as_ref().and_then(|grant| grant.terms.constraints.as_ref())
+    }
+
+    /// Takes out of an output what the grant keeps from the caller.
+    fn narrow(&self, value: &mut Value) {
+        let (Some(constraints), Some(fields)) = (self.constraints(), value.as_object_mut()) else { return };
+        let Constraints { output_redact_fields, output_allow_fields, .. } = constraints;
+        fields.retain(|key, _| output_allow_fields.is_empty() || output_allow_fields.contains(key));
+        for field in output_redact_fields {
+            if let Some(value) = fields.get_mut(field) {
+                *value = journal::REDACTED.into();
+            }
+        }
+    }
+
+    fn observed(&self, request: &Request, bytes_out: u64, ms: u64) -> Option<Event> {
+        let grant = self.grant.as_ref()?;
+        let level = grant.terms.observe?;
+        let bytes_in = request.input.to_string().len() as u64;
+        Some(CallObserved { pid: request.pid, task: request.task, call: self.call, grant: grant.id, level, bytes_in, bytes_out, ms }.into())
     }
 }
 
@@ -125,6 +161,7 @@ pub(super) async fn finish(
         Err(Stop::Failed(fault)) => (false, json!({"error": "fault", "reason": fault.to_string(), "hint": fault.fix})),
     };
     kernel.redactor.value(&mut value);
+    permit.narrow(&mut value);
     let bytes = serde_json::to_vec(&value).map_err(|error| Fault::new(FaultKind::Bug, "an output cannot be written", error))?;
     let mut inline = value.clone();
     let mut blob = None;
@@ -137,7 +174,9 @@ pub(super) async fn finish(
     }
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let event = CallFinished { pid: request.pid, task: request.task, call: permit.call, ok, output: inline, blob, ms };
-    kernel.ledger.record(event).await?;
+    let mut events = vec![event.into()];
+    events.extend(permit.observed(request, bytes.len() as u64, ms));
+    kernel.ledger.commit(|_, _| (events, ()))?.durable().await?;
     kernel.ledger.journal().vault().delete(&permit.call.to_string()).map_err(ledger::fault)?;
     Ok(End::Done { ok, value })
 }

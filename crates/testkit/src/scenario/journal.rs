@@ -3,7 +3,7 @@
 use crate::bed::Bed;
 use kernel::{Fault, FaultKind, Kernel};
 use serde_json::Value;
-use world::{Event, MergePath};
+use world::{Event, MergePath, Scope};
 
 /// Every record from the task's start on.
 pub(super) fn told(kernel: &Kernel, bed: &Bed) -> Result<String, Fault> {
@@ -53,7 +53,13 @@ fn detail(event: &Event) -> String {
             let why = e.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
             format!("{} {:?} by {}{why}", e.review, e.answer, e.by).to_lowercase()
         }
-        Event::GrantGiven(e) => format!("{} {} for {}, {} use", e.grant, e.tool, e.review, e.uses),
+        Event::GrantGiven(e) => format!("{} {} {}", e.grant, e.what.tool(), reach(&e.scope, e.terms.uses_left)),
+        Event::GrantRevoked(e) => format!("{} by {}", e.grant, e.by),
+        Event::BanGiven(e) => format!("{} {} {}: {}", e.ban, e.what.tool(), reach(&e.scope, None), e.reason),
+        Event::BanLifted(e) => format!("{} by {}", e.ban, e.by),
+        Event::TokenIssued(e) => format!("{} {} uses", e.token, e.ops),
+        Event::TokenRevoked(e) => format!("{} by {}", e.token, e.by),
+        Event::CallObserved(e) => format!("{} by {}", e.call, e.grant),
         Event::MergeProposed(e) => format!("{} {}", e.merge, paths(&e.paths)),
         Event::MergeStarted(e) => format!("{} by {}", e.merge, e.by),
         Event::MergeFinished(e) => format!("{} {}", e.merge, paths(&e.paths)),
@@ -73,6 +79,18 @@ fn detail(event: &Event) -> String {
         | Event::WorkspaceOpened(_)
         | Event::WorkspaceClosed(_) => String::new(),
     }
+}
+
+/// Whom it holds for and how often.
+fn reach(scope: &Scope, uses: Option<u32>) -> String {
+    let whom = match scope {
+        Scope::Process { pid } => format!("for p{pid}"),
+        Scope::Session { session } => format!("for {session}"),
+        Scope::Zone { zone } => format!("for {zone}"),
+        Scope::User { .. } => "for the user".into(),
+        Scope::All => "for all".into(),
+    };
+    uses.map_or_else(|| whom.clone(), |uses| format!("{whom}, {uses} use"))
 }
 
 /// What a call is about: its path or command, else nothing.

@@ -82,15 +82,45 @@ fn journal(rows: &mut Vec<Row>) -> Result<()> {
 fn gate(rows: &mut Vec<Row>) -> Result<()> {
     for line in figures("policy", &[])? {
         let (p50, p99, rules) = (number(&line, "p50_ns")?, number(&line, "p99_ns")?, number(&line, "rules")?);
-        let worst = line["kind"] == "wildcard";
+        let (kind, promised) = match line["kind"].as_str().unwrap_or_default() {
+            "literal" => ("", true),
+            "host" => (", by host", true),
+            "command" => (", by command", true),
+            "wildcard" => (", all wildcards", false),
+            _ => (", worst case", false),
+        };
         rows.push(Row {
-            what: format!("gate decision, {rules:.0} rules{}", if worst { ", all wildcards" } else { "" }),
+            what: format!("gate decision, {rules:.0} rules{kind}"),
             ours: format!("p50 {p50:.0} ns"),
             reference: format!("p99 {p99:.0} ns"),
             figure: format!("{:.2} µs", p50 / 1000.0),
-            promise: if worst { "" } else { "≤ 1 µs" },
-            holds: (!worst).then_some(p50 <= 1000.0),
+            promise: if promised { "≤ 1 µs" } else { "" },
+            holds: promised.then_some(p50 <= 1000.0),
         });
+    }
+    rivals(rows)
+}
+
+/// Cedar and regorus on equivalent policies, with our gate in the same process. They have a lock file of their own.
+fn rivals(rows: &mut Vec<Row>) -> Result<()> {
+    eprintln!("measuring rivals");
+    let manifest = root().join("xtask/rivals/Cargo.toml");
+    let manifest = manifest.to_string_lossy();
+    let text = output(cargo().args(["run", "--release", "--quiet", "--locked", "--manifest-path", &manifest]))?;
+    let lines: Vec<Value> = text.lines().filter(|line| line.starts_with('{')).map(serde_json::from_str).collect::<Result<_, _>>()?;
+    for line in &lines {
+        let (gate, rules) = (line["gate"].as_str().unwrap_or_default(), number(line, "rules")?);
+        if gate == "ours" {
+            continue;
+        }
+        let own = lines.iter().find(|own| own["gate"] == "ours" && own["rules"] == line["rules"]);
+        let ours = number(own.context("the rivals' bench did not measure our gate")?, "p50_ns")?;
+        let (reference, figure) = match line["p50_ns"].as_f64() {
+            Some(theirs) => (format!("{gate} p50 {:.1} µs", theirs / 1000.0), format!("{:.0} ×", theirs / ours)),
+            None => (format!("{gate} cannot: {}", line["cannot"].as_str().unwrap_or_default()), String::new()),
+        };
+        let what = format!("gate decision, {rules:.0} rules");
+        rows.push(Row { what, ours: format!("p50 {ours:.0} ns"), reference, figure, promise: "", holds: None });
     }
     Ok(())
 }

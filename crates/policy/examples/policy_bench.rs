@@ -1,7 +1,8 @@
 //! What a decision costs: one JSON line for each size of policy.
 //!
-//! `literal` policies have globs with a literal first or last segment, the promise of SPEC.md; `wildcard` ones have none, so every
-//! rule is asked: the worst case.
+//! `literal` policies have globs with a literal first or last segment, the promise of SPEC.md. `host` and `command` rules differ only
+//! in that. `wildcard` ones have letters but no whole segment. `unindexed` ones differ in nothing that is looked up, so every rule is
+//! asked: the worst case.
 
 use policy::{Facts, Policy, RealPath, Standing, Verdict, decide};
 use std::error::Error;
@@ -14,10 +15,14 @@ const SAMPLES: usize = 20_000;
 /// Decisions between two looks at the clock, which itself costs about 25 ns.
 const BATCH: u32 = 16;
 
+type Write = fn(usize) -> String;
+
 fn main() -> Result<(), Box<dyn Error>> {
-    for (kind, rule) in [("literal", literal as fn(usize) -> String), ("wildcard", wildcard)] {
+    let kinds: [(&str, Write); 5] =
+        [("literal", literal), ("host", host), ("command", command), ("wildcard", wildcard), ("unindexed", unindexed)];
+    for (kind, rule) in kinds {
         for rules in [10, 1_000, 10_000] {
-            let samples = if kind == "literal" { SAMPLES } else { 4_000_000 / (rules * 10) };
+            let samples = if kind == "unindexed" { 4_000_000 / (rules * 10) } else { SAMPLES };
             let (p50_ns, p99_ns) = measure(rules, rule, samples)?;
             println!("{}", serde_json::json!({ "kind": kind, "rules": rules, "p50_ns": p50_ns, "p99_ns": p99_ns }));
         }
@@ -27,26 +32,41 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// First segment, last segment and extension by turns, all for the same syscall; a third below one common directory.
 fn literal(number: usize) -> String {
-    match number % 4 {
+    let glob = match number % 4 {
         0 => format!("src/module{number}/**"),
         1 => format!("**/file{number}.rs"),
         2 => format!("*.ext{number}"),
         _ => format!("package{number}/**/*.rs"),
-    }
+    };
+    format!("path_glob: '{glob}'")
+}
+
+fn host(number: usize) -> String {
+    let star = if number.is_multiple_of(2) { "" } else { "*." };
+    format!("host: '{star}host{number}.example.com'")
+}
+
+fn command(number: usize) -> String {
+    format!("command: [npm, run, job{number}]")
 }
 
 fn wildcard(number: usize) -> String {
-    format!("**/*part{number}*/**")
+    format!("path_glob: '**/*part{number}*/**'")
 }
 
-fn measure(rules: usize, glob: fn(usize) -> String, samples: usize) -> Result<(u64, u64), Box<dyn Error>> {
+fn unindexed(number: usize) -> String {
+    format!("path_glob: '**', caller: '*helper{number}*'")
+}
+
+fn measure(rules: usize, condition: Write, samples: usize) -> Result<(u64, u64), Box<dyn Error>> {
     let mut text = "capabilities:\n  - { name: base, match: { syscall: fs.write, path_glob: 'src/**' }, action: allow }\n".to_owned();
     for number in 1..rules {
         let action = if number % 3 == 0 { "deny" } else { "require_review" };
-        writeln!(text, "  - {{ name: r{number}, match: {{ syscall: fs.write, path_glob: '{}' }}, action: {action} }}", glob(number))?;
+        writeln!(text, "  - {{ name: r{number}, match: {{ syscall: '*', {} }}, action: {action} }}", condition(number))?;
     }
     let (policy, _) = Policy::parse(&text, "bench.yaml")?;
     let paths = [RealPath::Inside("src/server/http/routes.rs")];
+    let argv = ["npm", "run", "build"].map(str::to_owned);
     let facts = Facts {
         tool: "fs.write",
         read_only: false,
@@ -60,9 +80,9 @@ fn measure(rules: usize, glob: fn(usize) -> String, samples: usize) -> Result<(u
         mode: Mode::Act,
         run_mode: "live",
         workflow_state: "idle",
-        command: None,
-        host: None,
-        method: None,
+        command: Some(&argv),
+        host: Some("api.example.com"),
+        method: Some("GET"),
         size: Some(1_000),
         sandbox: Some("standard-net"),
         token: None,

@@ -48,6 +48,7 @@ enum Kind {
     Domain,
     Command,
     Caller,
+    CallerTag,
     Role,
     User,
     Zone,
@@ -104,7 +105,14 @@ fn fields<'a>(on: &'a Condition) -> Vec<Vec<Vec<Way<'a>>>> {
     if let Some(commands) = &on.command {
         add(commands.iter().map(|command| Way::of_command(command).map(|way| vec![way])).collect());
     }
-    for (kind, field) in [(Kind::Caller, &on.caller), (Kind::Role, &on.role), (Kind::User, &on.user), (Kind::Zone, &on.zone)] {
+    let words = [
+        (Kind::Caller, &on.caller),
+        (Kind::CallerTag, &on.caller_tag),
+        (Kind::Role, &on.role),
+        (Kind::User, &on.user),
+        (Kind::Zone, &on.zone),
+    ];
+    for (kind, field) in words {
         if let Some(words) = field {
             add(words.iter().map(|word| word.literal().map(|word| vec![Way::new(kind, word)])).collect());
         }
@@ -182,7 +190,7 @@ impl Bucket {
                 Kind::Name | Kind::Extension => self.paths = true,
                 Kind::Host | Kind::Domain => self.hosts = true,
                 Kind::Command => self.command_words = self.command_words.max(way.words),
-                Kind::Caller | Kind::Role | Kind::User | Kind::Zone => self.words = true,
+                Kind::Caller | Kind::CallerTag | Kind::Role | Kind::User | Kind::Zone => self.words = true,
             }
             let list = self.keyed.entry(way.hash).or_default();
             if list.last() != Some(&number) {
@@ -232,6 +240,7 @@ impl Bucket {
             {
                 look(hash(kind, word));
             }
+            facts.caller_tags.iter().for_each(|tag| look(hash(Kind::CallerTag, tag)));
         }
     }
 }

@@ -4,7 +4,7 @@
 use aho_corasick::{AhoCorasick, MatchKind};
 
 /// Below this, asking each rule costs less time and memory than an automaton.
-const RULES_MIN: usize = 32;
+const RULES_MIN: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Parts {

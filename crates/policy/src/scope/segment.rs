@@ -130,7 +130,7 @@ impl Segment {
             Segment::Literal(literal) => **literal == *name,
             Segment::Prefix(prefix) => name.starts_with(&**prefix),
             Segment::Suffix(suffix) => name.ends_with(&**suffix),
-            Segment::Contains(part) => name.as_bytes().windows(part.len()).any(|window| window == part.as_bytes()),
+            Segment::Contains(part) => name.contains(&**part),
             Segment::Pattern(tokens) => run(tokens, name),
         }
     }

@@ -1,0 +1,223 @@
+//! The rules on their stage: QuickJS, used in the child only.
+//!
+//! **Invariant.** A stage is used for one call and then torn down with its whole runtime, so nothing that a rule leaves behind is
+//! there for the next call. The prelude has run before any rule, and what it leaves is frozen. Queued promise jobs are never
+//! run: there is no dynamic import and no async rule. Code is always compiled from source; bytecode is never read.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rquickjs::context::intrinsic;
+use rquickjs::convert::List;
+use rquickjs::{Array, Context, Ctx, Error, Function, Module, Object, Persistent, Runtime, Value};
+
+use crate::fault::Flaw;
+use crate::frame::{Answer, Says};
+use crate::limits::{ENGINE_BYTES, EVALUATION, FILES, RULES, STACK_BYTES};
+
+mod files;
+mod strip;
+mod tools;
+
+use files::{Files, Loading};
+use tools::{Tools, Watch};
+
+/// The module that imports all others. No file has this name.
+const ENTRY: &str = "<rules>";
+
+/// No dates, no weak references, no shared memory: what is left gives the same answer every time.
+type Parts = (
+    intrinsic::Eval,
+    intrinsic::RegExpCompiler,
+    intrinsic::RegExp,
+    intrinsic::Json,
+    intrinsic::Proxy,
+    intrinsic::MapSet,
+    intrinsic::Promise,
+);
+
+/// Rule files as JavaScript, ready for any number of stages.
+pub(crate) struct Program {
+    files: Rc<Files>,
+    entry: String,
+}
+
+impl Program {
+    pub(crate) fn strip(texts: &[(String, String)]) -> Result<Program, Flaw> {
+        if texts.len() > FILES {
+            return Err(Flaw::new(ENTRY, None, format!("there are {} files, and {FILES} is the most", texts.len())));
+        }
+        let mut files = Vec::new();
+        for (name, text) in texts {
+            if name.is_empty() || name == ENTRY || name.contains(|sign: char| sign.is_control() || sign == '"') {
+                return Err(Flaw::new(name, None, "a file of rules cannot have this name"));
+            }
+            if files.iter().any(|(known, _)| known == name) {
+                return Err(Flaw::new(name, None, "the file is given twice"));
+            }
+            files.push((name.clone(), strip::strip(name, text)?));
+        }
+        let entry =
+            files.iter().enumerate().map(|(number, (name, _))| format!("export * as f{number} from \"{}\";\n", name.replace('\\', "\\\\")));
+        Ok(Program { entry: entry.collect(), files: Rc::new(Files(files)) })
+    }
+
+    /// A fresh stage with all rules on it.
+    pub(crate) fn stage(&self) -> Result<Stage, Flaw> {
+        let failed = |error: Error| Flaw::new(ENTRY, None, format!("the engine did not start: {error}"));
+        let runtime = Runtime::new().map_err(failed)?;
+        runtime.set_memory_limit(ENGINE_BYTES);
+        runtime.set_max_stack_size(STACK_BYTES);
+        let watch = Watch::start();
+        let seen = watch.clone();
+        runtime.set_interrupt_handler(Some(Box::new(move || seen.over())));
+        let loading = Rc::new(RefCell::new(Loading::default()));
+        let (resolver, loader) = files::among(&self.files, &loading);
+        runtime.set_loader(resolver, loader);
+        let context = Context::custom::<Parts>(&runtime).map_err(failed)?;
+        let (tools, rules) = context.with(|ctx| {
+            let made = Tools::prepare(&ctx).map_err(failed)?;
+            let tools = Tools::of(&made).map_err(failed)?;
+            let rules = self.load(&ctx, &tools, &watch, &loading)?;
+            Ok((Persistent::save(&ctx, made), rules))
+        })?;
+        Ok(Stage { rules, tools, context, watch })
+    }
+
+    fn load<'js>(&self, ctx: &Ctx<'js>, tools: &Tools<'js>, watch: &Watch, loading: &RefCell<Loading>) -> Result<Vec<Rule>, Flaw> {
+        let flaw = |error: Error| {
+            if watch.over() {
+                let what = format!("the rules took more than {} ms to load", EVALUATION.as_millis());
+                return Flaw::new(loading.borrow().last.clone().unwrap_or_else(|| ENTRY.to_owned()), None, what);
+            }
+            if let Some((base, name)) = &loading.borrow().missing {
+                let at = ['\'', '"'].iter().find_map(|quote| self.files.find(base, &format!("{quote}{name}{quote}")));
+                return Flaw::new(base, at, format!("`{name}` is not among the rule files"));
+            }
+            let (message, stack) = tools.tell(ctx, error);
+            match self.files.place(&stack) {
+                Some((file, at)) => Flaw::new(file, Some(at), message),
+                None => Flaw::new(loading.borrow().last.clone().unwrap_or_else(|| ENTRY.to_owned()), None, message),
+            }
+        };
+        let declared = Module::declare(ctx.clone(), ENTRY, self.entry.as_str()).map_err(flaw)?;
+        let (module, done) = declared.eval().map_err(flaw)?;
+        match done.result::<Value<'_>>() {
+            Some(result) => result.map(drop).map_err(flaw)?,
+            None => {
+                let file = self.files.0.iter().find(|(_, code)| code.contains("await")).map_or(ENTRY, |(name, _)| name);
+                return Err(Flaw::new(file, self.files.find(file, "await"), "a file of rules cannot wait for anything as it loads"));
+            }
+        }
+        let all = module.namespace().map_err(flaw)?;
+        let mut rules: Vec<Rule> = Vec::new();
+        for (number, (file, _)) in self.files.0.iter().enumerate() {
+            let here = |what: String| Flaw::new(file, None, what);
+            let exports: Object<'_> = all.get(format!("f{number}")).map_err(flaw)?;
+            let found: Vec<Value<'_>> = tools.collect.call((exports,)).map_err(|error| here(tools.tell(ctx, error).0))?;
+            if found.is_empty() && !loading.borrow().imported.contains(file) {
+                return Err(here("it exports no rule, and no other file uses it".to_owned()));
+            }
+            for pair in found.chunks_exact(2) {
+                let name = pair[0].get::<String>().map_err(flaw)?;
+                let judge = pair[1].get::<Function<'_>>().map_err(flaw)?;
+                if rules.iter().any(|rule| rule.name == name) {
+                    return Err(here(format!("there is more than one rule `{name}`")));
+                }
+                rules.push(Rule { name, judge: Persistent::save(ctx, judge) });
+            }
+        }
+        if rules.len() > RULES {
+            return Err(Flaw::new(ENTRY, None, format!("there are {} rules, and {RULES} is the most", rules.len())));
+        }
+        Ok(rules)
+    }
+}
+
+/// Where the rules give their opinions about one call.
+pub(crate) struct Stage {
+    // Fields are dropped from top to bottom, and the engine wants its values back before it ends.
+    rules: Vec<Rule>,
+    tools: Persistent<Array<'static>>,
+    context: Context,
+    watch: Watch,
+}
+
+struct Rule {
+    name: String,
+    judge: Persistent<Function<'static>>,
+}
+
+impl Stage {
+    pub(crate) fn rules(&self) -> Vec<String> {
+        self.rules.iter().map(|rule| rule.name.clone()).collect()
+    }
+
+    /// One answer for each rule. Uses the stage up.
+    pub(crate) fn judge(self, call: &str) -> Vec<Answer> {
+        self.watch.restart();
+        let Stage { rules, tools, context, watch } = self;
+        context.with(|ctx| {
+            let lost = |why: &str| rules.iter().map(|_| Answer::Lost { why: why.to_owned() }).collect();
+            let Ok(tools) = tools.restore(&ctx).and_then(|made| Tools::of(&made)) else { return lost("the engine lost its tools") };
+            let call = match ctx.json_parse(call).and_then(|call| tools.still.call::<_, Value<'_>>((call,))) {
+                Ok(call) => call,
+                Err(error) => return lost(&format!("the call could not be shown to it: {}", tools.tell(&ctx, error).0)),
+            };
+            let ask = |judge: Persistent<Function<'static>>| {
+                let judge = judge.restore(&ctx)?;
+                let said: Value<'_> = judge.call((call.clone(),))?;
+                tools.read.call::<_, List<(String, String, String)>>((said,))
+            };
+            let mut answers = Vec::with_capacity(rules.len());
+            for rule in rules {
+                if watch.over() {
+                    answers.push(Answer::Lost { why: "no time was left for it".to_owned() });
+                    continue;
+                }
+                answers.push(match ask(rule.judge) {
+                    Ok(List((says, reason, hint))) => answer(&says, reason, hint),
+                    Err(_) if watch.over() => Answer::Lost { why: format!("it took more than {} ms", EVALUATION.as_millis()) },
+                    Err(error) => Answer::Lost { why: tools.tell(&ctx, error).0 },
+                });
+            }
+            answers
+        })
+    }
+}
+
+fn answer(says: &str, reason: String, hint: String) -> Answer {
+    let says = match says {
+        "allow" => Says::Allow,
+        "deny" => Says::Deny,
+        "review" => Says::Review,
+        "pass" => Says::Pass,
+        _ => return Answer::Lost { why: "it answered with an unknown word".to_owned() },
+    };
+    Answer::Said { says, reason, hint: Some(hint).filter(|hint| !hint.is_empty()) }
+}
+
+#[cfg(test)]
+mod timing {
+    #[test]
+    fn timing() {
+        use super::*;
+        use std::time::Instant;
+        let program = Program::strip(&[("a.ts".to_owned(), "export default rule('a', (c) => pass());".to_owned())]).unwrap();
+        for _ in 0..5 {
+            let a = Instant::now();
+            let runtime = Runtime::new().unwrap();
+            let b = Instant::now();
+            let context = Context::custom::<Parts>(&runtime).unwrap();
+            let c = Instant::now();
+            context.with(|ctx| drop(Tools::prepare(&ctx).unwrap()));
+            let d = Instant::now();
+            drop(context); drop(runtime);
+            let e = Instant::now();
+            let stage = program.stage().unwrap();
+            let f = Instant::now();
+            println!("rt {:?} ctx {:?} prelude {:?} drop {:?} whole {:?}", b-a, c-b, d-c, e-d, f-e);
+            drop(stage);
+        }
+    }
+}

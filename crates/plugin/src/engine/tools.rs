@@ -1,0 +1,70 @@
+//! What the prelude gives to this side, and the watch over a stage.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use rquickjs::context::EvalOptions;
+use rquickjs::convert::List;
+use rquickjs::{Array, Ctx, Error, Function, Result};
+
+use crate::limits::{EVALUATION, TEXT_BYTES};
+
+const PRELUDE: &str = include_str!("prelude.js");
+
+/// The prelude's own functions; no rule can reach them.
+pub(super) struct Tools<'js> {
+    /// Exports of a file to names and functions of its rules.
+    pub(super) collect: Function<'js>,
+    /// A call to the same call, frozen.
+    pub(super) still: Function<'js>,
+    /// An answer to word, reason and hint; throws on anything else.
+    pub(super) read: Function<'js>,
+    tell: Function<'js>,
+}
+
+impl<'js> Tools<'js> {
+    /// Runs the prelude.
+    pub(super) fn prepare(ctx: &Ctx<'js>) -> Result<Array<'js>> {
+        let mut options = EvalOptions::default();
+        options.strict = true;
+        let prelude: Function<'js> = ctx.eval_with_options(PRELUDE, options)?;
+        prelude.call((TEXT_BYTES,))
+    }
+
+    pub(super) fn of(made: &Array<'js>) -> Result<Tools<'js>> {
+        Ok(Tools { collect: made.get(0)?, still: made.get(1)?, read: made.get(2)?, tell: made.get(3)? })
+    }
+
+    /// Message and stack of what went wrong. Text of a rule is shortened before it is copied out of the engine.
+    pub(super) fn tell(&self, ctx: &Ctx<'js>, error: Error) -> (String, String) {
+        if !error.is_exception() {
+            return (format!("the engine failed: {error}"), String::new());
+        }
+        match self.tell.call::<_, List<(String, String)>>((ctx.catch(),)) {
+            Ok(List(told)) => told,
+            Err(_) => {
+                ctx.catch();
+                ("it failed and could not say why".to_owned(), String::new())
+            }
+        }
+    }
+}
+
+/// The time of one evaluation.
+#[derive(Clone)]
+pub(super) struct Watch(Rc<Cell<Instant>>);
+
+impl Watch {
+    pub(super) fn start() -> Watch {
+        Watch(Rc::new(Cell::new(Instant::now() + EVALUATION)))
+    }
+
+    pub(super) fn restart(&self) {
+        self.0.set(Instant::now() + EVALUATION);
+    }
+
+    pub(super) fn over(&self) -> bool {
+        Instant::now() >= self.0.get()
+    }
+}

@@ -1,0 +1,35 @@
+//! Every limit of extension rules, with the reason for its figure.
+
+use std::time::Duration;
+
+/// All rules together on one call, by the engine's own watch. The seeds' figure.
+pub const EVALUATION: Duration = Duration::from_millis(100);
+/// How much later the kernel kills a child that did not stop by itself: two busy cores may keep it from running that long.
+pub(crate) const GRACE: Duration = Duration::from_millis(100);
+/// From an answer to the next stage: tearing down a full heap takes long, and nobody is waiting yet.
+pub(crate) const SETTLE: Duration = Duration::from_secs(1);
+/// From the start of a child to its loaded rules: exec, linking, stripping types, a first evaluation.
+pub(crate) const START: Duration = Duration::from_secs(10);
+/// Ending a killed tree takes milliseconds; what takes longer hangs.
+pub(crate) const END: Duration = Duration::from_secs(5);
+
+/// The whole child.
+pub(crate) const MEMORY_BYTES: u64 = 128 << 20;
+/// What one evaluation may allocate: enough below the child's own limit that the engine is the one who says no.
+pub(crate) const ENGINE_BYTES: usize = 96 << 20;
+/// Native stack of a rule. The child's main thread has 8 MiB.
+pub(crate) const STACK_BYTES: usize = 1 << 20;
+
+/// One message between kernel and child. A call or a set of rules beyond it is refused.
+pub(crate) const FRAME_BYTES: usize = 1 << 20;
+/// A rule's reason or hint, in bytes: a person reads it.
+pub(crate) const TEXT_BYTES: usize = 2_000;
+/// Files of rules, and rules in them.
+pub(crate) const FILES: usize = 256;
+pub(crate) const RULES: usize = 256;
+
+/// Calls that wait for the child. More is a flood, and refused.
+pub(crate) const WAITING: usize = 256;
+/// Restarts in one [`RESTART_WINDOW`]; after them the child stays down.
+pub(crate) const RESTARTS: usize = 5;
+pub(crate) const RESTART_WINDOW: Duration = Duration::from_secs(60);

@@ -1,0 +1,149 @@
+//! One child in its room, seen from the kernel.
+
+use std::time::Duration;
+
+use sandbox::{Job, JobSpec, Limits, Stdio, Workspace};
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+
+use crate::fault::PluginError;
+use crate::frame::{self, Answer, Reply, VERSION};
+use crate::limits::{END, EVALUATION, GRACE, MEMORY_BYTES, SETTLE, START};
+
+/// A child whose rules are loaded. Dropping it kills it.
+pub(super) struct Running {
+    job: Job,
+    orders: pipe::Sender,
+    replies: pipe::Receiver,
+    rules: Vec<String>,
+}
+
+impl Running {
+    /// Starts a child and has it load the rules.
+    pub(super) async fn start(workspace: &Workspace, argv: &[String], load: &[u8]) -> Result<Running, PluginError> {
+        let broken = |error: std::io::Error| PluginError::Child { why: format!("its pipes could not be made: {error}") };
+        let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| broken(error.into()));
+        let (order_read, order_write) = pipe()?;
+        let (reply_read, reply_write) = pipe()?;
+        let orders = pipe::Sender::from_owned_fd(order_write).map_err(broken)?;
+        let replies = pipe::Receiver::from_owned_fd(reply_read).map_err(broken)?;
+        let mut spec = JobSpec::exec(argv.iter().cloned());
+        spec.limits = limits();
+        let job = workspace.spawn(spec, Stdio::Fd(order_read), Stdio::Fd(reply_write), Stdio::Null).await.map_err(PluginError::Room)?;
+        let mut running = Running { job, orders, replies, rules: Vec::new() };
+        match timeout(START, running.load(load)).await {
+            Ok(Ok(rules)) => Ok(Running { rules, ..running }),
+            Ok(Err(error)) => Err(running.explain(error).await),
+            Err(_) => Err(PluginError::Child { why: format!("it took more than {} s to load", START.as_secs()) }),
+        }
+    }
+
+    async fn load(&mut self, load: &[u8]) -> Result<Vec<String>, PluginError> {
+        let child = |why: String| PluginError::Child { why };
+        match self.hear().await {
+            Ok(Reply::Hello { version: VERSION }) => {}
+            Ok(Reply::Hello { version }) => return Err(child(format!("it speaks version {version}, not {VERSION}"))),
+            Ok(_) => return Err(child("it did not greet".to_owned())),
+            Err(why) => return Err(child(why)),
+        }
+        frame::send(&mut self.orders, load).await.map_err(|error| child(error.to_string()))?;
+        let rules = match self.hear().await.map_err(child)? {
+            Reply::Loaded { rules } => rules,
+            Reply::Flawed(flaw) => return Err(PluginError::Flawed(flaw)),
+            _ => return Err(child("it did not say what it loaded".to_owned())),
+        };
+        self.ready().await.map_err(child)?;
+        Ok(rules)
+    }
+
+    /// Why a child did not start, if its room knows better than its pipes.
+    async fn explain(self, error: PluginError) -> PluginError {
+        if matches!(error, PluginError::Flawed(_)) {
+            return error;
+        }
+        self.job.kill();
+        match timeout(END, self.job.wait()).await {
+            Ok(Err(room)) => PluginError::Room(room),
+            _ => error,
+        }
+    }
+
+    pub(super) fn rules(&self) -> &[String] {
+        &self.rules
+    }
+
+    pub(super) fn pid(&self) -> i32 {
+        self.job.pid()
+    }
+
+    /// Comes back only when the child, which should wait for a call, speaks or ends.
+    pub(super) async fn disturbed(&self) -> String {
+        loop {
+            // Ready may be an old state of affairs; only reading tells.
+            if let Err(error) = self.replies.readable().await {
+                return format!("it cannot be heard: {error}");
+            }
+            match self.replies.try_read(&mut [0]) {
+                Ok(0) => return ENDED.to_owned(),
+                Ok(_) => return "it spoke out of turn".to_owned(),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return format!("it cannot be heard: {error}"),
+            }
+        }
+    }
+
+    /// One call's answers. After an error the child must be ended: what it says from then on belongs to nothing.
+    pub(super) async fn judge(&mut self, order: &[u8]) -> Result<Vec<Answer>, String> {
+        let late = EVALUATION + GRACE;
+        let asked = async {
+            frame::send(&mut self.orders, order).await.map_err(|_| ENDED.to_owned())?;
+            self.hear().await
+        };
+        match within(late, asked).await? {
+            Reply::Judged(answers) => Ok(answers),
+            _ => Err("it spoke out of turn".to_owned()),
+        }
+    }
+
+    /// Waits until the next stage is set.
+    pub(super) async fn ready(&mut self) -> Result<(), String> {
+        match within(SETTLE, self.hear()).await? {
+            Reply::Ready => Ok(()),
+            _ => Err("it spoke out of turn".to_owned()),
+        }
+    }
+
+    async fn hear(&mut self) -> Result<Reply, String> {
+        frame::receive(&mut self.replies).await.map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => ENDED.to_owned(),
+            _ => format!("it spoke nonsense: {error}"),
+        })
+    }
+
+    /// Kills the child and waits until it is gone.
+    pub(super) async fn end(self) {
+        self.job.kill();
+        let _ = timeout(END, self.job.wait()).await;
+    }
+}
+
+const ENDED: &str = "it ended";
+
+async fn within<T>(limit: Duration, future: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    timeout(limit, future).await.unwrap_or_else(|_| Err(format!("it took more than {} ms and was killed", limit.as_millis())))
+}
+
+/// Bounds of the child; time is watched for each call, not for its life.
+fn limits() -> Limits {
+    Limits {
+        memory_bytes: Some(MEMORY_BYTES),
+        data_bytes: Some(MEMORY_BYTES),
+        // Pid 1 and the child, while an earlier pair may still be dying.
+        pids: 8,
+        open_files: 64,
+        file_bytes: Some(0),
+        tmp_bytes: 1 << 20,
+        shm_bytes: 1 << 20,
+        ..Limits::default()
+    }
+}

@@ -1,0 +1,72 @@
+//! What is wrong with a file is said with its place, before any rule is in force.
+
+use plugin::{Extensions, PluginError};
+
+use super::host::{Host, Test};
+
+pub const TESTS: &[Test] = &[
+    ("flaws_have_their_place", flaws_have_their_place),
+    ("a_set_too_large_is_refused", a_set_too_large_is_refused),
+    ("check_names_the_rules_and_leaves_nothing", check_names_the_rules_and_leaves_nothing),
+    ("a_program_that_is_no_child_is_an_error", a_program_that_is_no_child_is_an_error),
+];
+
+const GOOD: &str = "export default rule('good', () => pass());";
+
+fn flaws_have_their_place(host: &Host) {
+    let check = |text: &str, wanted: &str| {
+        let files = [("rules/good.ts", GOOD), ("rules/bad.ts", text)];
+        match host.try_start(&files) {
+            Err(PluginError::Flawed(flaw)) => assert!(flaw.to_string().starts_with(wanted), "{flaw}\ninstead of\n{wanted}"),
+            other => panic!("{other:?} for {text}"),
+        }
+    };
+    // The types' place, the syntax, and what only the engine sees.
+    check("export default rule('a', () => pass()\nconst b = 1;", "rules/bad.ts:2:1: ");
+    check("const a: = 1;", "rules/bad.ts:1:10: ");
+    check("enum Colour { Red }\nexport default rule('a', () => pass());", "rules/bad.ts:1:1: ");
+    check("const a: number = 1;\n\n  gone();\n", "rules/bad.ts:3:3: gone is not defined");
+    check("import { a } from './gone';\nexport default rule('a', () => a);", "rules/bad.ts:1:19: `./gone` is not among the rule files");
+    check("\nimport fs from 'fs';\nexport default rule('a', () => fs);", "rules/bad.ts:2:16: `fs` is not among the rule files");
+    check("import x from '../../../../etc/passwd';\nx;", "rules/bad.ts:1:15: `../../../../etc/passwd` is not among the rule files");
+    check("import good, { gone } from './good';\nexport default [good, gone];", "rules/bad.ts");
+    check("const x = await Promise.resolve(1);\nexport default rule('a', () => pass());", "rules/bad.ts:1:11: a file of rules cannot wait");
+    check("export const a = 1;", "rules/bad.ts: it exports no rule");
+    check("export default { name: 'a', judge: () => pass() };", "rules/bad.ts: the default export is not a rule");
+    check("export default rule('good', () => pass());", "rules/bad.ts: there is more than one rule `good`");
+    check("export default rule('Bad Name', () => pass());", "rules/bad.ts:1:16: a rule's name is");
+    check("export default rule('*', () => pass());", "rules/bad.ts:1:16: a rule's name is");
+    check("export default rule('a', 1 as any);", "rules/bad.ts:1:16: rule a needs a function");
+    check("while (true) {}", "rules/bad.ts: the rules took more than 100 ms to load");
+    check("throw new Error('no');", "rules/bad.ts:1:7: no");
+    host.try_start(&[("rules/good.ts", GOOD)]).unwrap();
+}
+
+fn a_set_too_large_is_refused(host: &Host) {
+    let with = |bytes: usize| format!("{GOOD} //{}", "x".repeat(bytes));
+    assert!(matches!(host.try_start(&[("a.ts", &with(1 << 20))]), Err(PluginError::TooLarge { .. })));
+    host.try_start(&[("a.ts", &with(900_000))]).unwrap();
+}
+
+fn check_names_the_rules_and_leaves_nothing(host: &Host) {
+    let program = std::env::current_exe().unwrap();
+    let check = |text: &str| {
+        let files = vec![("a.ts".to_owned(), text.to_owned())];
+        host.block_on(Extensions::check(&host.launcher, &host.dir(), &program, &["extension-child"], files))
+    };
+    assert_eq!(check(GOOD).unwrap(), ["good"]);
+    assert!(matches!(check("export default"), Err(PluginError::Flawed(flaw)) if flaw.at == Some((1, 15))));
+    assert!(!host.dir().join("work").exists());
+}
+
+fn a_program_that_is_no_child_is_an_error(host: &Host) {
+    // Lists the tests instead of greeting.
+    let error = host.start_with(&["--list"], &[("a.ts", GOOD)]).unwrap_err();
+    assert!(matches!(&error, PluginError::Child { why } if why.contains("nonsense")), "{error}");
+    let files = || vec![("a.ts".to_owned(), GOOD.to_owned())];
+    let start = |program: &str| host.block_on(Extensions::start(&host.launcher, &host.dir(), program.as_ref(), &[], files()));
+    assert!(matches!(start("/bin/true"), Err(PluginError::Child { .. })));
+    assert!(matches!(start("/bin/no-such-program"), Err(PluginError::Folder(_))));
+    assert!(matches!(start("/etc/hostname"), Err(PluginError::Room(_))));
+    host.try_start(&[("a.ts", GOOD)]).unwrap();
+}

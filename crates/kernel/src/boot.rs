@@ -3,6 +3,7 @@
 use crate::desk::Desks;
 use crate::fault::{Fault, FaultKind};
 use crate::ledger::{self, Ledger};
+use crate::notify::{self, Settings};
 use crate::{Home, Kernel, moment, queue};
 use journal::{Finding, Journal, Options, Redactor};
 use parking_lot::Mutex;
@@ -21,6 +22,9 @@ impl Kernel {
         options: Options,
         kill_at: Option<(String, u64)>,
     ) -> Result<Arc<Kernel>, Fault> {
+        let settings = Settings::read(&home.path).map_err(|why| {
+            Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
+        })?;
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
         let (ledger, broken) = Ledger::open(journal)?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
@@ -35,8 +39,11 @@ impl Kernel {
             kill_at,
             user: user_name(),
             redactor: Redactor::new(),
+            settings,
             desks: Desks::default(),
             trusted: Mutex::new(HashMap::new()),
+            extensions: Mutex::new(HashMap::new()),
+            tried: std::sync::atomic::AtomicU64::new(0),
             episodes: Mutex::new(HashMap::new()),
             ready: Notify::new(),
             stopping: AtomicBool::new(false),
@@ -53,6 +60,7 @@ impl Kernel {
         }
         kernel.sweep().await?;
         tokio::spawn(queue::run(kernel.clone()));
+        tokio::spawn(notify::run(kernel.clone()));
         Ok(kernel)
     }
 
@@ -63,6 +71,7 @@ impl Kernel {
             episode.abort();
         }
         self.desks.close_all();
+        self.extensions.lock().clear();
         // The queue wakes once more, sees that it is over, and lets go of the kernel.
         self.ready.notify_one();
         self.ledger.record(KernelStopped { pid: Pid::KERNEL, task: None, reason: reason.to_owned() }).await?;

@@ -9,7 +9,8 @@ mod settle;
 
 use crate::Kernel;
 use crate::fault::{Fault, Stop};
-use facts::Facts;
+pub(crate) use facts::host_of;
+use facts::{Facts, Purpose};
 use gate::Admission;
 use policy::Peer;
 use serde_json::Value;
@@ -165,6 +166,13 @@ async fn consider(kernel: &Kernel, asked: &Request, tool: &Tool) -> Result<Consi
         }
     }
     Err(Refusal::new(Code::Denied, "the policy changed while the call was being decided").hint("ask again").into())
+}
+
+/// Who would speak about a call, and why. Decides nothing and records nothing.
+pub(crate) async fn explain(kernel: &Kernel, request: &Request, candidate: Option<&policy::Policy>) -> Result<policy::Explanation, Stop> {
+    let tool = settle::found(kernel, request)?;
+    let facts = facts::gather_for(kernel, request, tool, Purpose::Explain).await?;
+    Ok(gate::explain(kernel, request, &facts, candidate))
 }
 
 /// Settles a call that its caller made with its own hands, on the caller's word.

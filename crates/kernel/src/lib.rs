@@ -9,6 +9,7 @@ mod call;
 mod config;
 mod desk;
 mod episode;
+mod extension;
 mod fault;
 mod git;
 mod hash;
@@ -16,8 +17,10 @@ mod home;
 mod ledger;
 mod merge;
 mod moment;
+mod notify;
 mod queue;
 mod review;
+mod rules;
 mod token;
 mod zone;
 
@@ -29,6 +32,7 @@ pub use ledger::Ledger;
 pub use merge::{APPLY as MERGE, FileDiff, MergeDiff};
 pub use queue::{Added, NewTask};
 pub use review::Reply;
+pub use rules::{Checked, PastPolicy, Range};
 pub use token::TokenWish;
 pub use zone::{Bundle, Proposal, Trusted, locate};
 
@@ -53,8 +57,12 @@ pub struct Kernel {
     /// The operating-system user this kernel acts for.
     user: String,
     redactor: journal::Redactor,
+    settings: notify::Settings,
     desks: Desks,
     trusted: Mutex<HashMap<ZoneId, Arc<Trusted>>>,
+    extensions: Mutex<HashMap<ZoneId, extension::Zoned>>,
+    /// Counts trials of extension rules, so that each has a folder of its own.
+    tried: std::sync::atomic::AtomicU64,
     /// One entry for each task that something is being done about right now.
     episodes: Mutex<HashMap<TaskId, AbortHandle>>,
     /// Rung when a task may have become ready.

@@ -31,6 +31,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     let blob = frozen.store(kernel)?;
     let (input, paths, verdict) = (frozen.shown(), frozen.paths(), judge(kernel, task, &trusted.policy, &frozen));
     let digest = frozen.digest.clone();
+    let changed = frozen.changes.iter().map(|change| change.path.clone()).collect();
     let pending = kernel.ledger.commit(|world, _| {
         let (pid, id, merge) = (task.pid, Some(task.id), world.next_merge());
         let proposed = MergeProposed { pid, task: id, merge, digest: digest.clone(), frozen: blob, paths, summary: summary.to_owned() };
@@ -54,6 +55,8 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
                         like: What::Exact { tool: APPLY.into(), bind: digest },
                         reasons,
                         rules,
+                        paths: changed,
+                        size: None,
                     }
                     .into(),
                 );

@@ -15,7 +15,9 @@ use world::event::{PolicyUpdated, ProcSpawned, ZoneOpened};
 use world::{Code, Pid, Refusal, Zone, ZoneId};
 
 const CONFIG_FILE: &str = "skep.yml";
-const POLICY_FILE: &str = ".skep/policy.yaml";
+pub(crate) const POLICY_FILE: &str = ".skep/policy.yaml";
+const RULES_FOLDER: &str = ".skep/rules";
+const RULES_MAX: usize = 64;
 /// A policy larger than this is a mistake or an attack on the parser.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -25,6 +27,9 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 pub struct Bundle {
     pub config: String,
     pub policy: String,
+    /// Extension rules in TypeScript, by file name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<(String, String)>,
 }
 
 /// A bundle in force, parsed.
@@ -85,7 +90,8 @@ impl Kernel {
             let bundle = match in_force {
                 Some(bundle) => bundle,
                 None => {
-                    let bundle = Bundle { config: config::default_text(&top), policy: policy::default_policy().to_owned() };
+                    let bundle =
+                        Bundle { config: config::default_text(&top), policy: policy::default_policy().to_owned(), rules: Vec::new() };
                     self.put_in_force(&zone, &bundle, "init").await?;
                     bundle
                 }
@@ -197,6 +203,11 @@ impl Kernel {
 
     async fn put_in_force(&self, zone: &Zone, bundle: &Bundle, by: &str) -> Result<(), Stop> {
         parse(bundle)?;
+        if let Some(flaw) = self.check_extensions(&bundle.rules).await?.first() {
+            return Err(Refusal::new(Code::BadInput, format!("{RULES_FOLDER}/{flaw}"))
+                .hint("mend the rule and run `skep trust` again")
+                .into());
+        }
         let bytes = serde_json::to_vec(bundle).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a bundle", error))?;
         let blob = self.ledger.keep(&bytes)?;
         let id = zone.id;
@@ -204,7 +215,11 @@ impl Kernel {
             let version = world.zones.get(&id).map_or(0, |zone| zone.policy_version) + 1;
             (vec![PolicyUpdated { pid: Pid::OPERATOR, task: None, zone: id, blob, version, by: by.to_owned() }.into()], ())
         })?;
-        Ok(pending.durable().await?)
+        pending.durable().await?;
+        if let Some(trusted) = self.trusted(id)? {
+            self.warm_extensions(id, &trusted).await;
+        }
+        Ok(())
     }
 }
 
@@ -220,10 +235,33 @@ fn parse(bundle: &Bundle) -> Result<(Policy, Config), Refusal> {
     Ok((policy, config))
 }
 
-fn read_bundle(top: &Path) -> Result<(Bundle, String), Stop> {
-    let bundle = Bundle { config: read_file(top, CONFIG_FILE)?, policy: read_file(top, POLICY_FILE)? };
+pub(crate) fn read_bundle(top: &Path) -> Result<(Bundle, String), Stop> {
+    let bundle = Bundle { config: read_file(top, CONFIG_FILE)?, policy: read_file(top, POLICY_FILE)?, rules: read_rules(top)? };
     let bytes = serde_json::to_vec(&bundle).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a bundle", error))?;
     Ok((bundle, crate::hash::sha256(&bytes)))
+}
+
+/// The extension rules in the tree, sorted by name.
+fn read_rules(top: &Path) -> Result<Vec<(String, String)>, Stop> {
+    let folder = top.join(RULES_FOLDER);
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        Err(error) => return Err(Fault::io("list", &folder, error).into()),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(|error| Fault::io("list", &folder, error))?.file_name();
+        match name.to_str() {
+            Some(name) if name.ends_with(".ts") && !name.ends_with(".d.ts") => names.push(name.to_owned()),
+            _ => {}
+        }
+    }
+    if names.len() > RULES_MAX {
+        return Err(Refusal::new(Code::TooLarge, format!("{RULES_FOLDER} holds {} files; {RULES_MAX} are allowed", names.len())).into());
+    }
+    names.sort();
+    names.into_iter().map(|name| Ok((name.clone(), read_file(top, &format!("{RULES_FOLDER}/{name}"))?))).collect()
 }
 
 /// A proposal's text; a missing file is an empty one.
@@ -265,14 +303,25 @@ fn own_as(top: &Path, path: &Path) -> Result<(), Fault> {
     std::os::unix::fs::lchown(path, Some(meta.uid()), Some(meta.gid())).map_err(|error| Fault::io("give away", path, error))
 }
 
-fn difference(old: &Bundle, new: &Bundle) -> String {
-    let mut text = String::new();
-    for (name, old, new) in [(CONFIG_FILE, &old.config, &new.config), (POLICY_FILE, &old.policy, &new.policy)] {
+pub(crate) fn difference(old: &Bundle, new: &Bundle) -> String {
+    let files = |bundle: &Bundle| -> std::collections::BTreeMap<String, String> {
+        let rules = bundle.rules.iter().map(|(name, text)| (format!("{RULES_FOLDER}/{name}"), text.clone()));
+        [(CONFIG_FILE.to_owned(), bundle.config.clone()), (POLICY_FILE.to_owned(), bundle.policy.clone())]
+            .into_iter()
+            .chain(rules)
+            .collect()
+    };
+    let (old, new) = (files(old), files(new));
+    let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let text = |files: &std::collections::BTreeMap<String, String>, name: &String| files.get(name).cloned().unwrap_or_default();
+    let mut shown = String::new();
+    for name in names {
+        let (old, new) = (text(&old, name), text(&new, name));
         if old != new {
-            text.push_str(
-                &TextDiff::from_lines(old, new).unified_diff().context_radius(2).header(&format!("in force/{name}"), name).to_string(),
+            shown.push_str(
+                &TextDiff::from_lines(&old, &new).unified_diff().context_radius(2).header(&format!("in force/{name}"), name).to_string(),
             );
         }
     }
-    text
+    shown
 }

@@ -9,7 +9,23 @@ mod decide;
 mod follow;
 mod method;
 mod peer;
+mod rules;
 mod run;
 mod view;
 
 pub use run::run;
+
+/// The typed API of extension rules, for `skep policy types`.
+pub fn extension_types() -> &'static str {
+    plugin::types()
+}
+
+/// The main of the child that runs extension rules; it expects to be in a room.
+pub fn extension_child() -> std::process::ExitCode {
+    plugin::child_main()
+}
+
+/// Verifies a journal's files without a kernel.
+pub fn verify_offline(home: &std::path::Path) -> Result<wire::method::journal::VerifyResult, String> {
+    journal::verify(home).map(view::report).map_err(|error| error.to_string())
+}

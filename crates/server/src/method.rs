@@ -1,13 +1,13 @@
 //! Which method does what: parse, ask the kernel, show.
 
-use crate::{decide, view};
+use crate::{decide, rules, view};
 use kernel::{Fault, FaultKind, Kernel, NewTask, Stop};
 use policy::Peer;
 use serde_json::value::RawValue;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::method::{Nothing, call, grant, journal as records, kernel as itself, process, review, task, zone};
+use wire::method::{Nothing, call, grant, journal as records, kernel as itself, policy as rule, process, review, task, zone};
 use wire::{Code, Method, RpcError};
 use world::{Mode, Refusal};
 
@@ -104,6 +104,11 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             raw(&Nothing {})
         }
         grant::Issue::NAME => raw(&decide::issue(kernel, parse::<grant::Issue>(params)?, peer).await?),
+        rule::Check::NAME => raw(&rules::check(kernel, parse::<rule::Check>(params)?).await?),
+        rule::Explain::NAME => raw(&rules::explain(kernel, parse::<rule::Explain>(params)?).await?),
+        rule::Trial::NAME => raw(&rules::trial(kernel, &parse::<rule::Trial>(params)?)?),
+        rule::Log::NAME => raw(&rules::log(kernel, &parse::<rule::Log>(params)?.path)?),
+        rule::Suggest::NAME => raw(&rules::suggest(kernel, &parse::<rule::Suggest>(params)?.path)?),
         records::Read::NAME => raw(&view::records(kernel, &parse::<records::Read>(params)?)?),
         records::Verify::NAME => {
             parse::<records::Verify>(params)?;

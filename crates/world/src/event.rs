@@ -106,9 +106,11 @@ events! {
 
     CallAdmitted = "call.admitted", Fact {
         call: CallId, tool: String, input: Value, digest: String, bind: String, hands: Hands, read_only: bool, rules: Vec<String>, grant: Option<GrantId>, token: Option<TokenId>,
+        paths: Vec<String>, size: Option<u64>,
     }
     CallRefused = "call.refused", Security {
         call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,
+        paths: Vec<String>, size: Option<u64>,
     }
     CallFinished = "call.finished", Fact { call: CallId, ok: bool, output: Value, blob: Option<String>, ms: u64 }
     /// The kernel went down between admission and outcome.
@@ -116,6 +118,7 @@ events! {
 
     ReviewAsked = "review.asked", Security {
         review: ReviewId, tool: String, input: Value, bind: String, like: What, reasons: Vec<String>, rules: Vec<String>,
+        paths: Vec<String>, size: Option<u64>,
     }
     ReviewAnswered = "review.answered", Security {
         review: ReviewId, answer: Answer, by: String, reason: Option<String>, alternative: Option<Alternative>,

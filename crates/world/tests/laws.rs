@@ -54,6 +54,8 @@ fn any_event() -> impl Strategy<Value = Event> {
                 rules: vec![],
                 grant: (c > 4).then_some(GrantId(a)),
                 token: None,
+                paths: vec![],
+                size: None,
             }
             .into(),
             10 => CallFinished { pid, task, call: CallId(c), ok: true, output: json!(1), blob: None, ms: 0 }.into(),
@@ -68,6 +70,8 @@ fn any_event() -> impl Strategy<Value = Event> {
                 like: exact(b),
                 reasons: vec![],
                 rules: vec![],
+                paths: vec![],
+                size: None,
             }
             .into(),
             13 => ReviewAnswered { pid, task, review: ReviewId(c), answer: Answer::Allow, by: "h".into(), reason: None, alternative: None }

@@ -7,7 +7,7 @@ use crate::desk::{self, Desk};
 use crate::fault::Stop;
 use crate::token::Presented;
 use crate::zone::Trusted;
-use crate::{Kernel, hash};
+use crate::{Kernel, extension, hash};
 use ignore::gitignore::Gitignore;
 use policy::{Opinion, RealPath, TokenFacts};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -97,14 +97,28 @@ fn trusted(kernel: &Kernel, request: &Request) -> Result<Arc<Trusted>, Stop> {
     Ok(kernel.trusted(request.zone)?.ok_or_else(none)?)
 }
 
+/// What the facts are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Call,
+    /// Only to tell a person: nothing will run, so nothing needs a room.
+    Explain,
+}
+
 pub(super) async fn gather(kernel: &Kernel, request: &Request, tool: &Tool) -> Result<Facts, Stop> {
+    gather_for(kernel, request, tool, Purpose::Call).await
+}
+
+pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, purpose: Purpose) -> Result<Facts, Stop> {
     let trusted = trusted(kernel, request)?;
     let manifest = tool.manifest();
     let in_room = manifest.room == tool::Room::Sandbox;
     let project = PathBuf::from(caller(kernel, request)?.zone);
     let root = match request.task {
         Some(task) => Root::Desk(kernel.desk(task).await?),
-        None if in_room => return Err(Refusal::new(Code::WrongState, format!("`{}` needs a task to work in", request.tool)).into()),
+        None if in_room && purpose == Purpose::Call => {
+            return Err(Refusal::new(Code::WrongState, format!("`{}` needs a task to work in", request.tool)).into());
+        }
         None => Root::Project(desk::open_root(&project)?),
     };
     // Asked again: opening the desk may have recorded the base that the bind speaks of.
@@ -119,7 +133,26 @@ pub(super) async fn gather(kernel: &Kernel, request: &Request, tool: &Tool) -> R
     let command = tool.command(&request.input);
     let size = tool.size(&request.input);
     let parts = Parts { trusted, places, command, size, read_only: manifest.read_only, in_room, secrets, root, project };
-    Ok(facts(kernel, request, caller, parts))
+    let mut facts = facts(kernel, request, caller, parts);
+    facts.opinions = opinions(kernel, request, &facts).await;
+    Ok(facts)
+}
+
+/// What extensions think, where their word can still matter: never after a deny or a valid token.
+async fn opinions(kernel: &Kernel, request: &Request, facts: &Facts) -> Vec<Opinion> {
+    if facts.trusted.bundle.rules.is_empty() {
+        return Vec::new();
+    }
+    let now = crate::moment::now();
+    let token = facts.token.as_ref().and_then(|token| kernel.ledger.look(|world| token.facts(world, &now)));
+    let paths = facts.paths();
+    let spoken = facts.as_policy(request, &paths, token.as_ref());
+    if policy::preview(&facts.trusted.policy, &spoken).is_settled() {
+        return Vec::new();
+    }
+    let mut input = request.input.clone();
+    kernel.redactor.value(&mut input);
+    kernel.opinions(request.zone, &facts.trusted, &extension::described(request, &input, &spoken)).await
 }
 
 /// The facts of a call that the kernel itself carries out and that touches no file.
@@ -188,7 +221,7 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
 }
 
 /// The host of a URL, as far as a rule needs it; the tool itself reads the URL strictly.
-fn host_of(url: &str) -> Option<String> {
+pub(crate) fn host_of(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#', '\\']).next()?;
     let host = authority.rsplit('@').next()?;
@@ -247,6 +280,11 @@ impl Facts {
             Real::Outside(path) => RealPath::Outside(path),
         })
         .collect()
+    }
+
+    /// The real paths as records hold them: relative inside the project, absolute outside.
+    pub fn real_paths(&self) -> Vec<String> {
+        self.places.iter().map(|place| shown(&place.real).to_owned()).collect()
     }
 
     pub fn as_policy<'a>(&'a self, request: &'a Request, paths: &'a [RealPath<'a>], token: Option<&'a TokenFacts>) -> policy::Facts<'a> {

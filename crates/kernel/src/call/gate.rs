@@ -30,7 +30,12 @@ pub(super) struct Permit {
 enum Ruling {
     /// The policy changed between facts and commit: gather again.
     Stale,
-    Admit { call: CallId, warrant: Warrant, grant: Option<Grant>, rules: Vec<String> },
+    Admit {
+        call: CallId,
+        warrant: Warrant,
+        grant: Option<Grant>,
+        rules: Vec<String>,
+    },
     Refuse {
         call: CallId,
         refusal: Refusal,
@@ -110,6 +115,8 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
                 rules: rules.clone(),
                 grant: used,
                 token: warrant.token().and(facts.token.as_ref()).map(Presented::id),
+                paths: facts.real_paths(),
+                size: facts.size,
             };
             let grant = grant.filter(|grant| Some(grant.id) == used).cloned();
             (vec![event.into()], Ruling::Admit { call, warrant, grant, rules })
@@ -140,6 +147,19 @@ pub(super) fn overridden(kernel: &Kernel, request: &Request, facts: &Facts) -> O
         let fields = input.as_object_mut()?;
         overrides.iter().for_each(|(key, value)| drop(fields.insert(key.clone(), value.clone())));
         (input != request.input).then_some(input)
+    })
+}
+
+/// Who would speak about this call now, by the policy in force or by a candidate.
+pub(super) fn explain(kernel: &Kernel, request: &Request, facts: &Facts, candidate: Option<&policy::Policy>) -> policy::Explanation {
+    let now = moment::now();
+    let paths = facts.paths();
+    kernel.ledger.look(|world| {
+        let token = facts.token.as_ref().and_then(|token| token.facts(world, &now));
+        let spoken = facts.as_policy(request, &paths, token.as_ref());
+        let grant = pick(world, request.pid, &spoken, &facts.bind, &now, world.now_ms).map(|grant| grant.id);
+        let standing = Standing { grant, calls_left: world.calls_left(request.task) };
+        policy::explain(candidate.unwrap_or(&facts.trusted.policy), &spoken, &standing)
     })
 }
 
@@ -177,7 +197,20 @@ fn refuse(world: &World, asked: &Asked<'_>, refusal: Refusal, rules: Vec<String>
     let (input, digest) = (asked.sealed.input.clone(), asked.sealed.digest.clone());
     let (code, reason, hint) = (refusal.code, refusal.reason.clone(), refusal.hint.clone());
     let (pid, task, tool) = (asked.request.pid, asked.request.task, asked.request.tool.clone());
-    let event = CallRefused { pid, task, call, tool, input, digest, code, reason, hint, rules: rules.clone() };
+    let event = CallRefused {
+        pid,
+        task,
+        call,
+        tool,
+        input,
+        digest,
+        code,
+        reason,
+        hint,
+        rules: rules.clone(),
+        paths: asked.facts.real_paths(),
+        size: asked.facts.size,
+    };
     (vec![event.into()], Ruling::Refuse { call, refusal, rules })
 }
 
@@ -240,6 +273,8 @@ fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String
         like: facts.like.clone(),
         reasons: reasons.clone(),
         rules: rules.clone(),
+        paths: facts.real_paths(),
+        size: facts.size,
     };
     (vec![event.into()], Ruling::Ask { refusal: pending(review), rules })
 }

@@ -74,8 +74,20 @@ pub(super) async fn refuse(kernel: &Kernel, request: &Request, refusal: Refusal,
     let pending = kernel.ledger.commit(|world, _| {
         let call = world.next_call();
         let Sealed { input, digest, .. } = sealed;
-        let event =
-            CallRefused { pid, task, call, tool, input, digest, code: no.code, reason: no.reason, hint: no.hint, rules: Vec::new() };
+        let event = CallRefused {
+            pid,
+            task,
+            call,
+            tool,
+            input,
+            digest,
+            code: no.code,
+            reason: no.reason,
+            hint: no.hint,
+            rules: Vec::new(),
+            paths: Vec::new(),
+            size: None,
+        };
         (vec![event.into()], call)
     })?;
     let call = pending.durable().await?;
@@ -103,6 +115,10 @@ impl Permit {
             test_command: trusted.config.test.command.as_deref(),
             output_max: limits::OUTPUT_KEPT_MAX,
             visible: &visible,
+            mode: tool::RunMode::Live,
+            reach: &tool::Reach::default(),
+            hops: &tool::SameHost,
+            environment: &[],
         };
         let work = async {
             tool.run(&request.input, places, &context).await.map_err(|stop| match stop {

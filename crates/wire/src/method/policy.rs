@@ -151,6 +151,9 @@ pub struct SuggestResult {
     pub let_through: u64,
     /// Rules to paste into the policy file; empty when there is nothing to suggest.
     pub yaml: String,
+    /// In one sentence.
+    #[serde(default)]
+    pub summary: String,
     /// One line for each rule: what it would have saved.
     pub because: Vec<String>,
 }

@@ -1,0 +1,96 @@
+//! Extension rules of a zone: started with the policy version they belong to, asked only where their word can matter.
+
+use crate::call::Request;
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::zone::Trusted;
+use crate::{Kernel, hash};
+use plugin::{Extensions, Flaw, PluginError};
+use policy::Opinion;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+use world::ZoneId;
+
+/// The extensions of one version of one zone's policy.
+pub(crate) struct Zoned {
+    version: u64,
+    started: Arc<OnceCell<Extensions>>,
+}
+
+/// How the child is called; `skep` routes it.
+const CHILD: &str = "extension-child";
+
+impl Kernel {
+    /// What a zone's extensions think of a call. Doubt is a deny: where they cannot be asked, that is their opinion.
+    pub(crate) async fn opinions(&self, zone: ZoneId, trusted: &Trusted, call: &Value) -> Vec<Opinion> {
+        let cell = {
+            let mut all = self.extensions.lock();
+            let fresh = || Zoned { version: trusted.version, started: Arc::new(OnceCell::new()) };
+            let zoned = all.entry(zone).or_insert_with(fresh);
+            if zoned.version != trusted.version {
+                *zoned = fresh();
+            }
+            zoned.started.clone()
+        };
+        match cell.get_or_try_init(|| self.start_extensions(zone, trusted)).await {
+            Ok(extensions) => extensions.opinions(call).await,
+            Err(error) => vec![Opinion::lost("extensions", error.to_string())],
+        }
+    }
+
+    /// Starts the rules so that the first call after a change of policy finds them warm.
+    pub(crate) async fn warm_extensions(&self, zone: ZoneId, trusted: &Trusted) {
+        if !trusted.bundle.rules.is_empty() {
+            drop(self.opinions(zone, trusted, &json!({"tool": "skep.warm"})).await);
+        }
+    }
+
+    async fn start_extensions(&self, zone: ZoneId, trusted: &Trusted) -> Result<Extensions, PluginError> {
+        let folder = self.home.work().join(format!("extensions-{zone}-{}", trusted.version));
+        Extensions::start(&self.launcher, &folder, &program(), &[CHILD], trusted.bundle.rules.clone()).await
+    }
+
+    /// What is wrong with these rules, by loading them as a call would.
+    pub(crate) async fn check_extensions(&self, files: &[(String, String)]) -> Result<Vec<Flaw>, Stop> {
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let name = hash::of_parts(&files.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect::<Vec<_>>());
+        let nth = self.tried.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let folder = self.home.work().join(format!("extensions-check-{}-{nth}", &name[..16]));
+        let checked = Extensions::check(&self.launcher, &folder, &program(), &[CHILD], files.to_vec()).await;
+        match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Fault::io("remove", &folder, error).into()),
+            _ => {}
+        }
+        match checked {
+            Ok(_) => Ok(Vec::new()),
+            Err(PluginError::Flawed(flaw)) => Ok(vec![flaw]),
+            Err(error) => Err(Fault::new(FaultKind::Room, "the extension rules could not be tried", error).fix("run `skep doctor`").into()),
+        }
+    }
+}
+
+fn program() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| "skep".into())
+}
+
+/// A call in the words of `skep.d.ts`.
+pub(crate) fn described(request: &Request, input: &Value, facts: &policy::Facts<'_>) -> Value {
+    json!({
+        "tool": request.tool,
+        "paths": facts.paths.iter().map(|path| path.as_str()).collect::<Vec<_>>(),
+        "command": facts.command,
+        "host": facts.host,
+        "method": facts.method,
+        "size": facts.size,
+        "caller": facts.caller,
+        "role": facts.role,
+        "user": facts.user,
+        "zone": facts.zone,
+        "mode": facts.run_mode,
+        "workflow_state": facts.workflow_state,
+        "input": input,
+    })
+}

@@ -1,0 +1,161 @@
+//! Tells a person that something waits: a command of the operator's own, with the text on its standard input.
+//!
+//! `$SKEP_HOME/config.yml` names it; a project cannot. It runs outside any room as the operator, so it gets no text in its arguments.
+
+use crate::Kernel;
+use serde::Deserialize;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use world::event::ReviewAnswered;
+use world::{Answer, Event, ReviewId, ReviewState};
+
+/// The operator's own settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Settings {
+    pub review: ReviewSettings,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ReviewSettings {
+    /// A program and its arguments, run for each new question.
+    pub notify: Option<Vec<String>>,
+    /// After this long an unanswered question is refused; never, without it.
+    pub deadline: Option<String>,
+}
+
+/// A notifier that hangs is none.
+const NOTIFY_MS_MAX: u64 = 10_000;
+const LOOK_MS: u64 = 200;
+
+impl Settings {
+    pub fn read(home: &std::path::Path) -> Result<Settings, String> {
+        let path = home.join("config.yml");
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Settings::default()),
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        };
+        let settings: Settings = serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        if let Some(deadline) = &settings.review.deadline {
+            policy::parse_duration(deadline).map_err(|error| format!("{}: review.deadline: {error}", path.display()))?;
+        }
+        Ok(settings)
+    }
+}
+
+/// Follows the questions until the kernel stops.
+pub(crate) async fn run(kernel: Arc<Kernel>) {
+    let ReviewSettings { notify, deadline } = kernel.settings.review.clone();
+    let deadline = deadline.and_then(|text| policy::parse_duration(&text).ok());
+    if notify.is_none() && deadline.is_none() {
+        return;
+    }
+    let mut told = kernel.ledger.look(|world| world.reviews.keys().last().copied());
+    let mut follow = kernel.ledger.journal().follow();
+    while !kernel.stopping() {
+        let fresh: Vec<(ReviewId, String)> = kernel.ledger.look(|world| {
+            let open = world.reviews.values().filter(|review| Some(review.id) > told && review.state == ReviewState::Open);
+            open.map(|review| (review.id, format!("{} asks: {} ({})", review.id, review.tool, review.reasons.join("; ")))).collect()
+        });
+        for (id, text) in fresh {
+            told = Some(id);
+            if let Some(command) = &notify {
+                tokio::spawn(tell(command.clone(), visible(&text)));
+            }
+        }
+        if let Some(deadline) = deadline {
+            expire(&kernel, deadline).await;
+        }
+        // A deadline passes without any record, so the wait has an end of its own.
+        let tick = tokio::time::sleep(Duration::from_millis(LOOK_MS));
+        tokio::select! {
+            changed = follow.changed() => if changed.is_err() { return },
+            () = tick, if deadline.is_some() => {}
+        }
+    }
+}
+
+/// Control and bidirectional characters of an agent do not reach the notifier.
+fn visible(text: &str) -> String {
+    let odd = |c: char| {
+        c.is_control()
+            || ('\u{202a}'..='\u{202e}').contains(&c)
+            || ('\u{2066}'..='\u{2069}').contains(&c)
+            || "\u{200e}\u{200f}\u{61c}".contains(c)
+    };
+    text.chars().map(|c| if odd(c) { '\u{fffd}' } else { c }).collect()
+}
+
+async fn tell(command: Vec<String>, text: String) {
+    let Some((program, arguments)) = command.split_first() else { return };
+    let mut child = tokio::process::Command::new(program);
+    child.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let told = async {
+        let mut child = child.spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(text.as_bytes()).await?;
+            stdin.write_all(b"\n").await?;
+        }
+        child.wait().await
+    };
+    match tokio::time::timeout(Duration::from_millis(NOTIFY_MS_MAX), told).await {
+        Ok(Ok(status)) if status.success() => {}
+        Ok(Ok(status)) => eprintln!("skep: `{program}` did not notify: {status}"),
+        Ok(Err(error)) => eprintln!("skep: `{program}` did not notify: {error}"),
+        Err(_) => eprintln!("skep: `{program}` did not notify within {} s", NOTIFY_MS_MAX / 1_000),
+    }
+}
+
+/// Refuses questions that nobody answered in time.
+async fn expire(kernel: &Kernel, deadline: Duration) {
+    let now_ms = jiff::Timestamp::now().as_millisecond();
+    let over = i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX);
+    let pending = kernel.ledger.commit(|world, _| {
+        let late =
+            world.reviews.values().filter(|review| review.state == ReviewState::Open && now_ms.saturating_sub(review.asked_ms) >= over);
+        let events: Vec<Event> = late
+            .map(|review| {
+                let (pid, task, reason) = (review.pid, review.task, Some("nobody answered in time".to_owned()));
+                ReviewAnswered { pid, task, review: review.id, answer: Answer::Deny, by: "deadline".into(), reason, alternative: None }
+                    .into()
+            })
+            .collect();
+        let any = !events.is_empty();
+        (events, any)
+    });
+    let refused = match pending {
+        Ok(pending) => pending.durable().await,
+        Err(fault) => Err(fault),
+    };
+    match refused {
+        Ok(true) => kernel.ready.notify_one(),
+        Ok(false) => {}
+        Err(fault) => eprintln!("skep: a deadline could not be recorded: {fault}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_strict_and_missing_ones_are_none() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Settings::read(dir.path()), Ok(Settings::default()));
+        std::fs::write(dir.path().join("config.yml"), "review: {notify: [cat], deadline: 5m}\n").unwrap();
+        assert_eq!(Settings::read(dir.path()).unwrap().review.notify, Some(vec!["cat".into()]));
+        for bad in ["reviews: {}", "review: {deadline: soon}", "review: {notify: cat}"] {
+            std::fs::write(dir.path().join("config.yml"), bad).unwrap();
+            assert!(Settings::read(dir.path()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nothing_odd_reaches_a_notifier() {
+        assert_eq!(visible("a\u{1b}[31mb\u{202e}c"), "a\u{fffd}[31mb\u{fffd}c");
+    }
+}

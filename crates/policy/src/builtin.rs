@@ -42,6 +42,9 @@ pub(crate) enum Said {
 }
 
 impl Builtin {
+    /// The one call that changes a policy.
+    pub(crate) const POLICY_UPDATE: &str = "policy.update";
+
     pub fn name(self) -> &'static str {
         match self {
             Builtin::PolicyFiles => "builtin:policy-files",
@@ -93,7 +96,7 @@ pub(crate) fn weigh(guards: &[Guard], facts: &Facts<'_>, path: Option<RealPath<'
         return Said::Deny(Builtin::AskMode);
     }
     // The one way to a policy file, so the paths below do not concern it.
-    if facts.tool == "policy.update" {
+    if facts.tool == Builtin::POLICY_UPDATE {
         return Said::Review(Builtin::PolicyUpdate);
     }
     if facts.read_only {

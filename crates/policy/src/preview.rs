@@ -12,7 +12,7 @@ use crate::rule::Action;
 pub enum Need {
     /// An extension may still allow it, deny it or ask for a review.
     Opinion,
-    /// A built-in or a rule denies it, or it lies where no extension's allow counts.
+    /// A built-in or a rule denies it.
     Denied,
     /// A token is valid for every path.
     Token,
@@ -38,8 +38,7 @@ pub fn preview(policy: &Policy, facts: &Facts<'_>) -> Need {
 }
 
 fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Need {
-    let said = builtin::weigh(&policy.guards, facts, path);
-    if let Said::Deny(_) = said {
+    if let Said::Deny(_) = builtin::weigh(&policy.guards, facts, path) {
         return Need::Denied;
     }
     if facts.token.is_some_and(|token| token.covers(facts, path)) {
@@ -49,16 +48,14 @@ fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Need
         Some(RealPath::Inside(path)) => Some(path),
         _ => None,
     };
-    let (mut denied, mut spoken) = (false, matches!(said, Said::Review(_)));
+    let mut denied = false;
     policy.index.candidates(facts, inside, |number| {
         let rule = &policy.rules[number as usize];
-        if rule.action == Action::Pass || !rule.matches(facts, path) {
-            return;
-        }
-        spoken = true;
-        denied |= rule.action == Action::Deny || rule.constraints.broken(facts).is_some();
+        denied |= match rule.action {
+            Action::Pass => false,
+            Action::Deny => rule.matches(facts, path),
+            Action::Allow | Action::RequireReview => rule.matches(facts, path) && rule.constraints.broken(facts).is_some(),
+        };
     });
-    // Outside the project an extension's allow does not count, so silence there stays a no.
-    let closed = !spoken && matches!(path, Some(RealPath::Outside(_)));
-    if denied || closed { Need::Denied } else { Need::Opinion }
+    if denied { Need::Denied } else { Need::Opinion }
 }

@@ -6,6 +6,8 @@ mod defaults;
 mod file;
 mod laws;
 mod shortcomings;
+mod told;
+mod written;
 
 use policy::{Facts, Policy, RealPath, Standing, Verdict, decide};
 use world::Mode;

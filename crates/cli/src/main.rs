@@ -11,7 +11,9 @@ mod home;
 mod record;
 mod show;
 mod start;
+mod terminal;
 mod trouble;
+mod units;
 
 use args::{Cli, Command};
 use console::Console;

@@ -5,6 +5,8 @@
 
 pub mod call;
 pub mod diff;
+pub mod grant;
+pub mod inbox;
 pub mod journal;
 pub mod kernel;
 pub mod line;

@@ -34,8 +34,14 @@ fn race(site: &Site, task: TaskId, tool: &str, input: &Value) -> Vec<RunResult> 
             clients.push(Client::connect(&site.home()).await.unwrap());
         }
         let racers = clients.into_iter().map(|mut client| {
-            let params =
-                RunParams { tool: tool.to_owned(), input: input.clone(), path: site.project().display().to_string(), task: Some(task) };
+            let params = RunParams {
+                tool: tool.to_owned(),
+                input: input.clone(),
+                path: site.project().display().to_string(),
+                task: Some(task),
+                mode: None,
+                token: None,
+            };
             tokio::spawn(async move { client.call::<Run>(&params).await.unwrap() })
         });
         let mut results = Vec::new();

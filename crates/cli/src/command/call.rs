@@ -1,6 +1,6 @@
 //! `skep call`: one call by the operator, through the door that every process uses.
 
-mod input;
+pub mod input;
 
 use crate::console::{Console, Outcome, folder};
 use crate::show::call;
@@ -15,7 +15,7 @@ use wire::{Code, TaskId};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep call fs.read path=README.md\n  skep call search.grep pattern=TODO\n  \
 skep call fs.write path=notes.txt content=@draft.txt\n  skep call shell.run 'command=[\"sh\",\"tests/run.sh\"]'\n  \
-skep call shell.run --input '{\"command\":[\"true\"]}' --json\n\n\
+skep call shell.run --input '{\"command\":[\"true\"]}' --json\n  skep call fs.delete path=old.txt --mode dry_run\n\n\
 A value is JSON if it reads as a list, an object, a number, true or false, and text otherwise. key=@FILE takes a file's text, \
 key:=JSON takes JSON as it is. Writes go to a workspace; `skep list tools` names the tools.")]
 pub struct Call {
@@ -33,12 +33,39 @@ pub struct Call {
     /// In the workspace of this task
     #[arg(long, value_name = "TASK")]
     task: Option<TaskId>,
+    /// Really, only what it would do, or the tool's example answer
+    #[arg(long, value_name = "MODE", default_value = "live")]
+    mode: Mode,
+    /// A capability token that was issued to this very process; see `skep help token issue`
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Mode {
+    #[value(alias = "real")]
+    Live,
+    DryRun,
+    Mock,
+}
+
+impl Mode {
+    /// On the wire, where `live` need not be said.
+    fn said(self) -> Option<String> {
+        match self {
+            Mode::Live => None,
+            Mode::DryRun => Some("dry_run".into()),
+            Mode::Mock => Some("mock".into()),
+        }
+    }
 }
 
 impl Call {
     pub async fn run(self, console: &Console) -> Outcome {
         let input = input::read(self.input.as_deref(), &self.pairs)?;
-        let params = RunParams { tool: self.tool, input, path: folder(self.zone.as_deref())?, task: self.task };
+        let path = folder(self.zone.as_deref())?;
+        let params = RunParams { tool: self.tool, input, path, task: self.task, mode: self.mode.said(), token: self.token };
         let mut kernel = console.kernel().await?;
         let result = console.wait(&call::deed(&params.tool, &params.input), kernel.call::<Run>(&params)).await?;
         match &result.refusal {

@@ -8,6 +8,7 @@ mod stage;
 
 use crate::command::journal::next_line;
 use crate::command::journal::page::Pages;
+use crate::command::review::answer;
 use crate::console::{Console, Outcome};
 use crate::record::Record;
 use crate::show::measure::{self, duration_us, now_ms};
@@ -118,7 +119,8 @@ async fn play(console: &Console, project: &Path, keep: bool) -> Outcome {
     stage.page(journal::verdict(&verified, elapsed_us(asked) / 1_000));
     stage.blank();
     stage.command("skep call fs.read path=VERSION");
-    let params = RunParams { tool: "fs.read".into(), input: serde_json::json!({"path": "VERSION"}), path, task: None };
+    let params =
+        RunParams { tool: "fs.read".into(), input: serde_json::json!({"path": "VERSION"}), path, task: None, mode: None, token: None };
     let ran = kernel.call::<Run>(&params).await?;
     stage.page(Page(call::ran("fs.read", &ran).0.into_iter().skip(1).collect()));
 
@@ -192,7 +194,7 @@ async fn answer(kernel: &mut Client, stage: &Stage<'_>, id: ReviewId) -> Result<
     stage.blank();
     stage.command(&format!("skep review allow {id}"));
     let reason = Some("the demo answers for you".to_owned());
-    kernel.call::<Answering>(&AnswerParams { review: id, answer: Answer::Allow, reason }).await?;
+    kernel.call::<Answering>(&AnswerParams { reason, ..answer::exactly(id, Answer::Allow) }).await?;
     Ok(())
 }
 

@@ -1,20 +1,27 @@
 //! `skep review`: questions that wait for a person.
 
+pub mod answer;
+pub mod inbox;
+
 use crate::console::{Console, OK, Outcome};
 use crate::show::{measure, review};
+use answer::{Allow, Deny};
 use clap::Subcommand;
-use wire::method::review::{Answer as Method, AnswerParams, List, ListParams, Show, ShowParams};
-use wire::{Answer, ReviewId};
+use wire::ReviewId;
+use wire::method::review::{Answer as Method, List, ListParams, Show, ShowParams};
 
 /// Look at and answer what waits for you
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-#[command(after_help = "Examples:\n  skep review\n  skep review show r-3\n  skep review allow r-3\n  \
-skep review deny r-3 --reason \"not on this machine\"\n\nAn answer is for exactly the call that is shown, once.")]
+#[command(after_help = "Examples:\n  skep review                       the inbox: one question after the other, answered by keys\n  \
+skep review list\n  skep review show r-3\n  skep review allow r-3\n  skep review allow r-3 --for session --ttl 10m\n  \
+skep review deny r-3 --reason \"not on this machine\"\n\n\
+In the inbox: a allows once, s for the session, g always and for everyone, c on conditions, o observed; d denies, D for good, \
+i names something better; n and p turn the pages, q leaves. In a pipe, or with --json, it is a list.")]
 pub struct Review {
     #[command(subcommand)]
     what: Option<What>,
-    /// Also those that are answered
+    /// List them, also those that are answered
     #[arg(long)]
     all: bool,
 }
@@ -31,41 +38,50 @@ enum What {
     /// Show one in full
     #[command(after_help = "Examples:\n  skep review show r-3")]
     Show { review: ReviewId },
-    /// Say yes, once, to exactly this call
-    #[command(after_help = "Examples:\n  skep review allow r-3")]
-    Allow(Said),
-    /// Say no
-    #[command(after_help = "Examples:\n  skep review deny r-3 --reason \"not on this machine\"")]
-    Deny(Said),
-}
-
-#[derive(Debug, clap::Args)]
-struct Said {
-    review: ReviewId,
-    /// Why; the brain is told
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    /// Say yes: to exactly this call, or to calls like it
+    #[command(after_help = "Examples:\n  skep review allow r-3                                   this call, once\n  \
+skep review allow r-3 --for session --ttl 10m           calls like it in this session, for ten minutes\n  \
+skep review allow r-3 --for zone --rate 5/1m            at most five a minute in this repository\n  \
+skep review allow r-3 --always --paths 'docs/**'        for everyone and for good, below docs\n  \
+skep review allow r-3 --writable 'out/**' --max-duration 30s --set limit=10\n\n\
+A yes never overrides a deny. Its conditions hold as long as it does; `skep grant revoke` takes it back.")]
+    Allow(Box<Allow>),
+    /// Say no: to this call, or for good
+    #[command(after_help = "Examples:\n  skep review deny r-3 --reason \"not on this machine\"\n  \
+skep review deny r-3 --instead fs.write path=out/report.md\n  skep review deny r-3 --for-good --for zone\n\n\
+`skep grant list` shows what is denied for good, `skep grant revoke` lifts it.")]
+    Deny(Deny),
 }
 
 impl Review {
     pub async fn run(self, console: &Console) -> Outcome {
         let mut kernel = console.kernel().await?;
-        let (said, answer) = match self.what.unwrap_or(What::List { all: self.all }) {
-            What::List { all } => {
-                let result = kernel.call::<List>(&ListParams { all }).await?;
-                console.show(&result, |result| review::list(&result.reviews, measure::now_ms()));
-                return OK;
-            }
-            What::Show { review } => {
+        let params = match self.what {
+            None if !self.all && inbox::is_possible(console) => return inbox::run(kernel, console).await,
+            None => return list(&mut kernel, self.all, console).await,
+            Some(What::List { all }) => return list(&mut kernel, all, console).await,
+            Some(What::Show { review }) => {
                 let view = kernel.call::<Show>(&ShowParams { review }).await?;
                 console.show_whole(&view, |view| review::detail(view, measure::now_ms()));
                 return OK;
             }
-            What::Allow(said) => (said, Answer::Allow),
-            What::Deny(said) => (said, Answer::Deny),
+            Some(What::Allow(allow)) => {
+                let like = match allow.names_calls() {
+                    true => kernel.call::<Show>(&ShowParams { review: allow.review() }).await?.like,
+                    false => None,
+                };
+                allow.params(like)?
+            }
+            Some(What::Deny(deny)) => deny.params()?,
         };
-        let view = kernel.call::<Method>(&AnswerParams { review: said.review, answer, reason: said.reason }).await?;
+        let view = kernel.call::<Method>(&params).await?;
         console.show(&view, review::answered);
         OK
     }
+}
+
+async fn list(kernel: &mut wire::Client, all: bool, console: &Console) -> Outcome {
+    let result = kernel.call::<List>(&ListParams { all }).await?;
+    console.show(&result, |result| review::list(&result.reviews, measure::now_ms()));
+    OK
 }

@@ -29,15 +29,22 @@ pub fn deed(tool: &str, input: &Value) -> String {
 fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) if items.iter().all(Value::is_string) => {
-            let words = items.iter().filter_map(Value::as_str).map(|word| match word.contains(char::is_whitespace) || word.is_empty() {
-                true => format!("'{word}'"),
-                false => word.to_owned(),
-            });
-            words.collect::<Vec<_>>().join(" ")
-        }
+        Value::Array(items) if items.iter().all(Value::is_string) => words(items.iter().filter_map(Value::as_str)),
         value => value.to_string(),
     }
+}
+
+/// A command line as a shell would be given it, so that no word can pose as two, or two as one.
+pub fn words<T: AsRef<str>>(argv: impl IntoIterator<Item = T>) -> String {
+    let words = argv.into_iter().map(|word| match word.as_ref() {
+        word if word.is_empty() || word.contains(needs_quotes) => format!("'{}'", word.replace('\'', r"'\''")),
+        word => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn needs_quotes(c: char) -> bool {
+    c.is_whitespace() || "'\"\\$`;&|<>()#!".contains(c)
 }
 
 /// An object's fields: what is short side by side with its name, what is long below it and after the rest.
@@ -179,6 +186,7 @@ mod tests {
     fn a_call_reads_like_a_sentence() {
         assert_eq!(deed("fs.read", &json!({"path": "src/a.rs"})), "Reading src/a.rs");
         assert_eq!(deed("shell.run", &json!({"command": ["sh", "-c", "echo hi"]})), "Running sh -c 'echo hi'");
+        assert_eq!(deed("shell.run", &json!({"command": ["rm", "'a", "b'"]})), r"Running rm ''\''a' 'b'\'''");
         assert_eq!(deed("test.run", &json!({})), "Testing");
         assert_eq!(deed("merge.apply", &json!({"changes": ["a", "b"]})), "Merging 2 files");
         assert_eq!(deed("fs.list", &json!({})), "Listing .");

@@ -34,7 +34,7 @@ pub fn row(record: &Record, now_ms: i64, zone: &TimeZone) -> Line {
 
 fn tone(kind: &str) -> Tone {
     match kind {
-        "call.refused" | "call.lost" | "task.failed" | "journal.doubted" => Tone::Bad,
+        "call.refused" | "call.lost" | "task.failed" | "journal.doubted" | "ban.given" => Tone::Bad,
         "review.asked" | "task.parked" | "merge.proposed" => Tone::Wait,
         "grant.given" | "task.finished" | "merge.finished" => Tone::Good,
         _ => Tone::Plain,

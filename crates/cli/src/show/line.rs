@@ -112,6 +112,34 @@ impl Line {
         cut
     }
 
+    /// The whole line in pieces of `columns`; what goes on is set in a little deeper than the line began.
+    pub fn wrap(self, columns: usize) -> Vec<Line> {
+        if self.width() <= columns {
+            return vec![self];
+        }
+        let begins = self.0.first().map_or(0, |(_, text)| text.len() - text.trim_start_matches(' ').len());
+        let deeper = if begins + 4 < columns { begins + 2 } else { 0 };
+        let mut lines = Vec::new();
+        let (mut line, mut used) = (Line::new(), 0);
+        for (tone, text) in self.0 {
+            let mut kept = String::new();
+            for c in text.chars() {
+                let wide = width(c.encode_utf8(&mut [0; 4]));
+                if used + wide > columns && used > deeper {
+                    line.0.push((tone, std::mem::take(&mut kept)));
+                    lines.push(std::mem::take(&mut line));
+                    line = Line::new().plain(" ".repeat(deeper));
+                    used = deeper;
+                }
+                used += wide;
+                kept.push(c);
+            }
+            line.0.push((tone, kept));
+        }
+        lines.push(line);
+        lines
+    }
+
     pub fn render(&self, colour: bool) -> String {
         let mut text = String::new();
         for (tone, part) in &self.0 {
@@ -210,6 +238,16 @@ mod tests {
         assert_eq!(line.clone().cut(7).render(false), "漢字abc");
         assert_eq!(line.clone().cut(4).render(false), "漢…");
         assert_eq!(line.cut(6).render(false), "漢字a…");
+    }
+
+    #[test]
+    fn wrapping_loses_nothing() {
+        let line = Line::new().plain("  ab").strong("cdefgh").plain("漢字");
+        let wrapped = line.clone().wrap(8);
+        assert_eq!(wrapped.iter().map(|line| line.render(false)).collect::<Vec<_>>(), ["  abcdef", "    gh漢", "    字"]);
+        assert!(wrapped.iter().all(|line| line.width() <= 8));
+        assert_eq!(line.clone().wrap(14), [line.clone()]);
+        assert_eq!(line.wrap(1).len(), 12, "a terminal of one column is no reason to hang");
     }
 
     #[test]

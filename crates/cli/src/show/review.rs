@@ -1,6 +1,7 @@
 //! Questions to a person.
 
 use super::call::{deed, fields};
+use super::grant::what;
 use super::measure::ago;
 use super::{Line, Node, Page, Tone, table, tree};
 use wire::Answer;
@@ -46,8 +47,17 @@ pub fn list(reviews: &[ReviewView], now_ms: i64) -> Page {
     page
 }
 
-/// Everything the answer should rest on.
+/// `skep review show`.
 pub fn detail(review: &ReviewView, now_ms: i64) -> Page {
+    let mut page = question(review, now_ms);
+    if review.state == ReviewStatus::Open {
+        page.because("next", &format!("skep review allow {0}, or skep review deny {0} --reason \"…\"", review.review));
+    }
+    page
+}
+
+/// Everything the answer should rest on.
+pub fn question(review: &ReviewView, now_ms: i64) -> Page {
     let fact = |name: &str, value: Line| Node::new(Line::new().faint(name)).cell(value);
     let head = mark(review).name(review.review.to_string()).plain("  ").strong(deed(&review.tool, &review.input));
     let who = Line::new().strong(&review.process).faint(format!(" (pid {})", review.pid));
@@ -59,16 +69,22 @@ pub fn detail(review: &ReviewView, now_ms: i64) -> Page {
     for reason in &review.reasons {
         root = root.under(fact("because", Line::new().plain(reason)));
     }
+    for rule in &review.rules {
+        root = root.under(fact("rule", Line::new().plain(rule)));
+    }
     root = root.under(fact("tool", Line::new().plain(&review.tool)));
+    if let Some(like) = review.like.as_ref().filter(|_| review.state == ReviewStatus::Open) {
+        root = root.under(fact("like it", Line::new().plain(what(like)).faint("  (what a wider answer is about)")));
+    }
+    for before in &review.history {
+        root = root.under(fact("before", Line::new().plain(before)));
+    }
     let mut page = tree(&root);
     page.push(Line::new().faint("input"));
     page.append(fields(&review.input));
     if let Some(diff) = &review.diff {
         page.push(Line::new().add(Tone::Faint, "what a yes would change"));
         page.append(super::diff::unified(diff));
-    }
-    if review.state == ReviewStatus::Open {
-        page.because("next", &format!("skep review allow {0}, or skep review deny {0} --reason \"…\"", review.review));
     }
     page
 }
@@ -83,7 +99,7 @@ pub fn answered(review: &ReviewView) -> Page {
 mod tests {
     use super::*;
     use serde_json::json;
-    use wire::{Pid, ReviewId, TaskId};
+    use wire::{Pid, ReviewId, TaskId, What};
 
     fn review() -> ReviewView {
         ReviewView {
@@ -94,6 +110,14 @@ mod tests {
             tool: "shell.run".into(),
             input: json!({"command": ["npm", "install", "left-pad"]}),
             reasons: vec!["installs a dependency".into()],
+            rules: vec!["installs".into()],
+            like: Some(What::Like {
+                tool: "shell.run".into(),
+                paths: Vec::new(),
+                command: Some(vec!["npm".into(), "install".into()]),
+                host: None,
+            }),
+            history: vec!["r-1 allowed by ann".into()],
             asked_ms: 0,
             state: ReviewStatus::Open,
             answer: None,
@@ -118,7 +142,10 @@ mod tests {
 ├─ asked     5s ago
 ├─ state     open
 ├─ because   installs a dependency
-└─ tool      shell.run
+├─ rule      installs
+├─ tool      shell.run
+├─ like it   shell.run of npm install …  (what a wider answer is about)
+└─ before    r-1 allowed by ann
 input
   command  npm install left-pad
   ↳ next skep review allow r-3, or skep review deny r-3 --reason \"…\"

@@ -2,7 +2,8 @@
 
 use super::Line;
 use super::call::deed;
-use super::measure::{duration_ms, many};
+use super::grant;
+use super::measure::{bytes, duration_ms, many};
 use crate::record::Record;
 use serde_json::Value;
 use wire::{Event, MergePath};
@@ -44,10 +45,30 @@ fn told(event: &Event) -> Option<Line> {
         }
         Event::ReviewAsked(e) => Line::new().name(e.review.to_string()).plain("  ").plain(deed(&e.tool, &e.input)).faint(by(&e.rules)),
         Event::ReviewAnswered(e) => {
-            Line::new().name(e.review.to_string()).plain(format!("  {:?}", e.answer).to_lowercase()).faint(format!("  by {}", e.by))
+            let line = Line::new().name(e.review.to_string()).plain(format!("  {:?}", e.answer).to_lowercase());
+            let instead = e.alternative.as_ref().map(|other| format!("  instead {}", grant::alternative(other)));
+            line.plain(instead.unwrap_or_default()).faint(format!("  by {}", e.by))
         }
         Event::GrantGiven(e) => {
-            Line::new().name(e.grant.to_string()).plain("  ").plain(&e.tool).faint(format!("  {}", many(e.uses.into(), "use")))
+            let terms = grant::terms(&e.terms, None);
+            let gap = if terms.is_empty() { "" } else { "  " };
+            let line = Line::new().name(e.grant.to_string()).plain("  ").plain(grant::what(&e.what));
+            line.plain(format!("  for {}", grant::scope(&e.scope))).faint(gap).faint(terms)
+        }
+        Event::GrantRevoked(e) => Line::new().name(e.grant.to_string()).faint(format!("  by {}", e.by)),
+        Event::BanGiven(e) => {
+            let line = Line::new().name(e.ban.to_string()).plain("  ").plain(grant::what(&e.what));
+            line.plain(format!("  for {}", grant::scope(&e.scope))).faint("  ").faint(&e.reason)
+        }
+        Event::BanLifted(e) => Line::new().name(e.ban.to_string()).faint(format!("  by {}", e.by)),
+        Event::TokenIssued(e) => {
+            let tool = e.claims.get("tool").and_then(Value::as_str).unwrap_or("a tool");
+            Line::new().name(e.token.to_string()).plain("  ").plain(tool).faint(format!("  {}", many(e.ops.into(), "use")))
+        }
+        Event::TokenRevoked(e) => Line::new().name(e.token.to_string()).faint(format!("  by {}", e.by)),
+        Event::CallObserved(e) => {
+            let line = Line::new().name(e.call.to_string()).plain(format!("  {} in, {} out", bytes(e.bytes_in), bytes(e.bytes_out)));
+            line.faint(format!("  {}  for {} ({})", duration_ms(e.ms), e.grant, grant::level(e.level)))
         }
         Event::MergeProposed(e) => Line::new().name(e.merge.to_string()).plain("  ").plain(files(&e.paths)),
         Event::MergeFinished(e) => Line::new().name(e.merge.to_string()).plain("  ").plain(files(&e.paths)),
@@ -78,4 +99,36 @@ fn listed(payload: &Value) -> Line {
         line = if line.is_empty() { line } else { line.plain("  ") }.faint(format!("{key} ")).plain(text);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::line;
+    use serde_json::json;
+
+    fn said(event: Value) -> String {
+        let event: Event = serde_json::from_value(event).unwrap();
+        sentence(&Record::parse(&line(7, event)).unwrap()).render(false)
+    }
+
+    #[test]
+    fn grants_and_bans_read_like_sentences() {
+        let like = json!({"is": "like", "tool": "fs.write", "paths": ["src/**"]});
+        let given = json!({"type": "grant.given", "payload": {"pid": 3, "task": "task-1", "grant": "g-1", "scope": {"of": "all"}, "what": like,
+            "terms": {"rate": {"max": 5, "per_ms": 60_000}}, "review": "r-1", "by": "ann"}});
+        assert_eq!(said(given), "task-1  g-1  fs.write on src/**  for everyone  at most 5 in 1m 00s");
+        let banned = json!({"type": "ban.given", "payload": {"pid": 3, "ban": "b-1", "scope": {"of": "session", "session": "s-3"},
+            "what": like, "reason": "no", "alternative": null, "review": null, "by": "ann"}});
+        assert_eq!(said(banned), "b-1  fs.write on src/**  for session s-3  no");
+        let answered = json!({"type": "review.answered", "payload": {"pid": 3, "review": "r-1", "answer": "deny", "by": "ann", "reason": null,
+            "alternative": {"tool": "fs.read", "input": {"path": "a\u{202e}b"}}}});
+        assert_eq!(said(answered), "r-1  deny  instead fs.read path=a\\u{202e}b  by ann");
+        let observed = json!({"type": "call.observed", "payload":
+            {"pid": 3, "call": "call-4", "grant": "g-1", "level": "detailed", "bytes_in": 12, "bytes_out": 1_500, "ms": 3}});
+        assert_eq!(said(observed), "call-4  12 B in, 1.5 kB out  3 ms  for g-1 (detailed)");
+        let issued = json!({"type": "token.issued", "payload":
+            {"pid": 2, "token": "t-1", "claims": {"tool": "fs.*"}, "ops": 1, "until": {"boot": "b", "boottime_ms": 1}}});
+        assert_eq!(said(issued), "t-1  fs.*  1 use");
+    }
 }

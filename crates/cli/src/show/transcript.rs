@@ -3,12 +3,13 @@
 //! Takes records one by one, so that `log` and `watch` tell it alike. An admission waits for its outcome and both become one line.
 
 use super::call::deed;
+use super::grant;
 use super::measure::{duration_ms, many};
 use super::{Line, Page, Tone};
 use crate::record::Record;
 use std::collections::BTreeMap;
 use wire::event::{CallFinished, MergeProposed, TaskQueued};
-use wire::{Answer, CallId, Event};
+use wire::{Answer, CallId, Event, What};
 
 /// Reasons stand below lines that are set in themselves.
 const SET_IN: &str = "  ";
@@ -62,6 +63,22 @@ impl Transcript {
                 if let Some(reason) = &e.reason {
                     page.because_under(SET_IN, "why", reason);
                 }
+                if let Some(other) = &e.alternative {
+                    page.because_under(SET_IN, "do", &grant::alternative(other));
+                }
+            }
+            // A yes to this one call is told by its answer.
+            Event::GrantGiven(e) if !matches!(e.what, What::Exact { .. }) => {
+                let terms = grant::terms(&e.terms, None);
+                let line = Line::new().good("  ✓ ").name(e.grant.to_string()).plain(" lets pass ").plain(grant::what(&e.what));
+                page.push(line.plain(format!("  for {}", grant::scope(&e.scope))).faint(format!("  {terms}")));
+            }
+            Event::GrantRevoked(e) => {
+                page.push(Line::new().faint("  ✗ ").name(e.grant.to_string()).plain(" taken back").faint(format!(" by {}", e.by)));
+            }
+            Event::BanGiven(e) => {
+                let line = Line::new().bad("  ✗ ").name(e.ban.to_string()).plain(" refuses ").plain(grant::what(&e.what));
+                page.push(line.plain(format!("  for {}", grant::scope(&e.scope))));
             }
             Event::ProcPaused(e) => page.push(Line::new().wait("  ◍ ").plain("paused  ").faint(&e.reason)),
             Event::MergeProposed(e) => proposed(e, &mut page),
@@ -151,17 +168,17 @@ mod tests {
         let (pid, task) = (Pid(3), Some(TaskId(1)));
         let refused: Event = serde_json::from_value(json!({"type": "call.refused", "payload": {
             "pid": 3, "task": "task-1", "call": "call-2", "tool": "fs.write", "input": {"path": "/etc/passwd"}, "digest": "d",
-            "code": "denied", "reason": "it lies outside the project", "hint": "write inside the project", "rules": ["builtin:outside-project"],
+            "code": "denied", "reason": "it lies outside the project", "hint": "write inside the project", "rules": ["builtin:outside-project"], "paths": [], "size": null,
         }}))
         .unwrap();
         let asked: Event = serde_json::from_value(json!({"type": "review.asked", "payload": {
             "pid": 3, "task": "task-1", "review": "r-1", "tool": "shell.run", "input": {"command": ["npm", "i"]}, "bind": "b",
-            "reasons": ["installs a dependency"], "rules": ["installs"],
+            "like": {"is": "like", "tool": "shell.run", "command": ["npm"]}, "reasons": ["installs a dependency"], "rules": ["installs"], "paths": [], "size": null,
         }}))
         .unwrap();
         let mut admitted = json!({"type": "call.admitted", "payload": {
             "pid": 3, "task": "task-1", "call": "call-1", "tool": "fs.read", "input": {"path": "src/a.rs"}, "digest": "d",
-            "hands": "kernel", "read_only": true, "rules": ["reads"], "grant": null,
+            "hands": "kernel", "read_only": true, "rules": ["reads"], "grant": null, "token": null, "paths": [], "size": null,
         }});
         admitted["payload"]["bind"] = json!("b");
         let done =
@@ -186,7 +203,8 @@ mod tests {
             CallFinished { pid, task, call: CallId(1), ok: true, output: json!({}), blob: None, ms: 3 }.into(),
             refused,
             asked,
-            ReviewAnswered { pid, task, review: ReviewId(1), answer: Answer::Allow, by: "ann".into(), reason: None }.into(),
+            ReviewAnswered { pid, task, review: ReviewId(1), answer: Answer::Allow, by: "ann".into(), reason: None, alternative: None }
+                .into(),
             TaskStarted { pid, task, episode: 2 }.into(),
             CallFinished { pid, task, call: CallId(9), ok: false, output: json!({"stderr": "no\n"}), blob: None, ms: 1_200 }.into(),
             done(vec![path("a.sh", None), path("b.sh", Some("no"))]).into(),

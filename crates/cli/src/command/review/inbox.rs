@@ -1,0 +1,147 @@
+//! The inbox: every question of every process, answered by keys.
+//!
+//! Only moves things between the terminal, the kernel and the machine in `state`. Several people may have it open; one answer
+//! counts, and the others see it.
+
+pub mod form;
+pub mod state;
+
+use crate::command::journal::next_line;
+use crate::console::{Console, OK, Outcome};
+use crate::show::measure::now_ms;
+use crate::show::{Line, Page, inbox, review};
+use crate::terminal::Terminal;
+use crate::terminal::key::Key;
+use crate::trouble::Trouble;
+use state::{Act, Inbox};
+use std::io::{BufRead, IsTerminal};
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use wire::method::journal::{Filter, Follow};
+use wire::method::review::{Answer, AnswerParams, List, ListParams, Show, ShowParams};
+use wire::{Client, Code};
+
+/// What can open or close a question.
+const NEWS: &[&str] = &["review.asked", "review.answered", "task.finished", "task.failed", "task.cancelled", "proc.exited"];
+/// How often the picture is drawn when nothing happens: often enough for its ages, and for keys that become valid.
+const TICK_MS: u64 = 200;
+
+/// Can somebody press keys here and see what they do?
+pub fn is_possible(console: &Console) -> bool {
+    !console.json && console.out.tty && std::io::stdin().is_terminal()
+}
+
+pub async fn run(mut kernel: Client, console: &Console) -> Outcome {
+    let kinds = NEWS.iter().map(|kind| (*kind).to_owned()).collect();
+    kernel.call::<Follow>(&Filter { kinds, ..Filter::default() }).await?;
+    let mut inbox = Inbox::default();
+    inbox.refresh(kernel.call::<List>(&ListParams { all: false }).await?.reviews);
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    let ended = match dumb {
+        true => by_lines(&mut kernel, &mut inbox, console).await,
+        false => by_keys(&mut kernel, &mut inbox, console).await,
+    };
+    // The other screen is gone by now, and its last words with it.
+    inbox.said.iter().for_each(|view| console.out.page(&review::answered(view)));
+    ended.map_err(|trouble| match trouble.code {
+        Code::Unavailable => trouble.fix("run `skep review` again; what you answered is kept"),
+        _ => trouble,
+    })?;
+    OK
+}
+
+async fn by_keys(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> Result<(), Trouble> {
+    let failed = |error: std::io::Error| Trouble::new(Code::Unavailable, "cannot use this terminal").why(error);
+    let mut terminal = Terminal::open(console.out).map_err(failed)?;
+    let mut resized = signal(SignalKind::window_change()).map_err(failed)?;
+    let mut ended = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut tick = tokio::time::interval(Duration::from_millis(TICK_MS));
+    loop {
+        fetch(kernel, inbox).await?;
+        let (columns, rows) = terminal.size();
+        terminal.draw(&inbox::frame(inbox, columns, rows, now_ms()));
+        tokio::select! {
+            keys = terminal.keys() => {
+                let Some(keys) = keys else { return Ok(()) };
+                for key in keys {
+                    match inbox.key(&key, now_ms()) {
+                        None => {}
+                        Some(Act::Quit) => return Ok(()),
+                        Some(Act::Answer(params)) => answer(kernel, inbox, &params).await?,
+                    }
+                }
+            }
+            line = next_line(kernel) => match line? {
+                Some(_) => news(kernel, inbox).await?,
+                None => return Err(Trouble::new(Code::Unavailable, "the kernel has stopped")),
+            },
+            _ = resized.recv() => {}
+            _ = ended.recv() => return Ok(()),
+            _ = tick.tick() => {}
+        }
+    }
+}
+
+/// The same for a terminal that only knows lines: a letter and the enter key.
+async fn by_lines(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> Result<(), Trouble> {
+    loop {
+        news(kernel, inbox).await?;
+        fetch(kernel, inbox).await?;
+        if inbox.form.is_none() {
+            console.out.whole(&inbox::sheet(inbox, now_ms()));
+        }
+        if inbox.current().is_none() {
+            return Ok(());
+        }
+        console.out.write(inbox::prompt(inbox).render(console.out.colour).as_bytes());
+        console.out.write(b" ");
+        let mut line = String::new();
+        match std::io::stdin().lock().read_line(&mut line) {
+            Ok(0) | Err(_) => return Ok(()),
+            Ok(_) => {}
+        }
+        // What a person has typed below a question is about that question, however fast it came.
+        let typed = line.trim_end_matches(['\n', '\r']).chars().map(Key::Char);
+        let keys: Vec<Key> = match inbox.form {
+            Some(_) => typed.chain([Key::Enter]).collect(),
+            None => typed.take(1).collect(),
+        };
+        for key in keys {
+            match inbox.key(&key, i64::MAX) {
+                None => {}
+                Some(Act::Quit) => return Ok(()),
+                Some(Act::Answer(params)) => answer(kernel, inbox, &params).await?,
+            }
+        }
+        if let Some(notice) = inbox.notice.take() {
+            console.out.whole(&Page(vec![Line::new().add(notice.tone, notice.text)]));
+        }
+    }
+}
+
+/// Brings the question in sight with all that `review.show` knows.
+async fn fetch(kernel: &mut Client, inbox: &mut Inbox) -> Result<(), Trouble> {
+    while let Some(review) = inbox.wanted() {
+        let view = kernel.call::<Show>(&ShowParams { review }).await?;
+        inbox.show(view, now_ms());
+    }
+    Ok(())
+}
+
+async fn news(kernel: &mut Client, inbox: &mut Inbox) -> Result<(), Trouble> {
+    let open = kernel.call::<List>(&ListParams { all: false }).await?.reviews;
+    if let Some(review) = inbox.refresh(open) {
+        inbox.gone(&kernel.call::<Show>(&ShowParams { review }).await?);
+    }
+    Ok(())
+}
+
+/// A no of the kernel is shown; only a broken connection ends the inbox.
+async fn answer(kernel: &mut Client, inbox: &mut Inbox, params: &AnswerParams) -> Result<(), Trouble> {
+    match kernel.call::<Answer>(params).await {
+        Ok(view) => inbox.took(view, params),
+        Err(wire::ClientError::Answered(error)) => inbox.refused(&wire::ClientError::Answered(error).into()),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}

@@ -1,0 +1,318 @@
+//! The inbox as a machine: keys and news in, requests out. Pure.
+//!
+//! **Invariant.** A key answers only the question that has been on the screen, whole, for [`SIGHT_MS`]: whatever moves the next one
+//! into its place, a key meant for the last is not taken for it.
+
+use super::form::{Form, Kind, Step};
+use crate::command::review::answer::exactly;
+use crate::show::Tone;
+use crate::terminal::key::Key;
+use crate::trouble::Trouble;
+use wire::method::review::{AnswerParams, Reach, ReviewStatus, ReviewView};
+use wire::{Answer, ReviewId};
+
+/// How long a question must have been in sight: longer than a key repeats, shorter than anyone reads.
+pub const SIGHT_MS: i64 = 400;
+/// Lines that a page key moves.
+const PAGE_LINES: usize = 10;
+
+#[derive(Debug, Default)]
+pub struct Inbox {
+    /// What waits, oldest first.
+    pub open: Vec<ReviewView>,
+    pub at: usize,
+    /// The question at `at`, with what only `review.show` tells; `None` until that has come.
+    pub shown: Option<ReviewView>,
+    pub form: Option<Form>,
+    pub notice: Option<Notice>,
+    pub scroll: usize,
+    /// What was answered here.
+    pub said: Vec<ReviewView>,
+    awake_ms: i64,
+}
+
+/// One thing that a person should know, beside the question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    pub tone: Tone,
+    pub text: String,
+}
+
+/// What the machine wants done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    Answer(Box<AnswerParams>),
+    Quit,
+}
+
+impl Inbox {
+    pub fn current(&self) -> Option<&ReviewView> {
+        self.open.get(self.at)
+    }
+
+    /// The question that must be fetched before it can be shown.
+    pub fn wanted(&self) -> Option<ReviewId> {
+        let current = self.current()?.review;
+        self.shown.as_ref().is_none_or(|shown| shown.review != current).then_some(current)
+    }
+
+    /// Do answers count yet?
+    pub fn is_awake(&self, now_ms: i64) -> bool {
+        self.wanted().is_none() && self.shown.is_some() && now_ms >= self.awake_ms
+    }
+
+    /// What waits now. Gives the question that was in sight, if it no longer waits.
+    pub fn refresh(&mut self, open: Vec<ReviewView>) -> Option<ReviewId> {
+        let before = self.current().map(|review| review.review);
+        let at = before.and_then(|id| open.iter().position(|review| review.review == id));
+        self.open = open;
+        match at {
+            Some(at) => {
+                self.at = at;
+                None
+            }
+            None => {
+                self.turn(self.at);
+                before
+            }
+        }
+    }
+
+    /// Puts the whole question in sight.
+    pub fn show(&mut self, view: ReviewView, now_ms: i64) {
+        self.awake_ms = now_ms.saturating_add(SIGHT_MS);
+        self.scroll = 0;
+        self.shown = Some(view);
+    }
+
+    /// Somebody else, or the end of its task, took a question away.
+    pub fn gone(&mut self, view: &ReviewView) {
+        let by = view.by.as_deref().unwrap_or("somebody");
+        let text = match (view.state, view.answer) {
+            (ReviewStatus::Void, _) => format!("{} is void: its task has ended", view.review),
+            (_, Some(Answer::Allow)) => format!("{} was allowed by {by} meanwhile", view.review),
+            (_, Some(Answer::Deny)) => format!("{} was denied by {by} meanwhile", view.review),
+            (_, None) => format!("{} no longer waits", view.review),
+        };
+        self.notice = Some(Notice { tone: Tone::Wait, text });
+    }
+
+    /// The kernel took an answer.
+    pub fn took(&mut self, view: ReviewView, params: &AnswerParams) {
+        self.notice = Some(told(params));
+        self.open.retain(|review| review.review != view.review);
+        self.turn(self.at);
+        self.said.push(view);
+    }
+
+    /// The kernel did not take it.
+    pub fn refused(&mut self, trouble: &Trouble) {
+        let parts = [Some(trouble.what.as_str()), trouble.why.as_deref(), trouble.fix.as_deref()];
+        let text = parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
+        self.notice = Some(Notice { tone: Tone::Bad, text });
+    }
+
+    pub fn key(&mut self, key: &Key, now_ms: i64) -> Option<Act> {
+        let current = self.current().map(|review| review.review);
+        if let (Some(form), Some(review)) = (&mut self.form, current) {
+            return match form.key(key, review) {
+                Step::Stay => None,
+                Step::Leave => {
+                    self.form = None;
+                    None
+                }
+                Step::Done(params) => {
+                    self.form = None;
+                    Some(Act::Answer(params))
+                }
+            };
+        }
+        match key {
+            Key::Char('q') | Key::Interrupt => return Some(Act::Quit),
+            Key::Char('n') | Key::Right => self.turn(self.at + 1),
+            Key::Char('p') | Key::Left => self.turn(self.at.saturating_sub(1)),
+            Key::Up => self.scroll = self.scroll.saturating_sub(1),
+            Key::Down => self.scroll += 1,
+            Key::PageUp => self.scroll = self.scroll.saturating_sub(PAGE_LINES),
+            Key::PageDown | Key::Char(' ') => self.scroll += PAGE_LINES,
+            Key::Char(c) if self.is_awake(now_ms) => return self.answer(*c, current?),
+            _ => return None,
+        }
+        None
+    }
+
+    fn answer(&mut self, c: char, review: ReviewId) -> Option<Act> {
+        let yes = |reach| Some(Act::Answer(Box::new(AnswerParams { reach, ..exactly(review, Answer::Allow) })));
+        let kind = match c {
+            'a' => return yes(None),
+            's' => return yes(Some(Reach::Session)),
+            'g' => return yes(Some(Reach::All)),
+            'c' => Kind::Constrained,
+            'o' => Kind::Observed,
+            'd' => Kind::Deny,
+            'D' => Kind::Ban,
+            'i' => Kind::Instead,
+            _ => return None,
+        };
+        self.notice = None;
+        self.form = Some(Form::new(kind));
+        None
+    }
+
+    /// Turns to the question at `to`, or the last.
+    fn turn(&mut self, to: usize) {
+        let to = to.min(self.open.len().saturating_sub(1));
+        let stays = self.shown.as_ref().map(|shown| shown.review) == self.open.get(to).map(|review| review.review);
+        self.at = to;
+        if !stays {
+            (self.shown, self.form, self.scroll) = (None, None, 0);
+        }
+    }
+}
+
+/// What an answer was, as soon as it counts.
+fn told(params: &AnswerParams) -> Notice {
+    let id = params.review;
+    let whom = match params.reach {
+        None => "once",
+        Some(Reach::Process) => "for its process",
+        Some(Reach::Session) => "for its session",
+        Some(Reach::Zone) => "in its repository",
+        Some(Reach::User) => "for its user",
+        Some(Reach::All) => "always, for everyone",
+    };
+    let lasts = if params.reach.is_some() { "; `skep grant list` shows it, `skep grant revoke` takes it back" } else { "" };
+    match (params.answer, &params.reach) {
+        (Answer::Allow, _) => {
+            let how = match params.terms.as_ref().map(|terms| (terms.constraints.is_some(), terms.observe.is_some())) {
+                Some((true, _)) => " on conditions",
+                Some((_, true)) => " and observed",
+                _ => "",
+            };
+            Notice { tone: Tone::Good, text: format!("{id} allowed {whom}{how}{lasts}") }
+        }
+        (Answer::Deny, None) => Notice { tone: Tone::Bad, text: format!("{id} denied") },
+        (Answer::Deny, Some(_)) => Notice { tone: Tone::Bad, text: format!("{id} denied for good {whom}{lasts}") },
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use wire::Code;
+
+    pub fn view(id: u64) -> ReviewView {
+        serde_json::from_value(json!({
+            "review": format!("r-{id}"), "pid": 3, "process": "foreman.1", "task": "task-1", "tool": "fs.write",
+            "input": {"path": "src/a.rs"}, "reasons": ["asks before src"], "rules": ["protect-src"], "asked_ms": 0, "state": "open",
+        }))
+        .unwrap()
+    }
+
+    /// An inbox with these questions, the first in sight since long ago.
+    pub fn inbox(ids: &[u64]) -> Inbox {
+        let mut inbox = Inbox::default();
+        inbox.refresh(ids.iter().map(|id| view(*id)).collect());
+        fetch(&mut inbox, 0);
+        inbox
+    }
+
+    fn fetch(inbox: &mut Inbox, now_ms: i64) {
+        if let Some(id) = inbox.wanted() {
+            inbox.show(view(id.0), now_ms);
+        }
+    }
+
+    fn press(inbox: &mut Inbox, keys: &str) -> Vec<Value> {
+        let acts = keys.chars().filter_map(|c| inbox.key(&if c == '\n' { Key::Enter } else { Key::Char(c) }, 10_000));
+        acts.map(|act| match act {
+            Act::Answer(params) => serde_json::to_value(params).unwrap(),
+            Act::Quit => json!("quit"),
+        })
+        .collect()
+    }
+
+    #[test]
+    fn each_key_is_one_answer() {
+        for (keys, expected) in [
+            ("a", json!({"review": "r-1", "answer": "allow"})),
+            ("s", json!({"review": "r-1", "answer": "allow", "reach": "session"})),
+            ("g", json!({"review": "r-1", "answer": "allow", "reach": "all"})),
+            ("cout/**\n\n\n\n\n", json!({"review": "r-1", "answer": "allow", "terms": {"constraints": {"writable_paths": ["out/**"]}}})),
+            ("o\n\n", json!({"review": "r-1", "answer": "allow", "terms": {"observe": "basic"}})),
+            ("dno\n", json!({"review": "r-1", "answer": "deny", "reason": "no"})),
+            ("D\nall\n", json!({"review": "r-1", "answer": "deny", "reach": "all"})),
+            ("ifs.read path=a\n\n", json!({"review": "r-1", "answer": "deny", "alternative": {"tool": "fs.read", "input": {"path": "a"}}})),
+            ("q", json!("quit")),
+        ] {
+            assert_eq!(press(&mut inbox(&[1, 2]), keys), [expected], "{keys:?}");
+        }
+        assert_eq!(press(&mut inbox(&[1]), "xyzAGS1\n?"), Vec::<Value>::new());
+        assert_eq!(press(&mut inbox(&[]), "asgcodDinp"), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn one_turns_the_pages() {
+        let mut inbox = inbox(&[1, 2, 3]);
+        press(&mut inbox, "pnn");
+        assert_eq!(inbox.wanted(), Some(ReviewId(3)));
+        fetch(&mut inbox, 0);
+        press(&mut inbox, "nn");
+        assert_eq!(press(&mut inbox, "a")[0]["review"], "r-3");
+        assert!(inbox.key(&Key::Interrupt, 0) == Some(Act::Quit));
+    }
+
+    #[test]
+    fn what_has_not_been_seen_is_not_answered() {
+        let mut inbox = inbox(&[1, 2]);
+        assert!(inbox.key(&Key::Char('n'), 1_000).is_none());
+        assert_eq!(inbox.key(&Key::Char('a'), 1_000), None, "r-2 is not fetched yet");
+        fetch(&mut inbox, 1_000);
+        assert_eq!(inbox.key(&Key::Char('a'), 1_000 + SIGHT_MS - 1), None);
+        assert!(matches!(inbox.key(&Key::Char('a'), 1_000 + SIGHT_MS), Some(Act::Answer(params)) if params.review == ReviewId(2)));
+        assert_eq!(inbox.key(&Key::Paste("a".into()), 10_000), None, "pasted text is no answer");
+    }
+
+    #[test]
+    fn an_answer_of_ours_moves_on() {
+        let mut inbox = inbox(&[1, 2]);
+        let params = AnswerParams { reach: Some(Reach::Session), ..exactly(ReviewId(1), Answer::Allow) };
+        inbox.took(view(1), &params);
+        assert_eq!((inbox.wanted(), inbox.said.len()), (Some(ReviewId(2)), 1));
+        assert!(inbox.notice.as_ref().is_some_and(|notice| notice.text.starts_with("r-1 allowed for its session; ")));
+        assert_eq!(inbox.refresh(vec![view(2)]), None, "our own answer is no news");
+    }
+
+    #[test]
+    fn somebody_elses_answer_is_said_and_the_form_is_gone() {
+        let mut inbox = inbox(&[1, 2]);
+        press(&mut inbox, "dhalf a rea");
+        assert_eq!(inbox.refresh(vec![view(2), view(3)]), Some(ReviewId(1)));
+        let mut gone = view(1);
+        (gone.state, gone.answer, gone.by) = (ReviewStatus::Answered, Some(Answer::Allow), Some("ann".into()));
+        inbox.gone(&gone);
+        assert_eq!(inbox.notice.as_ref().unwrap().text, "r-1 was allowed by ann meanwhile");
+        assert_eq!((inbox.wanted(), inbox.form.is_none()), (Some(ReviewId(2)), true));
+        fetch(&mut inbox, 10_000);
+        assert_eq!(press(&mut inbox, "son"), Vec::<Value>::new(), "the rest of the reason answers nothing");
+    }
+
+    #[test]
+    fn news_about_others_do_not_disturb() {
+        let mut inbox = inbox(&[1]);
+        press(&mut inbox, "dbecause");
+        assert_eq!(inbox.refresh(vec![view(1), view(2)]), None);
+        assert_eq!(press(&mut inbox, "\n")[0]["reason"], "because");
+        let mut empty = self::inbox(&[]);
+        assert_eq!((empty.refresh(vec![view(7)]), empty.wanted()), (None, Some(ReviewId(7))));
+    }
+
+    #[test]
+    fn a_refused_answer_says_why_and_the_question_stays() {
+        let mut inbox = inbox(&[1]);
+        inbox.refused(&Trouble::new(Code::WrongState, "r-1 was answered by ann").fix("look again"));
+        assert_eq!(inbox.notice.as_ref().unwrap().text, "r-1 was answered by ann: look again");
+        assert_eq!(inbox.current().unwrap().review, ReviewId(1));
+    }
+}

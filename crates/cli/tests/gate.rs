@@ -1,0 +1,292 @@
+//! Answers with terms, bans, tokens, extensions and the policy's own commands, on a real kernel over its socket.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::Site;
+use serde_json::{Value, json};
+use wire::method::Nothing;
+use wire::method::call::{Decision, Run, RunParams, RunResult};
+use wire::method::grant::{Issue, IssueParams, List, Revoke, RevokeParams};
+use wire::method::policy::{Explain, ExplainParams, Log, LogParams, Suggest, Trial, TrialParams};
+use wire::method::review::{Answer, AnswerParams, AnswerTerms, Reach};
+use wire::method::task::{Show, TaskParams};
+use wire::{Client, Method, ReviewId, TaskId};
+
+/// A zone under a policy of our own, a parked task to work in, and one connection.
+struct Gate {
+    site: Site,
+    runtime: tokio::runtime::Runtime,
+    client: Client,
+    task: TaskId,
+}
+
+const POLICY: &str = "\
+capabilities:
+  - { name: reads, match: { syscall: fs.read }, action: allow }
+  - { name: tokens, match: { syscall: token.issue }, action: allow }
+  - { name: rooms, match: { syscall: shell.run, command: [sleep] }, action: require_review, reason: it takes time }
+  - { name: asks, match: { syscall: fs.write, path_glob: '/src/**' }, action: require_review, reason: ask first }
+  - { name: parks, match: { syscall: fs.list }, action: require_review, reason: park }
+";
+
+impl Gate {
+    fn new(extra: &[(&str, &str)]) -> Gate {
+        let files: Vec<(&str, &str)> =
+            [("src/a.rs", "old\n"), (".skep/policy.yaml", POLICY)].into_iter().chain(extra.iter().copied()).collect();
+        let site = Site::new(&files);
+        site.ok(&["trust", "--yes"]);
+        let brain = site.script("call fs.list path=.\ndone\n");
+        let output = site.skep(&["act", "park", "--brain", &brain, "--await"]);
+        assert_eq!(output.status.code(), Some(4), "{}", common::text(&output));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let client = runtime.block_on(Client::connect(&site.home())).unwrap();
+        Gate { site, runtime, client, task: TaskId(1) }
+    }
+
+    fn ask<M: Method>(&mut self, params: &M::Params) -> M::Result {
+        self.runtime.block_on(self.client.call::<M>(params)).unwrap_or_else(|error| panic!("{}: {error}", M::NAME))
+    }
+
+    fn path(&self) -> String {
+        self.site.project().display().to_string()
+    }
+
+    fn call(&mut self, tool: &str, input: Value) -> RunResult {
+        self.call_with(tool, input, None)
+    }
+
+    fn call_with(&mut self, tool: &str, input: Value, token: Option<String>) -> RunResult {
+        let params = RunParams { tool: tool.into(), input, path: self.path(), task: Some(self.task), mode: None, token };
+        self.ask::<Run>(&params)
+    }
+
+    fn write(&mut self, path: &str, content: &str) -> RunResult {
+        self.call("fs.write", json!({"path": path, "content": content}))
+    }
+
+    /// Asks until a question is open, and answers it.
+    fn answer(&mut self, asked: &RunResult, change: impl FnOnce(&mut AnswerParams)) {
+        let review = review(asked);
+        let mut params =
+            AnswerParams { review, answer: wire::Answer::Allow, reason: None, reach: None, what: None, terms: None, alternative: None };
+        change(&mut params);
+        self.ask::<Answer>(&params);
+    }
+}
+
+#[track_caller]
+fn review(asked: &RunResult) -> ReviewId {
+    assert_eq!(asked.decision, Decision::Pending, "{asked:?}");
+    asked.refusal.as_ref().unwrap().review.unwrap()
+}
+
+#[test]
+fn a_session_answer_covers_its_kind_until_it_is_revoked() {
+    let mut gate = Gate::new(&[]);
+    let asked = gate.write("src/a.rs", "one\n");
+    gate.answer(&asked, |params| params.reach = Some(Reach::Session));
+    assert_eq!(gate.write("src/a.rs", "two\n").decision, Decision::Allowed);
+    assert_eq!(gate.write("src/b.rs", "three\n").decision, Decision::Pending, "another file is another question");
+    let given = gate.ask::<List>(&Nothing {}).grants;
+    assert_eq!(given.len(), 1);
+    gate.ask::<Revoke>(&RevokeParams { id: given[0].grant.to_string() });
+    assert_eq!(gate.write("src/a.rs", "four\n").decision, Decision::Pending, "revocation is immediate");
+}
+
+#[test]
+fn constraints_stay_with_a_grant_for_its_whole_life() {
+    let mut gate = Gate::new(&[]);
+    let asked = gate.write("src/a.rs", "one\n");
+    let constraints = world::Constraints {
+        writable_paths: vec!["/src/**".into()],
+        readonly_paths: vec!["/src/gen/**".into()],
+        input_overrides: json!({"content": "as a person wants it\n"}).as_object().unwrap().clone(),
+        output_redact_fields: vec!["path".into()],
+        ..world::Constraints::default()
+    };
+    let what = world::What::Like { tool: "fs.write".into(), paths: vec![], command: None, host: None };
+    gate.answer(&asked, |params| {
+        params.reach = Some(Reach::All);
+        params.what = Some(what);
+        params.terms = Some(AnswerTerms { constraints: Some(constraints), ..AnswerTerms::default() });
+    });
+    for _ in 0..2 {
+        let done = gate.write("src/a.rs", "as the brain wants it\n");
+        assert_eq!((done.decision, &done.output["path"]), (Decision::Allowed, &json!("[redacted]")), "{done:?}");
+        let read = gate.call("fs.read", json!({"path": "src/a.rs"}));
+        assert_eq!(read.output["content"], "as a person wants it\n");
+    }
+    assert_eq!(gate.write("src/gen/x.rs", "x").decision, Decision::Pending, "read-only paths are not covered");
+}
+
+#[test]
+fn rates_numbers_and_ends_run_out() {
+    let mut gate = Gate::new(&[]);
+    let asked = gate.write("src/a.rs", "one\n");
+    let rate = world::Rate { max: 2, per_ms: 3_600_000 };
+    gate.answer(&asked, |params| {
+        params.reach = Some(Reach::Session);
+        params.terms = Some(AnswerTerms { rate: Some(rate), ..AnswerTerms::default() });
+    });
+    let allowed = (0..4).filter(|n| gate.write("src/a.rs", &n.to_string()).decision == Decision::Allowed).count();
+    assert_eq!(allowed, 2);
+    let asked = gate.write("src/c.rs", "one\n");
+    gate.answer(&asked, |params| {
+        params.reach = Some(Reach::Session);
+        params.terms = Some(AnswerTerms { ttl_ms: Some(1), ..AnswerTerms::default() });
+    });
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    assert_eq!(gate.write("src/c.rs", "two\n").decision, Decision::Pending, "its time is over");
+    let asked = gate.write("src/d.rs", "one\n");
+    gate.answer(&asked, |params| {
+        params.reach = Some(Reach::Session);
+        params.terms = Some(AnswerTerms { ttl_ms: Some(3_600_000), uses: Some(1), ..AnswerTerms::default() });
+    });
+    assert_eq!(gate.write("src/d.rs", "two\n").decision, Decision::Allowed, "the control: inside its time");
+    assert_eq!(gate.write("src/d.rs", "three\n").decision, Decision::Pending, "its one use is gone");
+}
+
+#[test]
+fn a_grant_can_stop_the_work_and_have_it_written_down() {
+    let mut gate = Gate::new(&[]);
+    let sleep = json!({"command": ["sleep", "600"]});
+    let asked = gate.call("shell.run", sleep.clone());
+    let constraints = world::Constraints { max_duration_ms: Some(200), ..world::Constraints::default() };
+    let terms = AnswerTerms { constraints: Some(constraints), observe: Some(world::Observe::Detailed), ..AnswerTerms::default() };
+    gate.answer(&asked, |params| params.terms = Some(terms));
+    let done = gate.call("shell.run", sleep);
+    assert_eq!((done.decision, done.ok), (Decision::Allowed, false));
+    assert!(done.output["reason"].as_str().unwrap().contains("200 ms"), "{done:?}");
+    assert_eq!(gate.site.count("call.observed"), 1);
+}
+
+#[test]
+fn a_no_can_name_an_alternative_and_last() {
+    let mut gate = Gate::new(&[]);
+    let asked = gate.write("src/a.rs", "one\n");
+    let alternative = Some(wire::Alternative { tool: "fs.read".into(), input: json!({"path": "src/a.rs"}) });
+    gate.answer(&asked, |params| {
+        params.answer = wire::Answer::Deny;
+        params.reach = Some(Reach::All);
+        params.reason = Some("not this file".into());
+        params.alternative = alternative;
+    });
+    let refused = gate.write("src/a.rs", "two\n");
+    let refusal = refused.refusal.unwrap();
+    assert_eq!(refused.decision, Decision::Refused);
+    assert!(refusal.reason.contains("not this file") && refusal.hint.unwrap().contains("use `fs.read`"), "{}", refusal.reason);
+    let ban = gate.ask::<List>(&Nothing {}).bans[0].ban.to_string();
+    gate.ask::<Revoke>(&RevokeParams { id: ban });
+    assert_eq!(gate.write("src/a.rs", "three\n").decision, Decision::Pending, "a lifted ban leaves the question");
+}
+
+#[test]
+fn a_token_passes_rules_and_never_a_built_in_and_only_from_its_own_process() {
+    let mut gate = Gate::new(&[]);
+    let params =
+        IssueParams { path: gate.path(), tool: "fs.write".into(), paths: vec!["/src/**".into()], max_ops: Some(2), ttl_ms: Some(60_000) };
+    let token = gate.ask::<Issue>(&params).token.unwrap();
+    let write = |gate: &mut Gate, path: &str, token: &str| {
+        let input = json!({"path": path, "content": "x"});
+        gate.call_with("fs.write", input, Some(token.to_owned())).decision
+    };
+    let mut forged = token.clone();
+    forged.replace_range(token.len() - 1.., if token.ends_with('0') { "1" } else { "0" });
+    assert_eq!(write(&mut gate, "src/a.rs", &forged), Decision::Pending, "a forged one is none");
+    assert_eq!(write(&mut gate, "src/../.git/config", &token), Decision::Refused, "built-ins hold");
+    assert_eq!(write(&mut gate, "docs/a.md", &token), Decision::Refused, "outside its globs the policy speaks");
+    assert_eq!(elsewhere(&gate, &token), "pending", "another process has stolen it");
+    assert_eq!(write(&mut gate, "src/a.rs", &token), Decision::Allowed);
+    assert_eq!(write(&mut gate, "src/b.rs", &token), Decision::Allowed);
+    assert_eq!(write(&mut gate, "src/c.rs", &token), Decision::Pending, "both uses are gone");
+    let short = IssueParams { ttl_ms: Some(1), ..params };
+    let token = gate.ask::<Issue>(&short).token.unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    assert_eq!(write(&mut gate, "src/d.rs", &token), Decision::Pending, "its time is over");
+}
+
+/// The same call with the same token, from a process of its own.
+fn elsewhere(gate: &Gate, token: &str) -> String {
+    let task = gate.task.to_string();
+    let arguments = ["call", "fs.write", "path=src/stolen.rs", "content=x", "--task", &task, "--token", token, "--json"];
+    let output = gate.site.skep(&arguments);
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", common::text(&output)));
+    said["decision"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn issuing_a_token_is_itself_decided() {
+    let mut gate = Gate::new(&[]);
+    let strict = POLICY.replace(
+        "{ name: tokens, match: { syscall: token.issue }, action: allow }",
+        "{ name: tokens, match: { syscall: token.issue }, action: require_review, reason: ask }",
+    );
+    gate.site.write(".skep/policy.yaml", &strict);
+    gate.site.ok(&["trust", "--yes"]);
+    let params = IssueParams { path: gate.path(), tool: "*".into(), paths: vec![], max_ops: None, ttl_ms: None };
+    let issued = gate.ask::<Issue>(&params);
+    assert_eq!((issued.token, issued.call.decision), (None, Decision::Pending));
+    let asked = issued.call;
+    gate.answer(&asked, |_| ());
+    assert!(gate.ask::<Issue>(&params).token.is_some());
+}
+
+#[test]
+fn a_deadline_refuses_and_a_notifier_is_told() {
+    let site = Site::new(&[("src/a.rs", "old\n"), (".skep/policy.yaml", POLICY)]);
+    let heard = site.folder.path().join("heard");
+    std::fs::create_dir_all(site.home()).unwrap();
+    let config = format!("review:\n  deadline: 300ms\n  notify: [sh, -c, 'cat >> {}']\n", heard.display());
+    std::fs::write(site.home().join("config.yml"), config).unwrap();
+    site.ok(&["trust", "--yes"]);
+    let brain = site.script("call fs.write path=src/a.rs content=\"x\"\ndone it went on\n");
+    let task = site.json(&["act", "wait", "--brain", &brain])["task"].as_str().unwrap().to_owned();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while site.json(&["list", "tasks"])["tasks"][0]["state"] != "done" {
+        assert!(std::time::Instant::now() < end, "{}", site.ok(&["log", &task]));
+    }
+    let refused = site.records(&["--kind", "call.refused"]);
+    assert!(refused[0]["payload"]["reason"].as_str().unwrap().contains("nobody answered in time"));
+    assert!(std::fs::read_to_string(heard).unwrap().contains("r-1 asks: fs.write (ask first)"));
+}
+
+#[test]
+fn the_policy_explains_itself_and_is_tried_before_it_changes() {
+    let mut gate = Gate::new(&[]);
+    gate.call("fs.read", json!({"path": "src/a.rs"}));
+    let asked = gate.write("src/a.rs", "one\n");
+    gate.answer(&asked, |_| ());
+    gate.write("src/a.rs", "one\n");
+    let params =
+        ExplainParams { path: gate.path(), tool: "fs.read".into(), input: json!({"path": "src/a.rs"}), task: None, candidate: false };
+    let told = gate.ask::<Explain>(&params);
+    assert_eq!(told.outcome, "allow");
+    assert!(told.rules.iter().any(|rule| rule.rule.starts_with("reads") && rule.said == "allow"), "{told:?}");
+    let candidate = POLICY.replace("syscall: fs.read }, action: allow", "syscall: fs.read }, action: deny");
+    let params = TrialParams { path: gate.path(), last: None, after_seq: None, before_seq: None, text: Some(candidate) };
+    let trial = gate.ask::<Trial>(&params);
+    assert_eq!((trial.breaking, trial.changes.len()), (1, 1), "{trial:?}");
+    assert_eq!((trial.changes[0].tool.as_str(), trial.changes[0].after.as_str()), ("fs.read", "deny"));
+    let path = LogParams { path: gate.path() };
+    assert_eq!(gate.ask::<Log>(&path).versions.len(), 1);
+    let suggested = gate.ask::<Suggest>(&path);
+    assert_eq!((suggested.questions, suggested.let_through), (1, 0), "{suggested:?}");
+    let parked = gate.task;
+    assert!(!gate.ask::<Show>(&TaskParams { task: parked }).state.ended());
+}
+
+const RULES: &str = "export default rule(\"no-secrets-in-names\", (call) => call.paths.some((path: string) => path.includes(\"forbidden\")) ? deny(\"not this name\", \"choose another\") : pass());\n";
+
+#[test]
+fn extension_rules_speak_last_and_a_flaw_is_not_put_in_force() {
+    let mut gate = Gate::new(&[("forbidden.txt", "x\n"), (".skep/rules/names.ts", RULES)]);
+    let refused = gate.call("fs.read", json!({"path": "forbidden.txt"}));
+    assert_eq!(refused.decision, Decision::Refused, "{refused:?}");
+    assert!(refused.refusal.unwrap().reason.contains("not this name"));
+    assert_eq!(gate.call("fs.read", json!({"path": "src/a.rs"})).decision, Decision::Allowed, "the control");
+    gate.site.write(".skep/rules/names.ts", "export default rule(;\n");
+    let said = gate.site.fails(2, &["trust", "--yes"]);
+    assert!(said.contains(".skep/rules/names.ts:1:"), "{said}");
+    assert_eq!(gate.call("fs.read", json!({"path": "forbidden.txt"})).decision, Decision::Refused, "the trusted version holds");
+}

@@ -38,6 +38,7 @@ impl Kernel {
             started_ms: jiff::Timestamp::now().as_millisecond(),
             kill_at,
             user: user_name(),
+            breakers: tool::Breakers::default(),
             redactor: Redactor::new(),
             settings,
             desks: Desks::default(),

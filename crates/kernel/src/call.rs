@@ -15,7 +15,7 @@ use gate::Admission;
 use policy::Peer;
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use tool::Tool;
+use tool::{RunMode, Tool};
 use world::{CallId, Code, Hands, Pid, Refusal, TaskId, ZoneId};
 
 /// A call that somebody wants made.
@@ -37,35 +37,6 @@ impl Request {
     /// A live call by the kernel's hands, without a token.
     pub fn new(pid: Pid, task: Option<TaskId>, zone: ZoneId, tool: &str, input: Value) -> Request {
         Request { pid, task, zone, tool: tool.to_owned(), input, hands: Hands::Kernel, run_mode: RunMode::Live, token: None }
-    }
-}
-
-/// Does the call do what it says, describe it, or answer as if?
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RunMode {
-    #[default]
-    Live,
-    DryRun,
-    Mock,
-}
-
-impl RunMode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RunMode::Live => "live",
-            RunMode::DryRun => "dry_run",
-            RunMode::Mock => "mock",
-        }
-    }
-
-    /// `real` is KarnEvil9's word for `live`.
-    pub fn parse(text: &str) -> Option<RunMode> {
-        match text {
-            "live" | "real" => Some(RunMode::Live),
-            "dry_run" => Some(RunMode::DryRun),
-            "mock" => Some(RunMode::Mock),
-            _ => None,
-        }
     }
 }
 
@@ -103,6 +74,15 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
         Ok(tool) => tool,
         Err(refusal) => return settle::refuse(kernel, request, refusal, start).await,
     };
+    // Calls of a task run side by side unless they touch the same paths; then in the order they came, each seeing the one before.
+    let _lane = match request.task {
+        Some(task) => Some(kernel.lanes(task).enter(tool.targets(&request.input)).await),
+        None => None,
+    };
+    let pass = match kernel.breakers.enter(&request.tool, start) {
+        Ok(pass) => pass,
+        Err(refusal) => return settle::refuse(kernel, request, refusal, start).await,
+    };
     let considered = match consider(kernel, request, tool).await {
         Ok(considered) => considered,
         Err(Stop::Refused(refusal)) => return settle::refuse(kernel, request, refusal, start).await,
@@ -116,8 +96,8 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
     if request.hands == Hands::Caller {
         return Ok(Outcome { call: Some(permit.call), rules, end: End::Leave, gate, run: Duration::ZERO });
     }
-    let output = permit.run(kernel, tool, &considered.request, considered.facts).await;
-    let end = settle::finish(kernel, &considered.request, &permit, output).await?;
+    let output = permit.run(kernel, tool, pass, &considered.request, considered.facts).await;
+    let end = settle::finish(kernel, Some(tool), &considered.request, &permit, output).await?;
     Ok(Outcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
 }
 
@@ -138,8 +118,8 @@ pub(crate) async fn run_syscall(
     };
     let gate = start.elapsed();
     let value = work.await?;
-    let output = (Ok(tool::Output { ok: true, value }), start.elapsed().saturating_sub(gate));
-    let end = settle::finish(kernel, request, &permit, output).await?;
+    let output = (Ok(tool::Output { ok: true, value, retries: 0 }), start.elapsed().saturating_sub(gate));
+    let end = settle::finish(kernel, None, request, &permit, output).await?;
     Ok(Outcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
 }
 

@@ -10,6 +10,8 @@ pub struct Config {
     /// The brain of a task that names none.
     pub brain: Option<String>,
     pub limits: Limits,
+    /// Regular expressions by name; what matches is taken out of every result.
+    pub redact: std::collections::BTreeMap<String, String>,
     /// Files that exist in no room, beside the built-in ones. Names or globs as in `.gitignore`.
     pub mask: Vec<String>,
 }
@@ -63,8 +65,10 @@ pub(crate) fn default_text(top: &Path) -> String {
          # brain: script:path/to/file\n\n\
          # The most a task may do before it is stopped.\n\
          limits:\n  calls: 1000\n\n\
-         # Files no brain may see, beside .env*, *.pem, *.key, .npmrc and .netrc.\n\
-         # mask: [secrets/]\n"
+          # Files no brain may see, beside .env*, *.pem, *.key, .npmrc and .netrc.\n\
+         # mask: [secrets/]\n\n\
+         # What is taken out of every result, by name: a regular expression each.\n\
+         # redact: {{ customer: 'C-[0-9]{{8}}' }}\n"
     )
 }
 

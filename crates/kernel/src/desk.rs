@@ -12,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
+use tool::Lanes;
 use world::event::{WorkspaceClosed, WorkspaceOpened};
 use world::{Code, Pid, Refusal, TaskId};
 
@@ -28,6 +29,7 @@ pub(crate) struct Desk {
 #[derive(Default)]
 pub(crate) struct Desks {
     open: Mutex<HashMap<TaskId, Arc<OnceCell<Arc<Desk>>>>>,
+    lanes: Mutex<HashMap<TaskId, Arc<Lanes>>>,
 }
 
 impl Desks {
@@ -37,6 +39,11 @@ impl Desks {
 }
 
 impl Kernel {
+    /// The order of a task's calls.
+    pub(crate) fn lanes(&self, task: TaskId) -> Arc<Lanes> {
+        self.desks.lanes.lock().entry(task).or_default().clone()
+    }
+
     /// The room of a task; opened, or mounted again after a restart, on first use.
     pub(crate) async fn desk(&self, task: TaskId) -> Result<Arc<Desk>, Stop> {
         let cell = self.desks.open.lock().entry(task).or_default().clone();
@@ -78,6 +85,7 @@ impl Kernel {
     /// Ends a task's room and forgets what was written in it.
     pub(crate) async fn close_desk(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
         self.desks.open.lock().remove(&task);
+        self.desks.lanes.lock().remove(&task);
         let work = self.home.work_of(task);
         if self.ledger.look(|world| world.tasks.get(&task).is_some_and(|task| task.workspace.is_some())) {
             self.ledger.record(WorkspaceClosed { pid, task: Some(task) }).await?;

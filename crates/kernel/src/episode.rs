@@ -1,6 +1,6 @@
 //! One stretch of work on one task: from its start, or from where it was left, to its end or to a question.
 
-use crate::call::{self, End, Request, RunMode};
+use crate::call::{self, End, Request};
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::{Kernel, merge};
 use brain::script::Script;
@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tool::RunMode;
 use world::event::{BrainSaid, TaskFailed, TaskParked, TaskStarted};
 use world::{CallId, Code, Hands, Mode, Pid, Refusal, Task, TaskId, limits};
 

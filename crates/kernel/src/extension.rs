@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
-use world::ZoneId;
+use world::{Mode, ZoneId};
 
 /// The extensions of one version of one zone's policy.
 pub(crate) struct Zoned {
@@ -78,7 +78,7 @@ fn program() -> PathBuf {
 
 /// A call in the words of `skep.d.ts`.
 pub(crate) fn described(request: &Request, input: &Value, facts: &policy::Facts<'_>) -> Value {
-    json!({
+    let mut call = json!({
         "tool": request.tool,
         "paths": facts.paths.iter().map(|path| path.as_str()).collect::<Vec<_>>(),
         "command": facts.command,
@@ -87,10 +87,14 @@ pub(crate) fn described(request: &Request, input: &Value, facts: &policy::Facts<
         "size": facts.size,
         "caller": facts.caller,
         "role": facts.role,
-        "user": facts.user,
         "zone": facts.zone,
-        "mode": facts.run_mode,
+        "mode": if facts.mode == Mode::Ask { "ask" } else { "act" },
         "workflow_state": facts.workflow_state,
         "input": input,
-    })
+    });
+    // What is not known is absent, not null.
+    if let Some(fields) = call.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    call
 }

@@ -24,7 +24,7 @@ mod rules;
 mod token;
 mod zone;
 
-pub use call::{End, Outcome, Request, RunMode};
+pub use call::{End, Outcome, Request};
 pub use episode::Ask;
 pub use fault::{Fault, FaultKind, Stop};
 pub use home::Home;
@@ -56,6 +56,8 @@ pub struct Kernel {
     kill_at: Option<(String, u64)>,
     /// The operating-system user this kernel acts for.
     user: String,
+    /// Tools that keep failing are left alone for a while.
+    breakers: tool::Breakers,
     redactor: journal::Redactor,
     settings: notify::Settings,
     desks: Desks,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use similar::TextDiff;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tool::Sanitizer;
 use world::event::{PolicyUpdated, ProcSpawned, ZoneOpened};
 use world::{Code, Pid, Refusal, Zone, ZoneId};
 
@@ -37,6 +38,8 @@ pub struct Trusted {
     pub version: u64,
     pub policy: Policy,
     pub config: Config,
+    /// Takes out of results what `redact` names.
+    pub sanitizer: Sanitizer,
     /// The commented text, for `status` to compare with.
     pub bundle: Bundle,
 }
@@ -158,10 +161,10 @@ impl Kernel {
         let bytes = self.ledger.blob(&blob)?;
         let bundle: Bundle =
             serde_json::from_slice(&bytes).map_err(|error| Fault::new(FaultKind::Bug, "the policy in force cannot be read", error))?;
-        let (policy, config) =
+        let (policy, config, sanitizer) =
             parse(&bundle).map_err(|refusal| Fault::new(FaultKind::Bug, "the policy in force does not parse", refusal))?;
         let policy = policy.guarded(self.guards(zone));
-        let trusted = Arc::new(Trusted { version, policy, config, bundle });
+        let trusted = Arc::new(Trusted { version, policy, config, sanitizer, bundle });
         self.trusted.lock().insert(zone, trusted.clone());
         Ok(Some(trusted))
     }
@@ -228,11 +231,13 @@ pub(crate) fn crew(world: &world::World, zone: ZoneId) -> Option<&world::Process
     world.processes.values().find(|process| process.zone == Some(zone) && process.state.alive())
 }
 
-fn parse(bundle: &Bundle) -> Result<(Policy, Config), Refusal> {
+fn parse(bundle: &Bundle) -> Result<(Policy, Config, Sanitizer), Refusal> {
     let bad = |what: String| Refusal::new(Code::BadInput, what).hint("mend the file and run `skep trust` again");
     let (policy, _warnings) = Policy::parse(&bundle.policy, POLICY_FILE).map_err(|error| bad(error.to_string()))?;
     let config = Config::parse(&bundle.config).map_err(|error| bad(format!("{CONFIG_FILE}: {error}")))?;
-    Ok((policy, config))
+    let patterns = config.redact.iter().map(|(name, pattern)| (name.as_str(), pattern.as_str()));
+    let sanitizer = Sanitizer::new(patterns).map_err(|error| bad(format!("{CONFIG_FILE}: redact: {error}")))?;
+    Ok((policy, config, sanitizer))
 }
 
 pub(crate) fn read_bundle(top: &Path) -> Result<(Bundle, String), Stop> {

@@ -2,9 +2,10 @@
 
 use crate::method::no;
 use crate::view;
-use kernel::{Ask, Kernel, Reply, RunMode, TokenWish};
+use kernel::{Ask, Kernel, Reply, TokenWish};
 use policy::Peer;
 use std::path::Path;
+use tool::RunMode;
 use wire::method::review::{AnswerParams, AnswerTerms, Reach};
 use wire::method::{call, grant};
 use wire::{Code, RpcError};

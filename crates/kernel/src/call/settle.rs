@@ -8,7 +8,7 @@ use crate::fault::{Fault, FaultKind, Stop};
 use crate::ledger;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use tool::{Context, Output, Tool, ToolStop};
+use tool::{Context, Output, Pass, Tool, ToolStop};
 use world::event::{CallFinished, CallObserved, CallRefused};
 use world::{CallId, Code, Constraints, Event, Refusal, limits};
 
@@ -96,7 +96,14 @@ pub(super) async fn refuse(kernel: &Kernel, request: &Request, refusal: Refusal,
 
 impl Permit {
     /// Runs the tool. The only place where one runs.
-    pub async fn run(&self, kernel: &Kernel, tool: &Tool, request: &Request, facts: Facts) -> (Result<Output, Stop>, Duration) {
+    pub async fn run(
+        &self,
+        kernel: &Kernel,
+        tool: &Tool,
+        pass: Pass<'_>,
+        request: &Request,
+        facts: Facts,
+    ) -> (Result<Output, Stop>, Duration) {
         let start = Instant::now();
         let Facts { places, root, trusted, project, secrets, .. } = facts;
         let room = match &root {
@@ -115,13 +122,15 @@ impl Permit {
             test_command: trusted.config.test.command.as_deref(),
             output_max: limits::OUTPUT_KEPT_MAX,
             visible: &visible,
-            mode: tool::RunMode::Live,
+            mode: request.run_mode,
             reach: &tool::Reach::default(),
             hops: &tool::SameHost,
             environment: &[],
         };
         let work = async {
-            tool.run(&request.input, places, &context).await.map_err(|stop| match stop {
+            let result = tool.run(&request.input, places, &context).await;
+            pass.settle(&result, Instant::now());
+            result.map_err(|stop| match stop {
                 ToolStop::Refused(refusal) => Stop::Refused(refusal),
                 ToolStop::Failed(fault) => {
                     let fix = fault.hint().map(str::to_owned);
@@ -163,25 +172,31 @@ impl Permit {
     }
 }
 
-/// Records what a tool gave, and gives the caller the same.
+/// Records what a tool gave, and gives the caller what is fit to be read of it.
 pub(super) async fn finish(
     kernel: &Kernel,
+    tool: Option<&Tool>,
     request: &Request,
     permit: &Permit,
     output: (Result<Output, Stop>, Duration),
 ) -> Result<End, Fault> {
     let (output, took) = output;
-    let (ok, mut value) = match output {
+    let (ok, mut whole) = match output {
         Ok(output) => (output.ok, output.value),
         Err(Stop::Refused(refusal)) => (false, json!({"error": refusal.code, "reason": refusal.reason, "hint": refusal.hint})),
         Err(Stop::Failed(fault)) => (false, json!({"error": "fault", "reason": fault.to_string(), "hint": fault.fix})),
     };
-    kernel.redactor.value(&mut value);
-    permit.narrow(&mut value);
-    let bytes = serde_json::to_vec(&value).map_err(|error| Fault::new(FaultKind::Bug, "an output cannot be written", error))?;
+    kernel.redactor.value(&mut whole);
+    permit.narrow(&mut whole);
+    let mut value = whole.clone();
+    if let (Some(tool), Some(trusted)) = (tool, kernel.trusted(request.zone)?) {
+        trusted.sanitizer.clean(tool.manifest(), &mut value);
+    }
+    let bytes = serde_json::to_vec(&whole).map_err(|error| Fault::new(FaultKind::Bug, "an output cannot be written", error))?;
     let mut inline = value.clone();
     let mut blob = None;
-    if bytes.len() > limits::OUTPUT_INLINE_MAX {
+    // What a record or a caller does not have whole is kept beside.
+    if value != whole || bytes.len() > limits::OUTPUT_INLINE_MAX {
         blob = Some(kernel.ledger.keep(&bytes)?);
         shorten(&mut inline);
         if inline.to_string().len() > limits::OUTPUT_INLINE_MAX {

@@ -36,6 +36,15 @@ pub enum Step {
     WorkingDirectory,
     Spawn,
     Write,
+    Delete,
+    Move,
+}
+
+impl Step {
+    /// Does it change a file of the project?
+    pub(crate) fn changes(self) -> bool {
+        matches!(self, Step::Write | Step::Delete | Step::Move)
+    }
 }
 
 impl fmt::Display for Step {
@@ -68,6 +77,8 @@ impl fmt::Display for Step {
             Step::WorkingDirectory => "entering the working directory",
             Step::Spawn => "starting the command",
             Step::Write => "writing the file",
+            Step::Delete => "deleting the file",
+            Step::Move => "moving the file",
         })
     }
 }
@@ -126,11 +137,24 @@ pub enum SandboxError {
         #[source]
         cause: io::Error,
     },
-    #[error("`{}` cannot be written: it or its folder belongs to another user", .path.display())]
+    #[error("`{}` cannot be changed: it or its folder belongs to another user", .path.display())]
     ForeignOwner { path: PathBuf },
     #[error("`{}` cannot be written: {cause}", .path.display())]
     Write {
         path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("`{}` cannot be deleted: {cause}", .path.display())]
+    Delete {
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("`{}` cannot be moved to `{}`: {cause}", .from.display(), .to.display())]
+    Move {
+        from: PathBuf,
+        to: PathBuf,
         #[source]
         cause: io::Error,
     },

@@ -20,6 +20,7 @@ use crate::seccomp::Filters;
 use crate::spec::Limits;
 use crate::sys;
 
+mod change;
 mod exec;
 mod write;
 
@@ -46,6 +47,8 @@ pub(crate) fn main(holder: &Holder, filters: &Filters, order: &SpawnOrder, files
     let result = enter(holder, filters, order, &cgroups).and_then(|()| match &order.act {
         ActOrder::Exec { argv } => exec::run(argv, &order.env),
         ActOrder::Write { path, mode } => write::run(path.path(), *mode).map(|()| Report::Written),
+        ActOrder::Delete { path } => change::delete(path.path()).map(|()| Report::Written),
+        ActOrder::Move { from, to } => change::rename(from.path(), to.path()).map(|()| Report::Written),
     });
     let result = result.unwrap_or_else(Report::Failed);
     let told = serde_json::to_vec(&result).map_err(Into::into).and_then(|bytes| report.write_all(&bytes));
@@ -69,7 +72,7 @@ fn enter(holder: &Holder, filters: &Filters, order: &SpawnOrder, cgroups: &[RawF
         rustix::io::write(sys::placed(*cgroup), b"0").at(Step::Cgroup)?;
     }
     sys::close_from(LIFELINE_FD + 1).at(Step::Descriptors)?;
-    // Writing runs no foreign program that could look at them.
+    // Changing a file runs no foreign program that could look at them.
     if matches!(order.act, ActOrder::Exec { .. }) {
         mounts(holder, &order.limits)?;
     }

@@ -94,6 +94,8 @@ pub(crate) struct SpawnOrder {
 pub(crate) enum ActOrder {
     Exec { argv: Vec<Bytes> },
     Write { path: Bytes, mode: Option<u32> },
+    Delete { path: Bytes },
+    Move { from: Bytes, to: Bytes },
 }
 
 /// Holder to kernel. `Ready` brings the merged root, `Started` the pidfd of the job's pid 1.
@@ -125,6 +127,7 @@ pub(crate) enum Report {
         status: i32,
         usage: Usage,
     },
+    /// One file was written, deleted or moved.
     Written,
     Failed(Failure),
 }

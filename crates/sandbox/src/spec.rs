@@ -81,6 +81,10 @@ pub enum Act {
     Exec { argv: Vec<OsString> },
     /// Writes stdin to a path relative to the project, making its folders. The mode is for a new file; an old one keeps its own.
     Write { path: PathBuf, mode: Option<u32> },
+    /// Removes a file, a link or an empty folder of the project.
+    Delete { path: PathBuf },
+    /// Gives a file, link or folder of the project another name, making folders. What has that name already is not replaced.
+    Move { from: PathBuf, to: PathBuf },
 }
 
 /// The system-call filter.

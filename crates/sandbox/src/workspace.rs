@@ -260,8 +260,12 @@ impl Job {
                     _ => SandboxError::NotExecutable { program, cause },
                 }
             }
-            (Act::Write { path, .. }, Step::Write, libc::EOVERFLOW) => SandboxError::ForeignOwner { path: path.clone() },
+            (Act::Write { path, .. } | Act::Delete { path } | Act::Move { from: path, .. }, step, libc::EOVERFLOW) if step.changes() => {
+                SandboxError::ForeignOwner { path: path.clone() }
+            }
             (Act::Write { path, .. }, Step::Write, _) => SandboxError::Write { path: path.clone(), cause },
+            (Act::Delete { path }, Step::Delete, _) => SandboxError::Delete { path: path.clone(), cause },
+            (Act::Move { from, to }, Step::Move, _) => SandboxError::Move { from: from.clone(), to: to.clone(), cause },
             _ => failure.into(),
         }
     }
@@ -329,6 +333,8 @@ fn order(spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
         Act::Exec { argv } => (ActOrder::Exec { argv: argv.iter().cloned().map(Bytes::from).collect() }, spec.cwd.clone()),
         // Always relative to the project, wherever a command would run.
         Act::Write { path, mode } => (ActOrder::Write { path: path.clone().into(), mode: *mode }, PathBuf::new()),
+        Act::Delete { path } => (ActOrder::Delete { path: path.clone().into() }, PathBuf::new()),
+        Act::Move { from, to } => (ActOrder::Move { from: from.clone().into(), to: to.clone().into() }, PathBuf::new()),
     };
     let env = spec.env.iter().map(|(key, value)| (key.clone().into(), value.clone().into())).collect();
     Ok(SpawnOrder { id: 0, act, env, cwd: cwd.into(), profile: spec.profile, limits: spec.limits.clone() })

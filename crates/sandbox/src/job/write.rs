@@ -25,12 +25,8 @@ pub(super) fn run(path: &Path, mode: Option<u32>) -> Result<(), Failure> {
 }
 
 fn write(path: &Path, mode: Option<u32>) -> io::Result<()> {
-    let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
-    if !path.components().all(|part| matches!(part, Component::Normal(_))) {
-        return Err(invalid());
-    }
-    let name = path.file_name().ok_or_else(invalid)?;
-    let folder = open_folder(path.parent().unwrap_or(Path::new("")))?;
+    let (folder, name) = split(path)?;
+    let folder = open_folder(folder, Missing::Made)?;
     let mode = match existing_mode(&folder, name)? {
         Some(kept) => kept,
         None => Mode::from_raw_mode(mode.unwrap_or(0o644) & 0o777),
@@ -52,8 +48,24 @@ fn write(path: &Path, mode: Option<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a folder of the project, making what is missing.
-fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+/// A path of the project in two: its folder and its last name.
+pub(super) fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
+    let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
+    if !path.components().all(|part| matches!(part, Component::Normal(_))) {
+        return Err(invalid());
+    }
+    Ok((path.parent().unwrap_or(Path::new("")), path.file_name().ok_or_else(invalid)?))
+}
+
+/// What happens with folders that are not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    Made,
+    Refused,
+}
+
+/// Opens a folder of the project.
+pub(super) fn open_folder(path: &Path, missing: Missing) -> io::Result<OwnedFd> {
     // The path was decided as a real one: a link on the way was put there since.
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -63,7 +75,7 @@ fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     for part in path.components() {
         walked.push(part);
         folder = match rustix::fs::openat2(&project, &walked, flags, Mode::empty(), resolve) {
-            Err(Errno::NOENT) => {
+            Err(Errno::NOENT) if missing == Missing::Made => {
                 rustix::fs::mkdirat(&folder, part.as_os_str(), Mode::from_raw_mode(0o755))?;
                 rustix::fs::openat2(&project, &walked, flags, Mode::empty(), resolve)?
             }

@@ -13,6 +13,8 @@ pub const TESTS: &[Test] = &[
     ("a_read_sees_the_write", a_read_sees_the_write),
     ("write_makes_and_replaces", write_makes_and_replaces),
     ("write_stays_in_the_project", write_stays_in_the_project),
+    ("delete_and_move_change_the_overlay_only", delete_and_move_change_the_overlay_only),
+    ("delete_and_move_stay_in_the_project", delete_and_move_stay_in_the_project),
     ("foreign_files_are_refused", foreign_files_are_refused),
     ("changes_are_complete", changes_are_complete),
     ("changes_refuse_what_must_not_merge", changes_refuse_what_must_not_merge),
@@ -44,6 +46,56 @@ fn a_read_sees_the_write(host: &Host) {
     let names: Vec<_> = fs::read_dir(host.project()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["file"]);
     assert_eq!(fs::read_to_string(host.project().join("file")).unwrap(), "old");
+}
+
+fn delete(host: &Host, workspace: &Workspace, path: &str) -> Result<(), SandboxError> {
+    host.run(workspace, JobSpec::new(Act::Delete { path: path.into() })).map(|outcome| assert!(outcome.exit.success()))
+}
+
+fn rename(host: &Host, workspace: &Workspace, from: &str, to: &str) -> Result<(), SandboxError> {
+    host.run(workspace, JobSpec::new(Act::Move { from: from.into(), to: to.into() })).map(|outcome| assert!(outcome.exit.success()))
+}
+
+fn delete_and_move_change_the_overlay_only(host: &Host) {
+    for (name, content) in [("old", "1"), ("kept", "2"), ("full/a", "3"), ("target", "4")] {
+        host.write(name, content);
+    }
+    symlink("target", host.project().join("link")).unwrap();
+    let workspace = host.open();
+    delete(host, &workspace, "old").unwrap();
+    delete(host, &workspace, "link").unwrap();
+    rename(host, &workspace, "kept", "new/folder/kept").unwrap();
+    delete(host, &workspace, "full/a").unwrap();
+    delete(host, &workspace, "full").unwrap();
+    assert_eq!(text(&host.sh(&workspace, "find . -type f -o -type l | sort; cat new/folder/kept")), "./new/folder/kept\n./target\n2");
+    let mut names: Vec<_> = fs::read_dir(host.project()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["full", "kept", "link", "old", "target"]);
+}
+
+fn delete_and_move_stay_in_the_project(host: &Host) {
+    for (name, content) in [("a", "1"), ("b", "2"), ("full/x", "3")] {
+        host.write(name, content);
+    }
+    let workspace = host.open();
+    host.sh(&workspace, "ln -s /tmp out; ln -s full inside; touch /tmp/victim");
+    let why = |result: Result<(), SandboxError>| match result {
+        Err(SandboxError::Delete { cause, .. } | SandboxError::Move { cause, .. }) => cause.raw_os_error(),
+        other => panic!("{other:?}"),
+    };
+    for path in ["out/victim", "inside/x"] {
+        assert_eq!(why(delete(host, &workspace, path)), Some(40), "{path}: ELOOP");
+        assert_eq!(why(rename(host, &workspace, path, "here")), Some(40), "{path}");
+        assert_eq!(why(rename(host, &workspace, "a", path)), Some(40), "{path}");
+    }
+    for path in ["../a", "/etc/passwd", "", "full/../a"] {
+        assert_eq!(why(delete(host, &workspace, path)), Some(22), "{path}: EINVAL");
+        assert_eq!(why(rename(host, &workspace, "a", path)), Some(22), "{path}");
+    }
+    assert_eq!(why(rename(host, &workspace, "a", "b")), Some(17), "EEXIST: nothing is replaced");
+    assert_eq!(why(delete(host, &workspace, "full")), Some(39), "ENOTEMPTY");
+    assert_eq!(why(delete(host, &workspace, "none/x")), Some(2), "ENOENT, and no folder is made");
+    assert_eq!(text(&host.sh(&workspace, "cat a b full/x; ls -d none 2>/dev/null | wc -l")), "1230");
 }
 
 fn write_makes_and_replaces(host: &Host) {

@@ -1,7 +1,8 @@
-//! The project's own chores: `cargo xtask test`, `lint`, `bench`.
+//! The project's own chores: `cargo xtask test`, `lint`, `bench`, `fuzz`.
 #![forbid(unsafe_code)]
 
 mod bench;
+mod fuzz;
 mod run;
 mod test;
 
@@ -14,6 +15,7 @@ cargo xtask COMMAND
   test [ARGS]   install what the tests need, run them all (ARGS go to nextest)
   lint          formatting, clippy with every warning an error, no stray unsafe
   bench         the promises of SPEC.md, each beside its reference from the same run
+  fuzz [NAME]   each fuzz target, or those that are named, for a minute
 ";
 
 fn main() -> ExitCode {
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         Some("test") => test::test(&rest),
         Some("lint") => test::lint(),
         Some("bench") => bench::bench(),
+        Some("fuzz") => fuzz::fuzz(&rest),
         None | Some("help" | "--help" | "-h") => {
             print!("{HELP}");
             Ok(())

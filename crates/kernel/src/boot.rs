@@ -43,6 +43,7 @@ impl Kernel {
             settings,
             desks: Desks::default(),
             trusted: Mutex::new(HashMap::new()),
+            parsed: Mutex::new(HashMap::new()),
             extensions: Mutex::new(HashMap::new()),
             tried: std::sync::atomic::AtomicU64::new(0),
             episodes: Mutex::new(HashMap::new()),

@@ -34,7 +34,7 @@ pub use queue::{Added, NewTask};
 pub use review::Reply;
 pub use rules::{Checked, PastPolicy, Range};
 pub use token::TokenWish;
-pub use zone::{Bundle, Proposal, Trusted, locate};
+pub use zone::{Bundle, Parsed, Proposal, Trusted, locate};
 
 use desk::Desks;
 use parking_lot::Mutex;
@@ -62,6 +62,8 @@ pub struct Kernel {
     settings: notify::Settings,
     desks: Desks,
     trusted: Mutex<HashMap<ZoneId, Arc<Trusted>>>,
+    /// Parsed bundles by hash, as long as a zone uses them.
+    parsed: Mutex<HashMap<String, std::sync::Weak<zone::Parsed>>>,
     extensions: Mutex<HashMap<ZoneId, extension::Zoned>>,
     /// Counts trials of extension rules, so that each has a folder of its own.
     tried: std::sync::atomic::AtomicU64,

@@ -33,9 +33,21 @@ pub struct Bundle {
     pub rules: Vec<(String, String)>,
 }
 
-/// A bundle in force, parsed.
+/// A version in force.
 pub struct Trusted {
     pub version: u64,
+    parsed: Arc<Parsed>,
+}
+
+impl std::ops::Deref for Trusted {
+    type Target = Parsed;
+    fn deref(&self) -> &Parsed {
+        &self.parsed
+    }
+}
+
+/// A bundle, parsed; zones with the same one share it.
+pub struct Parsed {
     pub policy: Policy,
     pub config: Config,
     /// Takes out of results what `redact` names.
@@ -158,15 +170,27 @@ impl Kernel {
         if let Some(trusted) = self.trusted.lock().get(&zone).filter(|trusted| trusted.version == version) {
             return Ok(Some(trusted.clone()));
         }
-        let bytes = self.ledger.blob(&blob)?;
-        let bundle: Bundle =
-            serde_json::from_slice(&bytes).map_err(|error| Fault::new(FaultKind::Bug, "the policy in force cannot be read", error))?;
-        let (policy, config, sanitizer) =
-            parse(&bundle).map_err(|refusal| Fault::new(FaultKind::Bug, "the policy in force does not parse", refusal))?;
-        let policy = policy.guarded(self.guards(zone));
-        let trusted = Arc::new(Trusted { version, policy, config, sanitizer, bundle });
+        let trusted = Arc::new(Trusted { version, parsed: self.parsed(&blob, self.guards(zone))? });
         self.trusted.lock().insert(zone, trusted.clone());
         Ok(Some(trusted))
+    }
+
+    fn parsed(&self, blob: &str, guards: Vec<Guard>) -> Result<Arc<Parsed>, Fault> {
+        let shared = guards.is_empty().then(|| blob.to_owned());
+        if let Some(parsed) = shared.as_ref().and_then(|blob| self.parsed.lock().get(blob).and_then(std::sync::Weak::upgrade)) {
+            return Ok(parsed);
+        }
+        let bundle: Bundle = serde_json::from_slice(&self.ledger.blob(blob)?)
+            .map_err(|error| Fault::new(FaultKind::Bug, "the policy in force cannot be read", error))?;
+        let (policy, config, sanitizer) =
+            parse(&bundle).map_err(|refusal| Fault::new(FaultKind::Bug, "the policy in force does not parse", refusal))?;
+        let parsed = Arc::new(Parsed { policy: policy.guarded(guards), config, sanitizer, bundle });
+        if let Some(blob) = shared {
+            let mut all = self.parsed.lock();
+            all.retain(|_, parsed| parsed.strong_count() > 0);
+            all.insert(blob, Arc::downgrade(&parsed));
+        }
+        Ok(parsed)
     }
 
     /// Our own files, where they lie inside the project.

@@ -1,15 +1,22 @@
 //! The tools that are part of skep. Each has its manifest beside it.
 
 mod base64;
+mod edit;
+mod foreign;
+mod git;
 mod glob;
 mod grep;
+mod http;
 mod list;
+mod name;
 mod read;
 mod run;
+mod would;
 mod write;
 
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::Manifest;
+use crate::net::Aim;
 use crate::place::{Access, Place, Target};
 use crate::tool::{Context, Output};
 use serde_json::Value;
@@ -20,66 +27,123 @@ use world::{Code, Refusal};
 pub(crate) enum Body {
     FsRead,
     FsList,
+    FsExists,
     FsWrite,
+    FsEdit,
+    FsDelete,
+    FsMove,
     SearchGrep,
     SearchGlob,
     ShellRun,
     TestRun,
+    GitStatus,
+    GitDiff,
+    GitLog,
+    GitCommit,
+    HttpRequest,
+    /// The command of a `tool.yaml` that was loaded.
+    Foreign,
 }
 
 impl Body {
-    pub const ALL: &[Body] =
-        &[Body::FsRead, Body::FsList, Body::FsWrite, Body::SearchGrep, Body::SearchGlob, Body::ShellRun, Body::TestRun];
-
-    pub fn manifest(self) -> &'static str {
-        match self {
-            Body::FsRead => include_str!("builtin/read.yaml"),
-            Body::FsList => include_str!("builtin/list.yaml"),
-            Body::FsWrite => include_str!("builtin/write.yaml"),
-            Body::SearchGrep => include_str!("builtin/grep.yaml"),
-            Body::SearchGlob => include_str!("builtin/glob.yaml"),
-            Body::ShellRun => include_str!("builtin/run.yaml"),
-            Body::TestRun => include_str!("builtin/test.yaml"),
-        }
-    }
+    /// The built-in ones and their manifests.
+    pub const ALL: &[(Body, &str)] = &[
+        (Body::FsRead, include_str!("builtin/read.yaml")),
+        (Body::FsList, include_str!("builtin/list.yaml")),
+        (Body::FsExists, include_str!("builtin/exists.yaml")),
+        (Body::FsWrite, include_str!("builtin/write.yaml")),
+        (Body::FsEdit, include_str!("builtin/edit.yaml")),
+        (Body::FsDelete, include_str!("builtin/delete.yaml")),
+        (Body::FsMove, include_str!("builtin/move.yaml")),
+        (Body::SearchGrep, include_str!("builtin/grep.yaml")),
+        (Body::SearchGlob, include_str!("builtin/glob.yaml")),
+        (Body::ShellRun, include_str!("builtin/run.yaml")),
+        (Body::TestRun, include_str!("builtin/test.yaml")),
+        (Body::GitStatus, include_str!("builtin/git/status.yaml")),
+        (Body::GitDiff, include_str!("builtin/git/diff.yaml")),
+        (Body::GitLog, include_str!("builtin/git/log.yaml")),
+        (Body::GitCommit, include_str!("builtin/git/commit.yaml")),
+        (Body::HttpRequest, include_str!("builtin/http.yaml")),
+    ];
 
     pub fn targets(self, input: &Value) -> Vec<Target> {
-        let at = |field: &str, access: Access| {
-            let path = text(input, field).unwrap_or(".").to_owned();
-            vec![Target { path, access }]
-        };
+        let at = |field: &str, access: Access| Target { path: text(input, field).unwrap_or(".").to_owned(), access };
         match self {
-            Body::FsRead => at("path", Access::Read),
-            Body::FsWrite => at("path", Access::Write),
-            Body::FsList | Body::SearchGrep | Body::SearchGlob => at("path", Access::List),
-            Body::ShellRun => at("cwd", Access::Run),
-            Body::TestRun => Vec::new(),
+            Body::FsRead | Body::FsExists | Body::GitDiff | Body::GitLog => vec![at("path", Access::Read)],
+            Body::FsWrite | Body::FsEdit => vec![at("path", Access::Write)],
+            Body::FsDelete => vec![at("path", Access::Name)],
+            Body::FsMove => vec![at("from", Access::Name), at("to", Access::Name)],
+            Body::FsList | Body::SearchGrep | Body::SearchGlob => vec![at("path", Access::List)],
+            Body::ShellRun => vec![at("cwd", Access::Run)],
+            Body::GitCommit => words(input, "paths").into_iter().map(|path| Target { path, access: Access::Name }).collect(),
+            Body::TestRun | Body::GitStatus | Body::HttpRequest | Body::Foreign => Vec::new(),
         }
     }
 
-    pub fn command(self, input: &Value) -> Option<Vec<String>> {
-        (self == Body::ShellRun).then(|| words(input, "command"))
+    /// Set for what may touch more than it names: a program, or the repository as a whole.
+    pub fn touches_all(self) -> Option<Access> {
+        match self {
+            Body::ShellRun | Body::TestRun | Body::Foreign | Body::GitCommit => Some(Access::Run),
+            Body::GitStatus | Body::GitDiff | Body::GitLog => Some(Access::Read),
+            _ => None,
+        }
+    }
+
+    pub fn command(self, manifest: &Manifest, input: &Value) -> Option<Vec<String>> {
+        match self {
+            Body::ShellRun => Some(words(input, "command")),
+            Body::Foreign => Some(manifest.command.clone()),
+            _ => None,
+        }
     }
 
     pub fn size(self, input: &Value) -> Option<u64> {
-        match self {
-            Body::FsWrite => text(input, "content").and_then(|content| u64::try_from(content.len()).ok()),
-            _ => None,
-        }
+        let field = match self {
+            Body::FsWrite => "content",
+            Body::FsEdit => "new",
+            Body::HttpRequest => "body",
+            _ => return None,
+        };
+        text(input, field).and_then(|content| u64::try_from(content.len()).ok())
+    }
+
+    pub fn aim(self, input: &Value) -> Result<Option<Aim>, Refusal> {
+        (self == Body::HttpRequest).then(|| http::aim(input)).transpose()
+    }
+
+    pub fn reads_only(self, input: &Value) -> bool {
+        self == Body::HttpRequest && http::reads_only(input)
+    }
+
+    /// What a call would do, in one sentence.
+    pub fn would(self, manifest: &Manifest, input: &Value, places: &[Place], context: &Context<'_>) -> Result<String, ToolStop> {
+        would::tell(self, manifest, input, places, context)
     }
 
     pub async fn run(self, manifest: &Manifest, input: &Value, places: Vec<Place>, context: &Context<'_>) -> Result<Output, ToolStop> {
         let mut places = places.into_iter();
         let mut place = || places.next().ok_or_else(|| Refusal::new(Code::BadInput, "the call came without its place"));
         let time = Duration::from_millis(manifest.timeout_ms);
+        // What a reader gives comes in parts, so a part is made that reaches the brain whole.
+        let part_max = context.output_max.min(manifest.result_bytes_max());
         match self {
-            Body::FsRead => read::run(input, place()?, context, time).await,
+            Body::FsRead => read::run(input, place()?, part_max, time).await,
             Body::FsList => list::run(place()?, context, time).await,
+            Body::FsExists => name::exists(&place()?),
             Body::FsWrite => write::run(input, place()?, context, time).await,
-            Body::SearchGrep => grep::run(input, place()?, context, time).await,
-            Body::SearchGlob => glob::run(input, place()?, context, time).await,
+            Body::FsEdit => edit::run(input, place()?, context, time).await,
+            Body::FsDelete => name::delete(&place()?, context, time).await,
+            Body::FsMove => name::rename(&place()?, &place()?, context, time).await,
+            Body::SearchGrep => grep::run(input, place()?, context, part_max, time).await,
+            Body::SearchGlob => glob::run(input, place()?, context, part_max, time).await,
             Body::ShellRun => run::shell(input, place()?, context).await,
             Body::TestRun => run::test(input, context).await,
+            Body::GitStatus => git::status(context, time).await,
+            Body::GitDiff => git::diff(input, &place()?, context, time).await,
+            Body::GitLog => git::log(input, places.next(), context, time).await,
+            Body::GitCommit => git::commit(input, &places.collect::<Vec<_>>(), context, time).await,
+            Body::HttpRequest => http::run(input, context).await,
+            Body::Foreign => foreign::run(manifest, input, context).await,
         }
     }
 }

@@ -26,6 +26,18 @@ pub enum ToolFault {
     Room(#[source] SandboxError),
     #[error("it was still at work after {ms} ms")]
     TimedOut { ms: u64 },
+    #[error("cannot {verb} `{host}`: {cause}")]
+    Net {
+        verb: &'static str,
+        host: String,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("this host has no list of certificate authorities")]
+    NoRoots,
+    /// KarnEvil9's INVALID_OUTPUT: the tool is broken, not the call.
+    #[error("`{tool}` gave a result that does not fit its manifest: {what}")]
+    InvalidOutput { tool: String, what: String },
     #[error("its worker ended early: {0}")]
     Worker(#[source] tokio::task::JoinError),
 }
@@ -39,8 +51,9 @@ impl ToolFault {
     pub fn is_passing(&self) -> bool {
         match self {
             ToolFault::Io { cause, .. } => matches!(cause.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock),
+            ToolFault::Net { cause, .. } => !matches!(cause.kind(), io::ErrorKind::InvalidData | io::ErrorKind::Other),
             ToolFault::TimedOut { .. } => true,
-            ToolFault::Room(_) | ToolFault::Worker(_) => false,
+            ToolFault::Room(_) | ToolFault::Worker(_) | ToolFault::NoRoots | ToolFault::InvalidOutput { .. } => false,
         }
     }
 
@@ -49,8 +62,18 @@ impl ToolFault {
         match self {
             ToolFault::Room(error) => error.hint(),
             ToolFault::TimedOut { .. } => Some("narrow it down with `path` or `glob`"),
+            ToolFault::Net { .. } => Some("check the name, and ask again later"),
+            ToolFault::NoRoots => Some("install the package ca-certificates"),
+            ToolFault::InvalidOutput { .. } => Some("the tool or its tool.yaml needs a fix; use another tool"),
             ToolFault::Io { .. } | ToolFault::Worker(_) => None,
         }
+    }
+}
+
+impl ToolStop {
+    /// May the caller make the same call again, as it is?
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, ToolStop::Failed(fault) if fault.is_passing())
     }
 }
 
@@ -79,6 +102,13 @@ impl From<SandboxError> for ToolStop {
             SandboxError::BadJob { .. } => (Code::BadInput, "check the arguments: none may hold a NUL byte, and together they must fit"),
             SandboxError::Write { cause, .. } if cause.kind() != io::ErrorKind::StorageFull => {
                 (Code::WrongState, "check that its folders are folders and that it is a regular file")
+            }
+            SandboxError::Delete { .. } => (Code::WrongState, "only files, links and empty directories are deleted; look with fs.list"),
+            SandboxError::Move { cause, .. } if cause.kind() == io::ErrorKind::CrossesDevices => {
+                (Code::Unsupported, "a directory of the project is moved file by file")
+            }
+            SandboxError::Move { cause, .. } if cause.kind() != io::ErrorKind::StorageFull => {
+                (Code::WrongState, "choose a name that is free, in a folder that is one")
             }
             _ => return ToolStop::Failed(ToolFault::Room(error)),
         };

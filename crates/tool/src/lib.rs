@@ -2,20 +2,38 @@
 //!
 //! A [`Tool`] is a manifest, a check of its input and a body. It knows neither policy nor journal: the door decides, and hands the
 //! body the very files that were decided on as [`Place`]s. **Invariant.** A body in the kernel's process only reads, and only
-//! through the workspace's root descriptor; whatever changes something runs in a room.
+//! through the workspace's root descriptor; whatever changes something of the project runs in a room. One tool reaches beyond both,
+//! `http.request`, and it opens no socket to an address that is not public (`net.rs`).
+//!
+//! For the door there are besides: [`Breakers`], which rest a tool that keeps failing; [`Lanes`], which run calls at once unless
+//! they meet on a path; and the [`Sanitizer`], through which a result goes last.
 #![forbid(unsafe_code)]
 
+mod breaker;
 mod builtin;
+mod env;
 mod fault;
+mod lanes;
 mod manifest;
+mod net;
+mod pipeline;
 mod place;
 mod registry;
+mod sanitize;
 mod schema;
 mod tool;
+mod unavailable;
 mod walk;
 
+pub use breaker::{Breakers, Pass};
+pub use env::scrub;
 pub use fault::{ToolFault, ToolStop};
-pub use manifest::{Manifest, ManifestError, Room, Runner, Supports};
+pub use lanes::{Lane, Lanes, conflicts};
+pub use manifest::{Manifest, ManifestError, OutputMode, RESULT_TOKENS_MAX, Room, Runner, Supports, Truncate};
+pub use net::{Aim, Hop, Hops, Reach, SameHost};
+pub use pipeline::strip;
 pub use place::{Access, Found, Place, Real, Target};
 pub use registry::Registry;
-pub use tool::{Context, Output, Tool};
+pub use sanitize::{Cleaned, PatternError, Sanitizer};
+pub use tool::{Context, Output, RunMode, Tool};
+pub use unavailable::ToolUnavailable;

@@ -1,5 +1,5 @@
 //! A tool's manifest: what it is called, what it takes and gives, and what it needs. The file format is KarnEvil9's `tool.yaml`
-//! with two keys of our own, `read_only` and `room`.
+//! with keys of our own: `read_only`, `room`, `retries`, `output_mode`, `truncate`, `result_tokens_max` and `command`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,6 +27,54 @@ pub struct Manifest {
     /// Where its body runs. Left out, in a sandbox.
     #[serde(default)]
     pub room: Room,
+    /// How often a call that met a passing fault is made again. Left out, once for a tool that only reads; never for any other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
+    #[serde(default)]
+    pub output_mode: OutputMode,
+    /// Which part of a long result is kept.
+    #[serde(default)]
+    pub truncate: Truncate,
+    /// Tokens of a result that reach a brain; a token counts as four bytes.
+    #[serde(default = "default_result_tokens")]
+    pub result_tokens_max: u64,
+    /// What a `shell` runner runs. The input comes on its stdin as JSON, and JSON is expected on its stdout.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+}
+
+/// Seed 003's default.
+pub const RESULT_TOKENS_MAX: u64 = 4_000;
+const TOKEN_BYTES: u64 = 4;
+/// Calls of one tool never outlast an hour, whatever its manifest says.
+const TIMEOUT_MS_MAX: u64 = 3_600_000;
+/// More would only hide that something is broken.
+const RETRIES_MAX: u32 = 3;
+
+fn default_result_tokens() -> u64 {
+    RESULT_TOKENS_MAX
+}
+
+/// How a tool tells what it changed. Either way the change itself lies in the overlay, where the merge reads it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputMode {
+    /// As a unified diff in the field `patch`.
+    Patch,
+    #[default]
+    Full,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Truncate {
+    /// The beginning: lists and files.
+    Head,
+    /// The end: logs, whose last lines say what went wrong.
+    Tail,
+    /// Both ends.
+    #[default]
+    Middle,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,13 +119,83 @@ impl Manifest {
     /// Reads a `tool.yaml`. `file` is how messages call it.
     pub fn parse(text: &str, file: &str) -> Result<Manifest, ManifestError> {
         use serde_saphyr::MessageFormatter as _;
-        serde_saphyr::from_str(text).map_err(|error| {
+        // As KarnEvil9's parser reads it: `n` and `yes` are words.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             let error = error.without_snippet();
             let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
             let what = serde_saphyr::DefaultMessageFormatter.format_message(error).into_owned();
             ManifestError { file: file.to_owned(), line, column, what }
         })
     }
+
+    /// Is it one that can be called? Reading the file says only that its keys have the right types.
+    pub fn check(&self, file: &str) -> Result<(), ManifestError> {
+        self.flaw().map_or(Ok(()), |what| Err(ManifestError { file: file.to_owned(), line: 0, column: 0, what }))
+    }
+
+    fn flaw(&self) -> Option<String> {
+        if !is_name(&self.name) {
+            return Some(format!("`{}` is not a tool's name: lower-case words with `-` or `_`, at most one dot", self.name));
+        }
+        if !is_version(&self.version) {
+            return Some(format!("`{}` is not a version such as 1.0.0", self.version));
+        }
+        if !(1..=TIMEOUT_MS_MAX).contains(&self.timeout_ms) {
+            return Some(format!("`timeout_ms` must lie between 1 and {TIMEOUT_MS_MAX}"));
+        }
+        if self.result_tokens_max == 0 {
+            return Some("`result_tokens_max` leaves no room for a result".to_owned());
+        }
+        match self.retries {
+            Some(1..) if !self.read_only => return Some("`retries` is for tools with `read_only: true`: others act twice".to_owned()),
+            Some(retries) if retries > RETRIES_MAX => return Some(format!("`retries` may be {RETRIES_MAX} at most")),
+            _ => {}
+        }
+        match (self.runner, self.command.first()) {
+            (Runner::Shell, Some(program)) if program.is_empty() => return Some("`command` names no program".to_owned()),
+            (Runner::Shell, _) | (_, None) => {}
+            (_, Some(_)) => return Some("`command` is for `runner: shell`".to_owned()),
+        }
+        if let Err(error) = jsonschema::validator_for(&self.input_schema) {
+            return Some(format!("`input_schema` is not a JSON Schema: {error}"));
+        }
+        let output = match jsonschema::validator_for(&self.output_schema) {
+            Ok(output) => output,
+            Err(error) => return Some(format!("`output_schema` is not a JSON Schema: {error}")),
+        };
+        if self.supports.mock && self.mock_responses.is_empty() {
+            return Some("`supports.mock` wants at least one of `mock_responses`".to_owned());
+        }
+        let unfit = self.mock_responses.iter().enumerate().find_map(|(index, response)| Some((index, output.validate(response).err()?)));
+        unfit.map(|(index, error)| format!("`mock_responses[{index}]` does not fit `output_schema`: {error}"))
+    }
+
+    /// Calls after the first that a passing fault allows.
+    pub fn retries(&self) -> u32 {
+        if self.read_only { self.retries.unwrap_or(1) } else { 0 }
+    }
+
+    /// [`Manifest::result_tokens_max`] in bytes.
+    pub fn result_bytes_max(&self) -> usize {
+        usize::try_from(self.result_tokens_max.saturating_mul(TOKEN_BYTES)).unwrap_or(usize::MAX)
+    }
+}
+
+/// KarnEvil9's `read-file` and our `fs.read`.
+fn is_name(name: &str) -> bool {
+    let is_word = |word: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
+        word.starts_with(|first: char| first.is_ascii_lowercase()) && word.bytes().all(inner)
+    };
+    name.len() <= 64 && name.split('.').count() <= 2 && name.split('.').all(is_word)
+}
+
+/// Three numbers, and whatever a `-` or `+` adds.
+fn is_version(version: &str) -> bool {
+    let core = version.split(['-', '+']).next().unwrap_or_default();
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    core.split('.').count() == 3 && core.split('.').all(is_number)
 }
 
 #[cfg(test)]
@@ -105,6 +223,29 @@ mock_responses: [{content: "x", exists: true, size_bytes: 48}]
         assert_eq!((manifest.read_only, manifest.room), (false, Room::Sandbox));
         assert_eq!(manifest.mock_responses[0]["size_bytes"], 48);
         assert_eq!(manifest.input_schema["additionalProperties"], false);
+        assert_eq!(manifest.check("tool.yaml"), Ok(()));
+        assert_eq!((manifest.retries(), manifest.truncate, manifest.result_bytes_max()), (0, Truncate::Middle, 16_000));
+    }
+
+    #[track_caller]
+    fn flaw(from: &str, to: &str) -> String {
+        assert!(READ_FILE.contains(from), "{from}");
+        let manifest = Manifest::parse(&READ_FILE.replacen(from, to, 1), "tool.yaml").unwrap();
+        manifest.check("tool.yaml").unwrap_err().what
+    }
+
+    #[test]
+    fn what_cannot_be_called_is_said() {
+        assert!(flaw("name: read-file", "name: ../../etc").starts_with("`../../etc` is not a tool's name"));
+        assert!(flaw("name: read-file", "name: a.b.c").contains("at most one dot"));
+        assert_eq!(flaw("1.0.0", "new"), "`new` is not a version such as 1.0.0");
+        assert!(flaw("10000", "0").starts_with("`timeout_ms`"));
+        assert!(flaw("timeout_ms:", "retries: 1\ntimeout_ms:").contains("others act twice"));
+        assert!(flaw("timeout_ms:", "read_only: true\nretries: 9\ntimeout_ms:").contains("3 at most"));
+        assert!(flaw("timeout_ms:", "command: [ls]\ntimeout_ms:").contains("runner: shell"));
+        assert!(flaw("input_schema: {type: object", "input_schema: {type: thing").starts_with("`input_schema` is not"));
+        assert!(flaw("exists: true", "exists: 7").starts_with("`mock_responses[0]` does not fit"));
+        assert!(flaw("mock_responses: [{content: \"x\", exists: true, size_bytes: 48}]", "").contains("at least one"));
     }
 
     #[test]

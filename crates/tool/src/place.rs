@@ -30,6 +30,8 @@ pub enum Access {
     /// Names below it.
     List,
     Write,
+    /// The name itself is given, changed or taken away, so a link at its end is not followed.
+    Name,
     /// A program works there.
     Run,
 }
@@ -65,6 +67,8 @@ pub enum Found {
         bytes: u64,
     },
     Directory,
+    /// Only where the name itself is meant.
+    Link,
     /// A pipe, socket or device: opening one can hang or act.
     Special(&'static str),
     Missing,
@@ -79,11 +83,18 @@ pub enum Found {
 impl Place {
     /// Walks to a target. Whatever is or is not there is told in the place; only a name that leads nowhere at all is refused.
     pub fn open(root: BorrowedFd<'_>, project: &Path, target: &Target) -> Result<Place, Refusal> {
-        let mut walk = Walk { project, fds: Vec::new(), names: Vec::new(), links: 0 };
+        let follow_last = target.access != Access::Name;
+        let mut walk = Walk { project, fds: Vec::new(), names: Vec::new(), links: 0, follow_last };
         match walk.run(root, &target.path)? {
             End::Outside(path) => Ok(Place { real: Real::Outside(path), found: Found::Unknown, fd: None }),
             End::Inside(found) => walk.place(root, found, &target.path),
         }
+    }
+
+    /// The same place once more, for a second try.
+    pub(crate) fn again(&self) -> std::io::Result<Place> {
+        let fd = self.fd.as_ref().map(OwnedFd::try_clone).transpose()?;
+        Ok(Place { real: self.real.clone(), found: self.found, fd })
     }
 
     /// The regular file here, open for reading. It cannot block: what is no file is refused before.
@@ -126,7 +137,7 @@ impl Place {
             Found::Unknown => {
                 Refusal::new(Code::Denied, format!("`{path}` lies outside the project")).hint("use a path inside the project")
             }
-            Found::Missing | Found::File { .. } | Found::Directory => {
+            Found::Missing | Found::File { .. } | Found::Directory | Found::Link => {
                 Refusal::new(Code::NotFound, format!("`{path}` does not exist")).hint("find the right name with fs.list or search.glob")
             }
         }
@@ -153,6 +164,8 @@ struct Walk<'a> {
     fds: Vec<OwnedFd>,
     names: Vec<String>,
     links: usize,
+    /// Does a link at the very end lead on?
+    follow_last: bool,
 }
 
 enum End {
@@ -206,6 +219,7 @@ impl Walk<'_> {
             };
             let stat = rustix::fs::fstat(&fd).map_err(|error| unreadable(path, error))?;
             found = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Symlink if todo.is_empty() && !self.follow_last => Found::Link,
                 FileType::Symlink => {
                     if let Some(outside) = self.follow(&fd, path, &mut todo)? {
                         return Ok(End::Outside(outside));

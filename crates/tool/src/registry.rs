@@ -1,9 +1,14 @@
 //! The tools there are, by name.
 
 use crate::builtin::Body;
+use crate::manifest::{Manifest, ManifestError, Room, Runner};
 use crate::tool::Tool;
 use std::collections::BTreeMap;
+use std::path::Path;
 use world::{Code, Refusal};
+
+/// Far above any manifest, far below what hurts.
+const MANIFEST_BYTES_MAX: u64 = 256 * 1024;
 
 #[derive(Debug)]
 pub struct Registry {
@@ -13,8 +18,52 @@ pub struct Registry {
 impl Registry {
     /// The tools that are part of skep.
     pub fn builtin() -> Registry {
-        let tools = Body::ALL.iter().map(|body| Tool::builtin(*body)).map(|tool| (tool.manifest().name.clone(), tool));
-        Registry { tools: tools.collect() }
+        let tool = |(body, text): &(Body, &str)| match Manifest::parse(text, "built-in manifest") {
+            Ok(manifest) => (manifest.name.clone(), Tool::new(manifest, *body)),
+            Err(error) => panic!("a built-in manifest is broken: {error}"),
+        };
+        Registry { tools: Body::ALL.iter().map(tool).collect() }
+    }
+
+    /// Adds the tools of a folder: each subfolder with a `tool.yaml` is one. What cannot be used is told and left out.
+    pub fn load(&mut self, folder: &Path) -> Vec<ManifestError> {
+        let (mut files, mut errors) = (Vec::new(), Vec::new());
+        match std::fs::read_dir(folder) {
+            Ok(entries) => files.extend(entries.flatten().map(|entry| entry.path().join("tool.yaml")).filter(|file| file.is_file())),
+            Err(error) => errors.push(unusable(folder, format!("the folder cannot be read: {error}"))),
+        }
+        files.sort();
+        for file in files {
+            if let Err(error) = self.load_file(&file) {
+                errors.push(error);
+            }
+        }
+        errors
+    }
+
+    fn load_file(&mut self, file: &Path) -> Result<(), ManifestError> {
+        let shown = file.display().to_string();
+        let size = std::fs::metadata(file).map(|metadata| metadata.len()).unwrap_or(u64::MAX);
+        if size > MANIFEST_BYTES_MAX {
+            return Err(unusable(file, format!("it has more than {MANIFEST_BYTES_MAX} bytes")));
+        }
+        let text = std::fs::read_to_string(file).map_err(|error| unusable(file, error.to_string()))?;
+        let mut manifest = Manifest::parse(&text, &shown)?;
+        manifest.check(&shown)?;
+        match manifest.runner {
+            Runner::Shell if !manifest.command.is_empty() => {}
+            Runner::Shell => return Err(unusable(file, "`runner: shell` wants a `command`".to_owned())),
+            _ => return Err(unusable(file, "only `runner: shell` is run; other runners come as plugins".to_owned())),
+        }
+        if self.tools.contains_key(&manifest.name) {
+            return Err(unusable(file, format!("there is a tool `{}` already", manifest.name)));
+        }
+        // Its own word that it only reads, or belongs in the kernel's process, is not proof.
+        manifest.read_only = false;
+        manifest.retries = None;
+        manifest.room = Room::Sandbox;
+        self.tools.insert(manifest.name.clone(), Tool::new(manifest, Body::Foreign));
+        Ok(())
     }
 
     pub fn find(&self, name: &str) -> Result<&Tool, Refusal> {
@@ -48,6 +97,10 @@ impl Registry {
     }
 }
 
+fn unusable(file: &Path, what: String) -> ManifestError {
+    ManifestError { file: file.display().to_string(), line: 0, column: 0, what }
+}
+
 /// Letters to add, drop or change to come from one word to the other.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
@@ -67,6 +120,41 @@ fn distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
 
+    const ALL: &str = "there are fs.delete, fs.edit, fs.exists, fs.list, fs.move, fs.read, fs.write, git.commit, git.diff, git.log, \
+        git.status, http.request, search.glob, search.grep, shell.run, test.run";
+
+    #[test]
+    fn every_built_in_manifest_can_be_used_and_mocked() {
+        for tool in Registry::builtin().list() {
+            let manifest = tool.manifest();
+            assert_eq!(manifest.check(&manifest.name), Ok(()));
+            assert!(manifest.supports.mock && manifest.supports.dry_run, "{}", manifest.name);
+        }
+    }
+
+    #[test]
+    fn a_folder_of_tools_is_loaded_and_what_cannot_be_used_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let good = "version: 1.0.0\ndescription: counts\nrunner: shell\ncommand: [sh, -c, 'wc -c']\ninput_schema: {type: object}\n\
+            output_schema: {}\ntimeout_ms: 1000\nread_only: true\nroom: kernel\n";
+        let put = |name: &str, text: String| {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            std::fs::write(folder.path().join(name).join("tool.yaml"), text).unwrap();
+        };
+        put("a", format!("name: count\n{good}"));
+        put("b", format!("name: fs.read\n{good}"));
+        put("c", format!("name: count2\n{}", good.replace("runner: shell\ncommand: [sh, -c, 'wc -c']", "runner: http")));
+        put("d", "name: [".to_owned());
+        std::fs::create_dir(folder.path().join("empty")).unwrap();
+        let mut registry = Registry::builtin();
+        let told: Vec<String> = registry.load(folder.path()).into_iter().map(|error| error.what).collect();
+        assert_eq!(told[..2], ["there is a tool `fs.read` already", "only `runner: shell` is run; other runners come as plugins"]);
+        assert_eq!(told.len(), 3, "{told:?}");
+        let manifest = registry.find("count").unwrap().manifest();
+        assert_eq!((manifest.read_only, manifest.room), (false, Room::Sandbox), "a foreign tool's word is not proof");
+        assert_eq!(registry.load(&folder.path().join("nowhere")).len(), 1);
+    }
+
     #[test]
     fn a_missing_tool_has_near_ones() {
         let registry = Registry::builtin();
@@ -75,7 +163,7 @@ mod tests {
         assert_eq!(hint("fs.raed"), "did you mean `fs.read`?");
         assert_eq!(hint("read"), "did you mean `fs.read`?");
         assert_eq!(hint("file.write"), "did you mean `fs.write`?");
-        assert_eq!(hint("warp"), "there are fs.list, fs.read, fs.write, search.glob, search.grep, shell.run, test.run");
+        assert_eq!(hint("warp"), ALL);
         assert_eq!(registry.find("warp").unwrap_err().code, Code::NotFound);
     }
 }

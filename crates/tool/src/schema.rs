@@ -6,15 +6,24 @@ use serde_json::Value;
 use world::{Code, Refusal};
 
 pub(crate) fn check(tool: &str, validator: &Validator, schema: &Value, input: &Value) -> Result<(), Refusal> {
-    // The first by place, so that the same input always has the same answer.
-    let errors = validator.iter_errors(input).map(|error| (error.instance_path().to_string(), error));
-    let Some((at, error)) = errors.min_by(|(a, _), (b, _)| a.cmp(b)) else { return Ok(()) };
-    let field = at.trim_start_matches('/').replace('/', ".");
-    Err(Refusal::new(Code::BadInput, format!("`{tool}`: {}", what(&field, &error))).hint(fix(&error, schema)))
+    let Some((field, error)) = first(validator, input) else { return Ok(()) };
+    Err(Refusal::new(Code::BadInput, format!("`{tool}`: {}", what(&field, &error, "the input"))).hint(fix(&error, schema)))
 }
 
-fn what(field: &str, error: &ValidationError<'_>) -> String {
-    let field = if field.is_empty() { "the input".to_owned() } else { format!("`{field}`") };
+/// What of a value does not fit; `whole` is how the value itself is called.
+pub(crate) fn misfit(validator: &Validator, value: &Value, whole: &str) -> Option<String> {
+    first(validator, value).map(|(field, error)| what(&field, &error, whole))
+}
+
+/// The first by place, so that the same value always has the same answer.
+fn first<'a>(validator: &'a Validator, value: &'a Value) -> Option<(String, ValidationError<'a>)> {
+    let errors = validator.iter_errors(value).map(|error| (error.instance_path().to_string(), error));
+    let (at, error) = errors.min_by(|(a, _), (b, _)| a.cmp(b))?;
+    Some((at.trim_start_matches('/').replace('/', "."), error))
+}
+
+fn what(field: &str, error: &ValidationError<'_>, whole: &str) -> String {
+    let field = if field.is_empty() { whole.to_owned() } else { format!("`{field}`") };
     match error.kind() {
         ValidationErrorKind::Required { property } => format!("{field} lacks `{}`", property.as_str().unwrap_or_default()),
         ValidationErrorKind::AdditionalProperties { unexpected } => format!("{field} has no `{}`", unexpected.join("`, `")),

@@ -1,22 +1,25 @@
 //! One tool: manifest, input check, body.
 
 use crate::builtin::Body;
-use crate::fault::ToolStop;
+use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::Manifest;
-use crate::place::{Place, Target};
+use crate::net::{Aim, Hops, Reach};
+use crate::pipeline;
+use crate::place::{Access, Place, Target};
 use crate::schema;
 use jsonschema::Validator;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::OnceLock;
-use world::Refusal;
+use world::{Code, Refusal};
 
 pub struct Tool {
     manifest: Manifest,
     /// Compiled when the first call comes, so that a kernel starts fast.
     input: OnceLock<Validator>,
+    output: OnceLock<Validator>,
     body: Body,
 }
 
@@ -33,6 +36,44 @@ pub struct Context<'a> {
     pub output_max: usize,
     /// May a result name this path, relative to the project?
     pub visible: &'a (dyn Fn(&str) -> bool + Sync),
+    pub mode: RunMode,
+    /// Which addresses http.request may connect to.
+    pub reach: &'a Reach,
+    /// Asked before http.request follows a redirect.
+    pub hops: &'a dyn Hops,
+    /// What a trusted configuration passes into the room, before it is scrubbed.
+    pub environment: &'a [(String, String)],
+}
+
+/// How real a call is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RunMode {
+    #[default]
+    Live,
+    /// It says what it would do, and does nothing.
+    DryRun,
+    /// It answers with the manifest's first mock response.
+    Mock,
+}
+
+impl RunMode {
+    /// As policies and configurations call it; `real` is KarnEvil9's word for `live`.
+    pub fn parse(name: &str) -> Option<RunMode> {
+        match name {
+            "live" | "real" => Some(RunMode::Live),
+            "dry_run" => Some(RunMode::DryRun),
+            "mock" => Some(RunMode::Mock),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunMode::Live => "live",
+            RunMode::DryRun => "dry_run",
+            RunMode::Mock => "mock",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -40,14 +81,23 @@ pub struct Output {
     /// Did the work itself go well? A command that ends with 1 ran, and is not ok.
     pub ok: bool,
     pub value: Value,
+    /// Calls that were made again before this came of it.
+    pub retries: u32,
+}
+
+impl Output {
+    pub(crate) fn new(ok: bool, value: Value) -> Output {
+        Output { ok, value, retries: 0 }
+    }
+
+    pub(crate) fn good(value: Value) -> Output {
+        Output::new(true, value)
+    }
 }
 
 impl Tool {
-    pub(crate) fn builtin(body: Body) -> Tool {
-        match Manifest::parse(body.manifest(), "built-in manifest") {
-            Ok(manifest) => Tool { manifest, input: OnceLock::new(), body },
-            Err(error) => panic!("a built-in manifest is broken: {error}"),
-        }
+    pub(crate) fn new(manifest: Manifest, body: Body) -> Tool {
+        Tool { manifest, input: OnceLock::new(), output: OnceLock::new(), body }
     }
 
     pub fn manifest(&self) -> &Manifest {
@@ -57,11 +107,23 @@ impl Tool {
     /// Does the input fit the schema?
     pub fn check(&self, input: &Value) -> Result<(), Refusal> {
         let Manifest { name, input_schema, .. } = &self.manifest;
-        let validator = self.input.get_or_init(|| match jsonschema::validator_for(input_schema) {
+        schema::check(name, self.validator(&self.input, input_schema), input_schema, input)
+    }
+
+    /// Does a result fit the schema? One that does not is the tool's fault, never the caller's.
+    pub(crate) fn check_output(&self, value: &Value) -> Result<(), ToolFault> {
+        let Manifest { name, output_schema, .. } = &self.manifest;
+        match schema::misfit(self.validator(&self.output, output_schema), value, "its output") {
+            Some(what) => Err(ToolFault::InvalidOutput { tool: name.clone(), what }),
+            None => Ok(()),
+        }
+    }
+
+    fn validator<'a>(&self, cell: &'a OnceLock<Validator>, schema: &Value) -> &'a Validator {
+        cell.get_or_init(|| match jsonschema::validator_for(schema) {
             Ok(validator) => validator,
-            Err(error) => panic!("the input schema of `{name}` is broken: {error}"),
-        });
-        schema::check(name, validator, input_schema, input)
+            Err(error) => panic!("a schema of `{}` is broken: {error}", self.manifest.name),
+        })
     }
 
     /// The paths that a checked input names, in the order in which `run` wants their places.
@@ -69,19 +131,66 @@ impl Tool {
         self.body.targets(input)
     }
 
-    /// The argument list that a checked input would run.
-    pub fn command(&self, input: &Value) -> Option<Vec<String>> {
-        self.body.command(input)
+    /// What a call touches, by the real paths of its places: what [`crate::conflicts`] and [`crate::Lanes`] compare.
+    pub fn touches(&self, input: &Value, places: &[Place]) -> Vec<Target> {
+        if let Some(access) = self.body.touches_all() {
+            return vec![Target { path: ".".to_owned(), access }];
+        }
+        let real = |(target, place): (Target, &Place)| Target { path: place.real.as_str().to_owned(), access: target.access };
+        self.targets(input).into_iter().zip(places).map(real).collect()
     }
 
-    /// Bytes that a checked input would write.
+    /// The argument list that a checked input would run.
+    pub fn command(&self, input: &Value) -> Option<Vec<String>> {
+        self.body.command(&self.manifest, input)
+    }
+
+    /// Bytes that a checked input would write or send.
     pub fn size(&self, input: &Value) -> Option<u64> {
         self.body.size(input)
     }
 
-    /// Runs the body. `places` are those of `targets`, opened when the call was decided.
+    /// Where on the network a checked input aims. A URL that cannot be used is refused here, before anything is decided on it.
+    pub fn aim(&self, input: &Value) -> Result<Option<Aim>, Refusal> {
+        self.body.aim(input)
+    }
+
+    /// Does this call change nothing anywhere? Some tools change things with some inputs only.
+    pub fn reads_only(&self, input: &Value) -> bool {
+        self.manifest.read_only || self.body.reads_only(input)
+    }
+
+    /// Carries out a call whose input was checked. `places` are those of `targets`, opened when the call was decided.
     pub async fn run(&self, input: &Value, places: Vec<Place>, context: &Context<'_>) -> Result<Output, ToolStop> {
+        match context.mode {
+            RunMode::Live => pipeline::run(self, input, places, context).await,
+            RunMode::DryRun => self.describe(input, &places, context),
+            RunMode::Mock => self.mock(),
+        }
+    }
+
+    /// One try in earnest.
+    pub(crate) async fn act(&self, input: &Value, places: Vec<Place>, context: &Context<'_>) -> Result<Output, ToolStop> {
         self.body.run(&self.manifest, input, places, context).await
+    }
+
+    fn mock(&self) -> Result<Output, ToolStop> {
+        let Manifest { name, supports, mock_responses, .. } = &self.manifest;
+        match mock_responses.first() {
+            Some(response) if supports.mock => Ok(Output::good(response.clone())),
+            _ => Err(Refusal::new(Code::Unsupported, format!("`{name}` has no mock response"))
+                .hint("add `mock_responses` to its tool.yaml, or run in another mode")
+                .into()),
+        }
+    }
+
+    fn describe(&self, input: &Value, places: &[Place], context: &Context<'_>) -> Result<Output, ToolStop> {
+        let Manifest { name, supports, .. } = &self.manifest;
+        if !supports.dry_run {
+            return Err(Refusal::new(Code::Unsupported, format!("`{name}` cannot say what it would do")).hint("run in another mode").into());
+        }
+        let would = self.body.would(&self.manifest, input, places, context)?;
+        Ok(Output::good(json!({ "dry_run": true, "would": would })))
     }
 }
 
@@ -89,4 +198,9 @@ impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tool").field("name", &self.manifest.name).field("body", &self.body).finish_non_exhaustive()
     }
+}
+
+/// Does a call of this kind change what it names?
+pub(crate) fn writes(access: Access) -> bool {
+    matches!(access, Access::Write | Access::Name | Access::Run)
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use tool::{Context, Output, Place, Registry, ToolStop};
+use tool::{Context, Output, Place, Reach, Registry, RunMode, SameHost, ToolStop};
 use world::limits::READ_BYTES_MAX;
 use world::{Code, Refusal};
 
@@ -39,7 +39,18 @@ impl Ground {
         let root = root.as_fd();
         let places = tool.targets(input).iter().map(|target| Place::open(root, project, target)).collect::<Result<Vec<_>, _>>()?;
         let visible = |path: &str| !path.split('/').any(|part| part == ".env");
-        let context = Context { root, project, room: None, test_command: None, output_max: 1000, visible: &visible };
+        let context = Context {
+            root,
+            project,
+            room: None,
+            test_command: None,
+            output_max: 1000,
+            visible: &visible,
+            mode: RunMode::Live,
+            reach: &Reach::default(),
+            hops: &SameHost,
+            environment: &[],
+        };
         let work = must_be_send(tool.run(input, places, &context));
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }
@@ -142,6 +153,17 @@ fn what_is_not_text_is_told_and_not_mangled() {
     assert!(refusal.hint.unwrap().contains("base64"));
     let value = ground.call("fs.read", json!({ "path": "bin", "encoding": "base64" }));
     assert_eq!((&value["content"], &value["encoding"]), (&json!("Yf/+"), &json!("base64")));
+}
+
+#[test]
+fn existence_is_told_without_opening_anything() {
+    let ground = Ground::new(&[("src/a", "abc")]);
+    assert_eq!(ground.call("fs.exists", json!({ "path": "src/a" })), json!({ "path": "src/a", "exists": true, "kind": "file", "size": 3 }));
+    assert_eq!(ground.call("fs.exists", json!({ "path": "src" })), json!({ "path": "src", "exists": true, "kind": "directory" }));
+    for path in ["src/b", "src/a/b", "none/x"] {
+        assert_eq!(ground.call("fs.exists", json!({ "path": path })), json!({ "path": path, "exists": false }));
+    }
+    assert_eq!(ground.refused("fs.exists", json!({ "path": "/etc/passwd" })).code, Code::Denied);
 }
 
 #[test]
@@ -329,8 +351,15 @@ fn the_door_learns_what_a_call_is_about() {
     assert_eq!(tool("shell.run").command(&json!({ "command": ["ls", "-l"] })), Some(vec!["ls".into(), "-l".into()]));
     assert_eq!(tool("fs.read").command(&json!({ "path": "a" })), None);
     assert_eq!(tool("fs.write").size(&json!({ "path": "a", "content": "é" })), Some(2));
-    for tool in registry.list() {
-        let manifest = tool.manifest();
-        assert_eq!(manifest.read_only, manifest.room == tool::Room::Kernel, "{}", manifest.name);
-    }
+    let in_kernel = registry.list().map(tool::Tool::manifest).filter(|manifest| manifest.room == tool::Room::Kernel);
+    let in_kernel: Vec<(&str, bool)> = in_kernel.map(|manifest| (manifest.name.as_str(), manifest.read_only)).collect();
+    let expect = [("fs.exists", true), ("fs.list", true), ("fs.read", true), ("http.request", false), ("search.glob", true), ("search.grep", true)];
+    assert_eq!(in_kernel, expect);
+    let get = json!({ "url": "https://Example.com:8443/x" });
+    let aim = tool("http.request").aim(&get).unwrap().unwrap();
+    assert_eq!((aim.host.as_str(), aim.port, aim.method.as_str()), ("example.com", 8443, "GET"));
+    assert!(tool("http.request").reads_only(&get));
+    assert!(!tool("http.request").reads_only(&json!({ "url": "https://example.com/", "method": "POST" })));
+    assert!(tool("http.request").aim(&json!({ "url": "file:///etc/passwd" })).is_err());
+    assert_eq!(tool("fs.read").aim(&json!({ "path": "a" })), Ok(None));
 }

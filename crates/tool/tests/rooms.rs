@@ -3,14 +3,18 @@
 //! A launcher must start while its process has one thread, so this suite has its own main: `--list` and `--exact` are all that
 //! nextest asks of it, and `cargo test` runs each test in a process of its own.
 
+#[path = "rooms/git.rs"]
+mod git;
+
 use sandbox::{Launcher, Workspace, WorkspaceSpec};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Command, exit};
-use tool::{Context, Found, Output, Place, Real, Registry, ToolStop};
+use tool::{Context, Found, Output, Place, Reach, Real, Registry, RunMode, SameHost, ToolStop};
 use world::{Code, Refusal};
 
 type Test = (&'static str, fn(&Host));
@@ -25,6 +29,14 @@ const TESTS: &[Test] = &[
     ("output_is_capped", output_is_capped),
     ("tests_run", tests_run),
     ("searches_see_the_overlay", searches_see_the_overlay),
+    ("an_edit_replaces_exactly_one_text", an_edit_replaces_exactly_one_text),
+    ("names_are_deleted_and_moved", names_are_deleted_and_moved),
+    ("only_harmless_variables_reach_a_room", only_harmless_variables_reach_a_room),
+    ("git_tells_and_commits_what_the_task_changed", git::git_tells_and_commits_what_the_task_changed),
+    ("a_hostile_repository_runs_nothing", git::a_hostile_repository_runs_nothing),
+    ("masked_files_stay_out_of_diffs_and_commits", git::masked_files_stay_out_of_diffs_and_commits),
+    ("dry_runs_and_mocks_do_nothing", dry_runs_and_mocks_do_nothing),
+    ("a_foreign_tool_runs_in_the_room_and_is_held_to_its_manifest", a_foreign_tool_runs_in_the_room_and_is_held_to_its_manifest),
 ];
 
 struct Host {
@@ -32,6 +44,8 @@ struct Host {
     runtime: tokio::runtime::Runtime,
     room: Option<Workspace>,
     registry: Registry,
+    mode: Cell<RunMode>,
+    environment: Vec<(String, String)>,
     _launcher: Launcher,
 }
 
@@ -49,7 +63,16 @@ impl Host {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let spec = WorkspaceSpec::new(folder.path().join("project"), folder.path().join("home/work"));
         let room = runtime.block_on(launcher.open(spec)).unwrap();
-        Host { folder, runtime, room: Some(room), registry: Registry::builtin(), _launcher: launcher }
+        let environment = [("CI", "1"), ("NPM_TOKEN", "secret"), ("AWS_REGION", "x")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Host {
+            folder,
+            runtime,
+            room: Some(room),
+            registry: Registry::builtin(),
+            mode: Cell::default(),
+            environment: environment.to_vec(),
+            _launcher: launcher,
+        }
     }
 
     fn project(&self) -> PathBuf {
@@ -64,7 +87,18 @@ impl Host {
         let root = room.root().as_fd();
         let places = tool.targets(input).iter().map(|target| Place::open(root, &project, target)).collect::<Result<Vec<_>, _>>()?;
         let visible = |path: &str| !path.contains("hidden");
-        let context = Context { root, project: &project, room: Some(room), test_command, output_max: 10_000, visible: &visible };
+        let context = Context {
+            root,
+            project: &project,
+            room: Some(room),
+            test_command,
+            output_max: 10_000,
+            visible: &visible,
+            mode: self.mode.get(),
+            reach: &Reach::default(),
+            hops: &SameHost,
+            environment: &self.environment,
+        };
         self.runtime.block_on(tool.run(input, places, &context))
     }
 
@@ -225,4 +259,132 @@ fn searches_see_the_overlay(host: &Host) {
             { "name": "link.rs", "kind": "link" },
         ])
     );
+}
+
+fn an_edit_replaces_exactly_one_text(host: &Host) {
+    let output = host.call("fs.edit", json!({ "path": "src/link.rs", "old": "old", "new": "fresh" }));
+    assert_eq!(output.value, json!({ "path": "src/lib.rs", "replaced": 1, "line": 1, "bytes": 14 }));
+    assert_eq!((read(host, "src/lib.rs").as_str(), on_disk(host, "src/lib.rs").as_deref()), ("fn fresh() {}\n", Some("fn old() {}\n")));
+    let refusal = host.refused("fs.edit", json!({ "path": "src/lib.rs", "old": "old", "new": "x" }));
+    assert_eq!((refusal.code, refusal.reason.as_str()), (Code::BadInput, "`old` does not occur in `src/lib.rs`"));
+    let refusal = host.refused("fs.edit", json!({ "path": "src/none.rs", "old": "a", "new": "b" }));
+    assert_eq!(refusal.reason, "`src/none.rs` does not exist");
+    let refusal = host.refused("fs.edit", json!({ "path": "src/lib.rs", "old": "f", "new": "g" }));
+    assert_eq!(refusal.reason, "`old` occurs 2 times in `src/lib.rs`, at lines 1, 1");
+}
+
+fn names_are_deleted_and_moved(host: &Host) {
+    assert_eq!(host.call("fs.delete", json!({ "path": "src/link.rs" })).value, json!({ "path": "src/link.rs", "deleted": true }));
+    assert_eq!(host.call("fs.exists", json!({ "path": "src/link.rs" })).value["exists"], false);
+    assert_eq!(read(host, "src/lib.rs"), "fn old() {}\n", "a link is deleted, not what it leads to");
+    let output = host.call("fs.move", json!({ "from": "src/lib.rs", "to": "core/lib.rs" }));
+    assert_eq!(output.value, json!({ "from": "src/lib.rs", "to": "core/lib.rs" }));
+    assert_eq!(read(host, "core/lib.rs"), "fn old() {}\n");
+    assert_eq!(on_disk(host, "src/lib.rs").as_deref(), Some("fn old() {}\n"), "the project is untouched");
+    assert_eq!(host.refused("fs.delete", json!({ "path": "src/lib.rs" })).reason, "`src/lib.rs` does not exist");
+    assert_eq!(host.refused("fs.delete", json!({ "path": "." })).reason, "`.` is the project itself");
+    let refusal = host.refused("fs.delete", json!({ "path": "core" }));
+    assert_eq!((refusal.code, refusal.reason.contains("cannot be deleted")), (Code::WrongState, true), "{refusal:?}");
+    host.call("fs.write", json!({ "path": "b", "content": "" }));
+    assert_eq!(host.refused("fs.move", json!({ "from": "b", "to": "core/lib.rs" })).reason, "`core/lib.rs` exists already");
+    assert_eq!(host.refused("fs.move", json!({ "from": "b", "to": "/etc/b" })).reason, "`/etc/b` lies outside the project");
+    // A folder of the project cannot change its name in one step; one that the task made can.
+    host.call("fs.move", json!({ "from": "core", "to": "kernel" }));
+    assert_eq!(read(host, "kernel/lib.rs"), "fn old() {}\n");
+}
+
+fn only_harmless_variables_reach_a_room(host: &Host) {
+    let output = host.call("shell.run", json!({ "command": ["sh", "-c", "echo $CI-$NPM_TOKEN-$AWS_REGION"] }));
+    assert_eq!(output.value["stdout"], "1--\n");
+}
+
+fn dry_runs_and_mocks_do_nothing(host: &Host) {
+    host.call("shell.run", json!({ "command": ["git", "init", "-q"] }));
+    let inputs = [
+        ("fs.read", json!({ "path": "src/lib.rs" }), "read `src/lib.rs` (12 bytes)"),
+        ("fs.list", json!({}), "list `.`"),
+        ("fs.exists", json!({ "path": "x" }), "look whether `x` is there"),
+        ("fs.write", json!({ "path": "new", "content": "abc" }), "create `new` with 3 bytes"),
+        ("fs.edit", json!({ "path": "src/lib.rs", "old": "old", "new": "n" }), "replace 3 bytes by 1 in `src/lib.rs`"),
+        ("fs.delete", json!({ "path": "src/lib.rs" }), "delete `src/lib.rs`"),
+        ("fs.move", json!({ "from": "src/lib.rs", "to": "b" }), "move `src/lib.rs` to `b`"),
+        ("search.grep", json!({ "pattern": "x" }), "search `.` for `x`"),
+        ("search.glob", json!({ "pattern": "*.rs" }), "look for `*.rs` below `.`"),
+        ("shell.run", json!({ "command": ["touch", "made"] }), "run `touch made` in `.`"),
+        ("git.status", json!({}), "look at the state of the repository"),
+        ("git.diff", json!({}), "show what changed in `.`"),
+        ("git.log", json!({}), "list commits of `.`"),
+        ("git.commit", json!({ "message": "m" }), "commit all changes of the task"),
+        ("http.request", json!({ "url": "https://example.com/", "method": "POST", "body": "b" }), "send POST to https://example.com/ with 1 bytes"),
+    ];
+    let before = host.call("shell.run", json!({ "command": ["find", ".", "-path", "./.git", "-prune", "-o", "-print"] })).value["stdout"].clone();
+    for mode in [RunMode::DryRun, RunMode::Mock] {
+        host.mode.set(mode);
+        for (name, input, would) in &inputs {
+            let value = host.call(name, input.clone()).value;
+            match mode {
+                RunMode::DryRun => assert_eq!(value, json!({ "dry_run": true, "would": would }), "{name}"),
+                _ => assert_eq!(Some(&value), host.registry.find(name).ok().and_then(|tool| tool.manifest().mock_responses.first()), "{name}"),
+            }
+        }
+    }
+    assert_eq!(inputs.len() + 1, host.registry.list().count(), "every tool but test.run, which has no command here");
+    host.mode.set(RunMode::DryRun);
+    assert_eq!(host.refused("fs.delete", json!({ "path": "none" })).reason, "`none` does not exist");
+    assert_eq!(host.refused("http.request", json!({ "url": "http://127.0.0.1/" })).code, Code::Denied);
+    assert_eq!(host.refused("test.run", json!({})).reason, "this project has no test command");
+    host.mode.set(RunMode::Live);
+    let after = host.call("shell.run", json!({ "command": ["find", ".", "-path", "./.git", "-prune", "-o", "-print"] })).value["stdout"].clone();
+    assert_eq!(before, after);
+}
+
+fn a_foreign_tool_runs_in_the_room_and_is_held_to_its_manifest(host: &Host) {
+    let folder = host.folder.path().join("tools");
+    let put = |name: &str, script: &str| {
+        let text = format!(
+            "name: {name}\nversion: 1.0.0\ndescription: d\nrunner: shell\ncommand: [sh, -c, '{script}']\n\
+             input_schema: {{type: object}}\noutput_schema: {{type: object, required: [n]}}\ntimeout_ms: 500\n"
+        );
+        let made = fs::create_dir_all(folder.join(name)).and_then(|()| fs::write(folder.join(name).join("tool.yaml"), text));
+        assert!(made.is_ok(), "{made:?}");
+    };
+    put("echo", "cat");
+    put("liar", "echo 7");
+    put("loud", "echo no >&2; exit 1");
+    put("slow", "sleep 60");
+    let mut registry = Registry::builtin();
+    assert_eq!(registry.load(&folder), []);
+    let Some(room) = &host.room else { panic!() };
+    let project = host.project();
+    let run = |name: &str, input: Value| {
+        let context = Context {
+            root: room.root().as_fd(),
+            project: &project,
+            room: Some(room),
+            test_command: None,
+            output_max: 10_000,
+            visible: &|_: &str| true,
+            mode: RunMode::Live,
+            reach: &Reach::default(),
+            hops: &SameHost,
+            environment: &[],
+        };
+        let tool = registry.find(name)?;
+        host.runtime.block_on(tool.run(&input, Vec::new(), &context))
+    };
+    assert_eq!(run("echo", json!({ "n": 1 })).ok().map(|output| output.value), Some(json!({ "n": 1 })));
+    for (name, input, said) in [
+        ("echo", json!({}), "`echo` gave a result that does not fit its manifest: its output lacks `n`"),
+        ("liar", json!({}), "`liar` gave a result that does not fit its manifest: its output must be of type object"),
+        ("slow", json!({}), "it was still at work after 500 ms"),
+    ] {
+        match run(name, input) {
+            Err(ToolStop::Failed(fault)) => assert_eq!(fault.to_string(), said),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    match run("loud", json!({})) {
+        Err(ToolStop::Refused(refusal)) => assert_eq!(refusal.reason, "`loud` failed: no"),
+        other => panic!("{other:?}"),
+    }
 }

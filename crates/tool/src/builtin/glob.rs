@@ -14,20 +14,20 @@ use world::{Code, Refusal};
 /// Paths that are told when the caller names no number.
 const PATHS_DEFAULT: u64 = 500;
 
-pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let glob = parse(text(input, "pattern").unwrap_or_default())?;
     let found = files(place, context, time).await?;
     let max = usize::try_from(number(input, "max").unwrap_or(PATHS_DEFAULT)).unwrap_or(usize::MAX);
     let (mut paths, mut bytes, mut truncated) = (Vec::new(), 0, found.truncated);
     for path in found.files.into_iter().filter(|path| matches(&glob, path) && (context.visible)(path)) {
         bytes += path.len();
-        if paths.len() == max || bytes > context.output_max {
+        if paths.len() == max || bytes > output_max {
             truncated = true;
             break;
         }
         paths.push(path);
     }
-    Ok(Output { ok: true, value: json!({ "paths": paths, "truncated": truncated }) })
+    Ok(Output::good(json!({ "paths": paths, "truncated": truncated })))
 }
 
 /// The files below a place.

@@ -24,7 +24,7 @@ const REGEX_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Names of files that were passed over.
 const SKIPPED_MAX: usize = 20;
 
-pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let matcher = parse(text(input, "pattern").unwrap_or_default())?;
     let filter = text(input, "glob").map(glob::parse).transpose()?;
     let max = usize::try_from(number(input, "max").unwrap_or(LINES_DEFAULT)).unwrap_or(usize::MAX);
@@ -33,7 +33,7 @@ pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, time
         hits: Vec::new(),
         max,
         bytes: 0,
-        output_max: context.output_max,
+        output_max,
         searched: 0,
         skipped: Vec::new(),
         truncated: false,
@@ -105,7 +105,14 @@ impl Search {
         }
         self.searched += 1;
         let matcher = self.matcher.clone();
-        searcher().search_file(&matcher, file, Lines { search: self, path }).map_err(|error| ToolFault::io("search", path, error))
+        let timed = Timed { file, deadline: self.deadline };
+        match searcher().search_reader(&matcher, timed, Lines { search: self, path }) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                self.truncated = true;
+                Ok(())
+            }
+            result => result.map_err(|error| ToolFault::io("search", path, error)),
+        }
     }
 
     /// Enough found, or enough time spent. One line more than asked for shows that there is more.
@@ -122,7 +129,22 @@ impl Search {
             self.skipped.truncate(SKIPPED_MAX);
             value["skipped"] = self.skipped.into();
         }
-        Output { ok: true, value }
+        Output::good(value)
+    }
+}
+
+/// A file that is read no longer than there is time.
+struct Timed<'a> {
+    file: &'a File,
+    deadline: Instant,
+}
+
+impl io::Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if Instant::now() >= self.deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.file.read(buffer)
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) async fn run(place: Place, context: &Context<'_>, time: Duration) -> 
     let mut shown: Vec<Value> = entries.into_iter().filter(|(name, _)| (context.visible)(&below(name))).map(|(_, value)| value).collect();
     let truncated = cut || shown.len() > ENTRIES_MAX;
     shown.truncate(ENTRIES_MAX);
-    Ok(Output { ok: true, value: json!({ "path": path, "entries": shown, "truncated": truncated }) })
+    Ok(Output::good(json!({ "path": path, "entries": shown, "truncated": truncated })))
 }
 
 fn shown(directory: BorrowedFd<'_>, entry: walk::Entry) -> (String, Value) {

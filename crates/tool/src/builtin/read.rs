@@ -3,7 +3,7 @@
 use super::{base64, blocking, number, text};
 use crate::fault::{ToolFault, ToolStop};
 use crate::place::Place;
-use crate::tool::{Context, Output};
+use crate::tool::Output;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,10 +14,9 @@ use world::{Code, Refusal};
 /// Bytes of one character at most: what a cut can leave over.
 const CHAR_BYTES_MAX: usize = 4;
 
-pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+pub(super) async fn run(input: &Value, place: Place, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let (offset, limit) = (number(input, "offset"), number(input, "limit"));
     let as_base64 = text(input, "encoding") == Some("base64");
-    let output_max = context.output_max;
     blocking(time, move |_| read(&place, offset, limit, as_base64, output_max)).await
 }
 
@@ -61,7 +60,7 @@ fn read(place: &Place, offset: Option<u64>, limit: Option<u64>, as_base64: bool,
     if truncated {
         value["next_offset"] = next.into();
     }
-    Ok(Output { ok: true, value })
+    Ok(Output::good(value))
 }
 
 fn read_at(file: &File, offset: u64, wanted: usize) -> std::io::Result<Vec<u8>> {

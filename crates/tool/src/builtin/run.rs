@@ -1,6 +1,7 @@
 //! `shell.run` and `test.run`: a program in the room.
 
 use super::{number, words};
+use crate::env;
 use crate::fault::ToolStop;
 use crate::place::{Found, Place, Real};
 use crate::tool::{Context, Output};
@@ -32,31 +33,47 @@ pub(super) async fn shell(input: &Value, place: Place, context: &Context<'_>) ->
 }
 
 pub(super) async fn test(input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
-    let Some(command) = context.test_command.filter(|command| !command.is_empty()) else {
-        return Err(Refusal::new(Code::WrongState, "this project has no test command")
-            .hint("set `test.command` in skep.yml, such as [cargo, test], and run `skep trust`")
-            .into());
-    };
-    let mut argv = command.to_vec();
-    argv.extend(words(input, "args"));
+    let argv = test_command(input, context)?;
     let outcome = run(argv.clone(), PathBuf::new(), input, context).await?;
     let mut output = output(&outcome, input);
     output.value["command"] = argv.into();
     Ok(output)
 }
 
+/// The trusted configuration's command with the caller's arguments.
+pub(super) fn test_command(input: &Value, context: &Context<'_>) -> Result<Vec<String>, Refusal> {
+    let Some(command) = context.test_command.filter(|command| !command.is_empty()) else {
+        return Err(Refusal::new(Code::WrongState, "this project has no test command")
+            .hint("set `test.command` in skep.yml, such as [cargo, test], and run `skep trust`"));
+    };
+    Ok(command.iter().cloned().chain(words(input, "args")).collect())
+}
+
 async fn run(argv: Vec<String>, cwd: PathBuf, input: &Value, context: &Context<'_>) -> Result<Outcome, ToolStop> {
+    job(argv, cwd, None, Duration::from_millis(wall_ms(input)), context).await
+}
+
+/// A program in the room, with what a trusted configuration lets into its environment.
+pub(super) async fn job(
+    argv: Vec<String>,
+    cwd: PathBuf,
+    stdin: Option<Vec<u8>>,
+    time: Duration,
+    context: &Context<'_>,
+) -> Result<Outcome, ToolStop> {
     let mut spec = JobSpec::exec(argv);
     spec.cwd = cwd;
     // A room has one user, so git's question whose repository this is has one answer.
     let git = [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
-    spec.env = git.iter().map(|(key, value)| (key.into(), value.into())).collect();
+    let passed = env::scrub(context.environment);
+    spec.env = passed.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+    spec.env.extend(git.iter().map(|(key, value)| (key.into(), value.into())));
     // There is no network in the room but loopback, and tests that bind localhost should work.
     spec.profile = Profile::StandardNet;
     spec.output_max = context.output_max;
-    spec.limits.wall = Some(Duration::from_millis(wall_ms(input)));
+    spec.limits.wall = Some(time);
     spec.limits.memory_bytes = memory_bytes();
-    Ok(room(context)?.run(spec, None).await?)
+    Ok(room(context)?.run(spec, stdin).await?)
 }
 
 fn wall_ms(input: &Value) -> u64 {
@@ -95,5 +112,5 @@ fn output(outcome: &Outcome, input: &Value) -> Output {
         value["error"] = "it needed more memory than the room has and was ended".into();
         value["hint"] = "do it in smaller parts".into();
     }
-    Output { ok: outcome.exit.success() && !outcome.timed_out, value }
+    Output::new(outcome.exit.success() && !outcome.timed_out, value)
 }

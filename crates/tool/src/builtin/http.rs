@@ -1,0 +1,99 @@
+//! `http.request`: from the kernel's process, to public addresses only.
+
+use super::{base64, number, text};
+use crate::fault::{ToolFault, ToolStop};
+use crate::net::{self, Aim, Answer, Question};
+use crate::tool::{Context, Output};
+use hyper::body::Bytes;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+use world::{Code, Refusal};
+
+const TIMEOUT_MS_DEFAULT: u64 = 30_000;
+const BODY_BYTES_DEFAULT: u64 = 256 * 1024;
+/// All of the caller's headers together.
+const HEADERS_BYTES_MAX: usize = 16 * 1024;
+/// Headers that belong to the connection, not to the caller.
+const RESERVED: &[&str] = &["host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect", "keep-alive"];
+
+pub(super) fn aim(input: &Value) -> Result<Aim, Refusal> {
+    Aim::parse(text(input, "url").unwrap_or_default(), text(input, "method").unwrap_or("GET"))
+}
+
+pub(super) fn reads_only(input: &Value) -> bool {
+    matches!(text(input, "method").unwrap_or("GET"), "GET" | "HEAD")
+}
+
+pub(super) async fn run(input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
+    let body_max = number(input, "max_bytes").unwrap_or(BODY_BYTES_DEFAULT);
+    let question = Question {
+        aim: aim(input)?,
+        headers: headers(input)?,
+        body: Bytes::from(text(input, "body").unwrap_or_default().as_bytes().to_vec()),
+        body_max: usize::try_from(body_max).unwrap_or(usize::MAX).min(context.output_max),
+    };
+    let ms = number(input, "timeout_ms").unwrap_or(TIMEOUT_MS_DEFAULT);
+    let work = net::fetch(question, context.reach, context.hops);
+    match tokio::time::timeout(Duration::from_millis(ms), work).await {
+        Ok(answer) => Ok(output(answer?)),
+        Err(_) => Err(ToolFault::TimedOut { ms }.into()),
+    }
+}
+
+fn headers(input: &Value) -> Result<HeaderMap, Refusal> {
+    let mut headers = HeaderMap::new();
+    let mut bytes = 0;
+    for (name, value) in input.get("headers").and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        bytes += name.len() + value.len();
+        let lower = name.to_ascii_lowercase();
+        if RESERVED.contains(&lower.as_str()) || lower.starts_with("proxy-") {
+            return Err(Refusal::new(Code::BadInput, format!("the header `{name}` is not the caller's to set")).hint("leave it out"));
+        }
+        let bad = || Refusal::new(Code::BadInput, format!("`{name}` is not a header")).hint("use letters, digits and `-`, on one line");
+        let name = HeaderName::from_bytes(lower.as_bytes()).map_err(|_| bad())?;
+        headers.insert(name, HeaderValue::from_str(value).map_err(|_| bad())?);
+    }
+    if bytes > HEADERS_BYTES_MAX {
+        return Err(Refusal::new(Code::TooLarge, format!("the headers have {bytes} bytes; {HEADERS_BYTES_MAX} are allowed"))
+            .hint("send long data as `body`"));
+    }
+    Ok(headers)
+}
+
+fn output(answer: Answer) -> Output {
+    let mut headers: Map<String, Value> = Map::new();
+    // Cookies are kept by nobody, so nobody is shown one.
+    for (name, value) in answer.headers.iter().filter(|(name, _)| *name != "set-cookie") {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        match headers.get_mut(name.as_str()).and_then(|held| held.as_str().map(|held| format!("{held}, {value}"))) {
+            Some(joined) => headers.insert(name.to_string(), joined.into()),
+            None => headers.insert(name.to_string(), value.into()),
+        };
+    }
+    let (body, encoding) = match whole(&answer.body, answer.truncated) {
+        Some(text) => (text.to_owned(), "utf-8"),
+        None => (base64::encode(&answer.body), "base64"),
+    };
+    let value = json!({
+        "url": answer.url,
+        "status": answer.status,
+        "headers": headers,
+        "body": body,
+        "encoding": encoding,
+        "bytes": answer.body.len(),
+        "truncated": answer.truncated,
+        "redirects": answer.redirects,
+    });
+    Output::new(answer.status < 400, value)
+}
+
+/// The body as text; a cut may go through its last character.
+fn whole(body: &[u8], truncated: bool) -> Option<&str> {
+    match std::str::from_utf8(body) {
+        Ok(text) => Some(text),
+        Err(error) if truncated && error.error_len().is_none() => std::str::from_utf8(&body[..error.valid_up_to()]).ok(),
+        Err(_) => None,
+    }
+}

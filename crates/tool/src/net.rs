@@ -1,0 +1,179 @@
+//! Where http.request may go.
+//!
+//! An [`Aim`] is a URL that was looked at once: scheme, port, host and method in the form in which policies see them. A [`Reach`]
+//! says which addresses may be connected to. **Invariant.** An address is judged where it is used: whatever a name resolves to, a
+//! socket is opened to no address that `Reach::refuses`.
+
+mod address;
+mod client;
+
+pub(crate) use client::{Answer, Question, fetch};
+
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use url::{Host, Url};
+use world::{Code, Refusal};
+
+/// Seed 002's list.
+const PORTS: [u16; 4] = [80, 443, 8080, 8443];
+/// Servers stop at about this length too.
+const URL_BYTES_MAX: usize = 8 * 1024;
+
+/// Addresses and ports that may be connected to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reach {
+    /// Exactly these are fine though they are not global: what a trusted configuration names, or a test serves.
+    pub allow: Vec<SocketAddr>,
+    /// Ports on global addresses.
+    pub ports: Vec<u16>,
+}
+
+impl Default for Reach {
+    fn default() -> Reach {
+        Reach { allow: Vec::new(), ports: PORTS.to_vec() }
+    }
+}
+
+impl Reach {
+    /// Why a socket must not be opened to this address.
+    pub fn refuses(&self, address: SocketAddr) -> Option<&'static str> {
+        if self.allow.contains(&address) {
+            return None;
+        }
+        if !self.ports.contains(&address.port()) {
+            return Some("its port is not one of those that may be used");
+        }
+        address::closed(address.ip())
+    }
+
+    /// What can be said before a name is resolved.
+    pub fn check(&self, aim: &Aim) -> Result<(), Refusal> {
+        if let Some(ip) = aim.literal() {
+            let address = SocketAddr::new(ip, aim.port);
+            return self.refuses(address).map_or(Ok(()), |why| Err(closed(&aim.host, address, why)));
+        }
+        if self.ports.contains(&aim.port) || self.allow.iter().any(|address| address.port() == aim.port) {
+            return Ok(());
+        }
+        let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
+        Err(Refusal::new(Code::Denied, format!("port {} of `{}` may not be used", aim.port, aim.host))
+            .hint(format!("the ports are {}", ports.join(", "))))
+    }
+
+    /// Those of a name's addresses that may be connected to.
+    pub(crate) fn open(&self, aim: &Aim, addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Refusal> {
+        let refused = addresses.iter().find_map(|address| Some((*address, self.refuses(*address)?)));
+        let open: Vec<SocketAddr> = addresses.into_iter().filter(|address| self.refuses(*address).is_none()).collect();
+        match refused {
+            Some((address, why)) if open.is_empty() => Err(closed(&aim.host, address, why)),
+            _ => Ok(open),
+        }
+    }
+}
+
+fn closed(host: &str, address: SocketAddr, why: &str) -> Refusal {
+    Refusal::new(Code::Denied, format!("`{host}` leads to {address}, and {why}"))
+        .hint("only public addresses can be reached; the operator can name a local service in the configuration")
+}
+
+/// A place on the network, as policies see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aim {
+    url: Url,
+    /// Lower-case and ASCII, without a final dot; an address in its usual notation, without brackets.
+    pub host: String,
+    pub port: u16,
+    pub method: String,
+}
+
+impl Aim {
+    pub fn parse(url: &str, method: &str) -> Result<Aim, Refusal> {
+        let bad = |why: String| Refusal::new(Code::BadInput, why).hint("write it as https://host/path");
+        if url.len() > URL_BYTES_MAX {
+            return Err(Refusal::new(Code::TooLarge, format!("the url has {} bytes", url.len())).hint("send long data as `body`"));
+        }
+        // The standard says to drop these silently, and then what a person reads is not what is asked.
+        if url.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
+            return Err(bad("the url holds a space, backslash or control character".to_owned()));
+        }
+        let url = Url::parse(url).map_err(|error| bad(format!("`{url}` is not a url: {error}")))?;
+        Aim::of(url, method)
+    }
+
+    pub(crate) fn of(mut url: Url, method: &str) -> Result<Aim, Refusal> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(Refusal::new(Code::Denied, format!("`{}` is not a scheme that may be used", url.scheme()))
+                .hint("only http and https can be reached"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Refusal::new(Code::BadInput, "the url holds a user name or password").hint("send it as a header"));
+        }
+        url.set_fragment(None);
+        let host = match url.host() {
+            Some(Host::Domain(name)) => name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase(),
+            Some(Host::Ipv4(ip)) => ip.to_string(),
+            Some(Host::Ipv6(ip)) => ip.to_string(),
+            None => String::new(),
+        };
+        let (Some(port), false) = (url.port_or_known_default(), host.is_empty()) else {
+            return Err(Refusal::new(Code::BadInput, "the url names no host").hint("write it as https://host/path"));
+        };
+        Ok(Aim { url, host, port, method: method.to_ascii_uppercase() })
+    }
+
+    /// The address that the host itself is, in whatever notation it was written.
+    pub fn literal(&self) -> Option<IpAddr> {
+        match self.url.host()? {
+            Host::Ipv4(ip) => Some(ip.into()),
+            Host::Ipv6(ip) => Some(ip.into()),
+            Host::Domain(_) => None,
+        }
+    }
+
+    pub fn url(&self) -> &str {
+        self.url.as_str()
+    }
+
+    pub fn is_https(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// Do both speak to the same server?
+    pub fn same_origin(&self, other: &Aim) -> bool {
+        self.url.scheme() == other.url.scheme() && self.host == other.host && self.port == other.port
+    }
+}
+
+/// A redirect that http.request is about to follow.
+#[derive(Debug, Clone, Copy)]
+pub struct Hop<'a> {
+    pub from: &'a Aim,
+    pub to: &'a Aim,
+    /// The first redirect is 1.
+    pub number: u32,
+}
+
+/// Who says whether a redirect may be followed: the kernel, which decides on it as on a call.
+pub trait Hops: Send + Sync {
+    fn may<'a>(&'a self, hop: Hop<'a>) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>>;
+}
+
+/// Follows redirects on the same server only: what was decided for it holds there.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SameHost;
+
+impl Hops for SameHost {
+    fn may<'a>(&'a self, hop: Hop<'a>) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>> {
+        let same = hop.from.host == hop.to.host && hop.from.port == hop.to.port;
+        Box::pin(std::future::ready(if same {
+            Ok(())
+        } else {
+            Err(Refusal::new(Code::Denied, format!("`{}` sends the call on to `{}`", hop.from.host, hop.to.host))
+                .hint(format!("if that is what you want, ask for {} itself", hop.to.url())))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

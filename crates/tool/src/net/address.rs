@@ -1,0 +1,54 @@
+//! Which addresses lie on the public internet.
+//!
+//! By the registries of special-purpose addresses (RFC 6890 and its successors). IPv6 is closed but for the global block, so a form
+//! that nobody thought of is closed too.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Why an address is not on the public internet; `None` for one that is.
+pub(super) fn closed(ip: IpAddr) -> Option<&'static str> {
+    match ip {
+        IpAddr::V4(ip) => closed_v4(ip),
+        IpAddr::V6(ip) => closed_v6(ip),
+    }
+}
+
+fn closed_v4(ip: Ipv4Addr) -> Option<&'static str> {
+    Some(match ip.octets() {
+        [0, ..] => "that is this network (0.0.0.0/8)",
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => "that is a private network",
+        [100, 64..=127, ..] => "that is a carrier's own network (100.64.0.0/10)",
+        [127, ..] => "that is this machine (loopback)",
+        [169, 254, ..] => "that is link-local, where clouds keep credentials",
+        [192, 0, 0, _] => "that is reserved for protocols (192.0.0.0/24)",
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => "that is for documentation",
+        [192, 88, 99, _] => "that is a 6to4 relay",
+        [198, 18..=19, ..] => "that is for benchmarks (198.18.0.0/15)",
+        [224..=239, ..] => "that is multicast",
+        [255, 255, 255, 255] => "that is broadcast",
+        [240..=255, ..] => "that is reserved (240.0.0.0/4)",
+        _ => return None,
+    })
+}
+
+fn closed_v6(ip: Ipv6Addr) -> Option<&'static str> {
+    Some(match ip.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 1] => "that is this machine (loopback)",
+        [0, 0, 0, 0, 0, 0, ..] => "that is unspecified or an IPv4-compatible address",
+        [0, 0, 0, 0, 0, 0xffff, ..] => "that is an IPv4-mapped address",
+        [0, 0, 0, 0, 0xffff, 0, ..] => "that is an IPv4-translated address",
+        [0x64, 0xff9b, ..] => "that is translated to IPv4 (64:ff9b::)",
+        [0x100, 0, 0, 0, ..] => "that is discarded (100::/64)",
+        [0xfc00..=0xfdff, ..] => "that is a private network (fc00::/7)",
+        [0xfe80..=0xfebf, ..] => "that is link-local",
+        [0xfec0..=0xfeff, ..] => "that is site-local",
+        [0xff00..=0xffff, ..] => "that is multicast",
+        [0x2001, 0, ..] => "that is Teredo, which holds an IPv4 address",
+        [0x2001, 0x1..=0x1ff, ..] => "that is reserved for protocols (2001::/23)",
+        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => "that is for documentation",
+        [0x2002, ..] => "that is 6to4, which holds an IPv4 address",
+        [_, _, _, _, 0 | 0x200, 0x5efe, _, _] => "that is ISATAP, which holds an IPv4 address",
+        [0x2000..=0x3fff, ..] => return None,
+        _ => "that is not a global address",
+    })
+}

@@ -1,0 +1,134 @@
+//! What happens around a body: time, second tries, the check of its result.
+//!
+//! The door's part of seed 002's ten stages is the kernel's: it finds the tool, asks the breaker, decides, and records. **Invariant.**
+//! A call ends within its time, and what it began ends with it: dropping a body kills its job or closes its socket, and readers on
+//! other threads watch a deadline. **Invariant.** Only a call that changes nothing is made twice.
+
+use crate::fault::{ToolFault, ToolStop};
+use crate::place::Place;
+use crate::tool::{Context, Output, Tool};
+use serde_json::Value;
+use std::future::Future;
+use std::time::Duration;
+
+/// Between a passing fault and the next try.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// Bodies stop by themselves when their time is over, and say more about it. This is for one that does not.
+const GRACE: Duration = Duration::from_secs(5);
+
+pub(crate) async fn run(tool: &Tool, input: &Value, places: Vec<Place>, context: &Context<'_>) -> Result<Output, ToolStop> {
+    let retries = if tool.reads_only(input) { tool.manifest().retries.unwrap_or(1) } else { 0 };
+    let time = time(tool, input) + GRACE;
+    let mut kept = places;
+    let mut last = false;
+    let output = retrying(retries, |left| {
+        // The last try may have the places themselves.
+        last = left == 0;
+        let places = if last { Ok(std::mem::take(&mut kept)) } else { kept.iter().map(Place::again).collect() };
+        async move {
+            let places = places.map_err(|error| ToolFault::io("open", ".", error))?;
+            match tokio::time::timeout(time, tool.act(input, places, context)).await {
+                Ok(result) => result,
+                Err(_) => Err(ToolFault::TimedOut { ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }.into()),
+            }
+        }
+    })
+    .await?;
+    tool.check_output(&output.value)?;
+    Ok(output)
+}
+
+/// What the caller asked for, or else the manifest.
+pub(crate) fn time(tool: &Tool, input: &Value) -> Duration {
+    let asked = input.get("timeout_ms").and_then(Value::as_u64);
+    Duration::from_millis(asked.unwrap_or(0).max(tool.manifest().timeout_ms))
+}
+
+/// Tries until something other than a passing fault comes of it. `attempt` is told how many tries are left after it.
+async fn retrying<F: Future<Output = Result<Output, ToolStop>>>(
+    retries: u32,
+    mut attempt: impl FnMut(u32) -> F,
+) -> Result<Output, ToolStop> {
+    let mut made = 0;
+    loop {
+        match attempt(retries - made).await {
+            Err(ToolStop::Failed(fault)) if made < retries && is_worth_a_try(&fault) => {
+                tokio::time::sleep(RETRY_AFTER).await;
+                made += 1;
+            }
+            result => return result.map(|output| Output { retries: made, ..output }),
+        }
+    }
+}
+
+/// A call that used up its time once would only use it up again.
+fn is_worth_a_try(fault: &ToolFault) -> bool {
+    fault.is_passing() && !matches!(fault, ToolFault::TimedOut { .. })
+}
+
+/// Takes the fields away that a grant keeps from the caller (`output_redact_fields`), at any depth.
+pub fn strip(value: &mut Value, fields: &[String]) {
+    match value {
+        Value::Object(object) => {
+            object.retain(|key, _| !fields.contains(key));
+            object.values_mut().for_each(|value| strip(value, fields));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|value| strip(value, fields)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::io;
+
+    fn passing() -> ToolStop {
+        ToolFault::io("read", "a", io::Error::from(io::ErrorKind::Interrupted)).into()
+    }
+
+    fn lasting() -> ToolStop {
+        ToolFault::io("read", "a", io::Error::from(io::ErrorKind::PermissionDenied)).into()
+    }
+
+    /// Runs a row of results and gives what came of it with the number of tries.
+    async fn played(retries: u32, results: Vec<Result<Output, ToolStop>>) -> (Result<Output, ToolStop>, usize) {
+        let mut results = results.into_iter();
+        let mut tries = 0;
+        let result = retrying(retries, |_| {
+            tries += 1;
+            let result = results.next().unwrap();
+            async move { result }
+        })
+        .await;
+        (result, tries)
+    }
+
+    #[tokio::test]
+    async fn a_passing_fault_is_met_with_one_more_try_after_a_pause() {
+        let began = std::time::Instant::now();
+        let (result, tries) = played(1, vec![Err(passing()), Ok(Output::good(json!(1)))]).await;
+        assert_eq!((result.unwrap().retries, tries), (1, 2));
+        assert!(began.elapsed() >= RETRY_AFTER);
+        let (result, tries) = played(1, vec![Err(passing()), Err(passing())]).await;
+        assert!(result.unwrap_err().is_retryable());
+        assert_eq!(tries, 2);
+    }
+
+    #[tokio::test]
+    async fn writes_lasting_faults_refusals_and_spent_time_have_no_second_try() {
+        assert_eq!(played(0, vec![Err(passing())]).await.1, 1);
+        assert_eq!(played(1, vec![Err(lasting())]).await.1, 1);
+        assert_eq!(played(1, vec![Err(ToolFault::TimedOut { ms: 1 }.into())]).await.1, 1);
+        let refusal = world::Refusal::new(world::Code::NotFound, "no");
+        assert_eq!(played(1, vec![Err(refusal.into())]).await.1, 1);
+    }
+
+    #[test]
+    fn fields_are_stripped_at_any_depth() {
+        let mut value = json!({ "a": 1, "secret": 2, "list": [{ "secret": 3, "b": { "secret": 4, "c": 5 } }] });
+        strip(&mut value, &["secret".to_owned()]);
+        assert_eq!(value, json!({ "a": 1, "list": [{ "b": { "c": 5 } }] }));
+    }
+}

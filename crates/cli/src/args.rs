@@ -51,6 +51,9 @@ pub enum Command {
     Log(command::log::Log),
     Watch(command::watch::Watch),
     Review(command::review::Review),
+    Grant(command::grant::Grant),
+    Token(command::token::Token),
+    Policy(command::policy::Policy),
     Diff(command::diff::Diff),
     Merge(command::merge::Merge),
     Reject(command::reject::Reject),
@@ -62,13 +65,18 @@ pub enum Command {
     Completions(command::completions::Completions),
     Man(command::man::Man),
     Help(command::help::Help),
+    ExtensionChild(command::extension_child::ExtensionChild),
 }
 
 /// What belongs together in `skep --help`.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Work", &["act", "ask", "call", "cancel", "demo"]),
     ("Look", &["status", "ps", "list", "log", "watch"]),
-    ("Decide", &["review", "diff", "merge", "reject", "init", "trust"]),
+    ("Decide", &["review", "grant", "token", "diff", "merge", "reject", "init", "trust"]),
+    (
+        "Policy",
+        &["policy check", "policy test", "policy explain", "policy trial", "policy update", "policy log", "policy suggest", "policy types"],
+    ),
     ("Journal", &["journal log", "journal follow", "journal verify", "journal export"]),
     ("Kernel", &["kernel start", "kernel stop", "kernel status", "doctor", "completions", "man", "help"]),
 ];
@@ -121,7 +129,7 @@ mod tests {
     fn every_command_is_in_one_group_and_has_a_purpose_and_examples() {
         let command = command();
         let grouped: Vec<_> = GROUPS.iter().flat_map(|(_, members)| members.iter()).map(|path| path.split(' ').next().unwrap()).collect();
-        for sub in command.get_subcommands() {
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             assert!(grouped.contains(&sub.get_name()), "{} is in no group", sub.get_name());
             for sub in std::iter::once(sub).chain(sub.get_subcommands()) {
                 assert!(sub.get_about().is_some(), "{} has no purpose", sub.get_name());
@@ -143,6 +151,18 @@ mod tests {
             "skep --json ps",
             "skep review",
             "skep review allow r-1 --reason ok",
+            "skep review allow r-1 --for zone --rate 5/1m --set limit=10 --json",
+            "skep review deny r-1 --instead fs.write path=a --for-good --for user",
+            "skep grant revoke g-1 b-2 t-3",
+            "skep token issue fs.* --paths a b --max-ops 3 --ttl 30s -- ./agent --fast",
+            "skep call fs.read path=a --mode dry_run --token T",
+            "skep call fs.read path=a --mode real",
+            "skep policy explain fs.read path=a --task task-1 --candidate --zone .",
+            "skep policy trial new.yaml --last 7 --after 3 --before 9",
+            "skep policy update new.yaml --yes",
+            "skep policy suggest --json",
+            "skep journal verify --offline",
+            "skep extension-child",
             "skep journal log --pid 3 --task task-1 --kind call --kind brain.said --since 10m --until 2026-01-01 --limit 5",
             "skep journal export --out f",
             "skep merge task-1 --yes",
@@ -154,7 +174,19 @@ mod tests {
         ] {
             assert!(parse(good).is_ok(), "{good}: {}", parse(good).unwrap_err());
         }
-        for bad in ["skep", "skep act", "skep diff 7", "skep review allow task-1", "skep journal log --kind calls", "skep list people"] {
+        for bad in [
+            "skep grant revoke task-1",
+            "skep token issue",
+            "skep token issue fs.read --ttl 30",
+            "skep call fs.read --mode dry",
+            "skep policy",
+            "skep",
+            "skep act",
+            "skep diff 7",
+            "skep review allow task-1",
+            "skep journal log --kind calls",
+            "skep list people",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

@@ -6,6 +6,8 @@ pub mod completions;
 pub mod demo;
 pub mod diff;
 pub mod doctor;
+pub mod extension_child;
+pub mod grant;
 pub mod help;
 pub mod init;
 pub mod journal;
@@ -14,10 +16,12 @@ pub mod list;
 pub mod log;
 pub mod man;
 pub mod merge;
+pub mod policy;
 pub mod ps;
 pub mod reject;
 pub mod review;
 pub mod status;
+pub mod token;
 pub mod trust;
 pub mod watch;
 pub mod work;
@@ -25,6 +29,7 @@ pub mod work;
 use crate::args::Command;
 use crate::console::{Console, Outcome};
 use wire::Mode;
+use wire::code::EXIT_FAILED;
 
 pub async fn run(command: Command, console: &Console) -> Outcome {
     match command {
@@ -39,6 +44,9 @@ pub async fn run(command: Command, console: &Console) -> Outcome {
         Command::Log(log) => log.run(console).await,
         Command::Watch(watch) => watch.run(console).await,
         Command::Review(review) => review.run(console).await,
+        Command::Grant(grant) => grant.run(console).await,
+        Command::Token(token) => token.run(console).await,
+        Command::Policy(policy) => policy.run(console).await,
         Command::Diff(diff) => diff.run(console).await,
         Command::Merge(merge) => merge.run(console).await,
         Command::Reject(reject) => reject.run(console).await,
@@ -50,5 +58,7 @@ pub async fn run(command: Command, console: &Console) -> Outcome {
         Command::Completions(completions) => completions.run(console),
         Command::Man(man) => man.run(console),
         Command::Help(help) => help.run(console),
+        // `main` has taken this one away: it needs no home and no runtime.
+        Command::ExtensionChild(_) => Ok(EXIT_FAILED),
     }
 }

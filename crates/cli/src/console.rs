@@ -54,18 +54,29 @@ impl Console {
 
     /// Asks a yes-or-no question; only a terminal can answer, and silence is no.
     pub fn confirm(&self, question: &str, flag: &str) -> Result<bool, Trouble> {
+        let line = Line::new().strong(question).faint(" [y/N]");
+        Ok(matches!(self.ask(&line, question, flag)?.trim(), "y" | "Y" | "yes"))
+    }
+
+    /// Asks for a phrase, for what must not be said in passing.
+    pub fn confirm_by(&self, phrase: &str, flag: &str) -> Result<bool, Trouble> {
+        let line = Line::new().strong("to put this in force, type ").bad(phrase).plain(":");
+        Ok(self.ask(&line, phrase, flag)?.trim() == phrase)
+    }
+
+    fn ask(&self, line: &Line, question: &str, flag: &str) -> Result<String, Trouble> {
         if !std::io::stdin().is_terminal() || self.json {
             let trouble = Trouble::new(Code::BadInput, format!("`{question}` needs an answer"));
             return Err(trouble.why("there is no terminal to ask").fix(format!("add `{flag}`")));
         }
-        self.err.write(Line::new().strong(question).faint(" [y/N]").render(self.err.colour).as_bytes());
+        self.err.write(line.render(self.err.colour).as_bytes());
         self.err.write(b" ");
         let mut answer = String::new();
         std::io::stdin()
             .lock()
             .read_line(&mut answer)
             .map_err(|error| Trouble::new(Code::BadInput, format!("`{question}` got no answer")).why(error).fix(format!("add `{flag}`")))?;
-        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+        Ok(answer)
     }
 }
 

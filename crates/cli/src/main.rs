@@ -24,6 +24,9 @@ use wire::Code;
 
 fn main() -> ExitCode {
     let cli = Cli::read();
+    if let Command::ExtensionChild(child) = &cli.command {
+        return child.run();
+    }
     let (out, err) = (Screen::stdout(), Screen::stderr());
     let home = match home::path() {
         Ok(home) => home,

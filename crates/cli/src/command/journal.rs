@@ -3,6 +3,7 @@
 pub mod export;
 pub mod filter;
 pub mod page;
+mod verify;
 
 use crate::console::{Console, OK, Outcome};
 use crate::record::Record;
@@ -11,10 +12,7 @@ use clap::Subcommand;
 use filter::Filtered;
 use jiff::tz::TimeZone;
 use page::Pages;
-use std::time::Instant;
-use wire::code::EXIT_FAILED;
-use wire::method::Nothing;
-use wire::method::journal::{Follow, RECORD, RecordParams, Verify};
+use wire::method::journal::{Follow, RECORD, RecordParams};
 use wire::{Client, ClientError};
 
 /// Records that `journal log` shows when no limit is given: a screenful.
@@ -42,8 +40,11 @@ enum What {
     #[command(after_help = "Examples:\n  skep journal follow\n  skep journal follow --kind review,merge")]
     Follow(Filtered),
     /// Prove that no record was changed, added, moved or cut off
-    #[command(after_help = "Examples:\n  skep journal verify && echo whole\n  skep journal verify --json")]
-    Verify,
+    #[command(
+        after_help = "Examples:\n  skep journal verify && echo whole\n  skep journal verify --json\n  skep journal verify --offline\n\n\
+When the kernel does not start, the files are verified without it."
+    )]
+    Verify(verify::Verify),
     /// Print the stored lines, byte for byte
     #[command(after_help = "Examples:\n  skep journal export --out journal.jsonl\n  skep journal export | sha256sum")]
     Export(export::Export),
@@ -51,11 +52,14 @@ enum What {
 
 impl Journal {
     pub async fn run(self, console: &Console) -> Outcome {
+        if let What::Verify(verify) = self.what {
+            return verify.run(console).await;
+        }
         let mut kernel = console.kernel().await?;
         match self.what {
             What::Log(filtered) => log(&mut kernel, filtered, console).await,
             What::Follow(filtered) => follow(&mut kernel, filtered, console).await,
-            What::Verify => verify(&mut kernel, console).await,
+            What::Verify(verify) => verify.run(console).await,
             What::Export(export) => export.run(&mut kernel, console).await,
         }
     }
@@ -74,14 +78,6 @@ async fn log(kernel: &mut Client, filtered: Filtered, console: &Console) -> Outc
     let records: Vec<_> = lines.iter().filter_map(|line| Record::parse(line)).collect();
     console.out.page(&journal::log(&records, measure::now_ms(), &TimeZone::system()));
     OK
-}
-
-async fn verify(kernel: &mut Client, console: &Console) -> Outcome {
-    let asked = Instant::now();
-    let result = console.wait("verifying the chain", kernel.call::<Verify>(&Nothing {})).await?;
-    let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
-    console.show_whole(&result, |result| journal::verdict(result, ms));
-    Ok(if result.findings.is_empty() { 0 } else { EXIT_FAILED })
 }
 
 async fn follow(kernel: &mut Client, filtered: Filtered, console: &Console) -> Outcome {

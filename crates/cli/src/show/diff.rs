@@ -16,6 +16,17 @@ pub fn unified(diff: &str) -> Page {
     parts(diff).map(|(part, line)| Line::new().plain("  ").add(tone(part), line)).collect()
 }
 
+/// The way from one text of a file to another, as a unified diff; empty when they are the same.
+pub fn between(path: &str, old: &str, new: &str) -> String {
+    similar::TextDiff::from_lines(old, new).unified_diff().header(path, path).to_string()
+}
+
+/// Does the diff lead to no file but `path`? Lines of a file cannot pose as names.
+pub fn is_about(diff: &str, path: &str) -> bool {
+    let headers = parts(diff).filter(|(part, _)| *part == Part::Header);
+    headers.filter_map(|(_, line)| line.strip_prefix("+++ ")).all(|name| name.trim_end() == path)
+}
+
 /// Added and removed lines of a unified diff.
 fn tally(diff: &str) -> (u64, u64) {
     parts(diff).fold((0, 0), |(added, removed), (part, _)| match part {
@@ -173,5 +184,14 @@ mod tests {
         let refused = vec![MergePath { path: "b".into(), kind: "created".into(), refused: Some("outside".into()) }];
         let text = merged(&MergeResult { applied: vec!["a".into()], refused }).render(false, None);
         assert_eq!(text, "✓ merged 1 file\n  + a\n  ✗ b  outside\n");
+    }
+
+    #[test]
+    fn a_diff_is_about_the_files_it_names() {
+        let one = between("p.yaml", "a\nb\n", "a\n--- x\n+++ x\n");
+        assert!(one.starts_with("--- p.yaml\n+++ p.yaml\n@@ -1,2 +1,3 @@\n") && is_about(&one, "p.yaml"), "{one}");
+        assert!(!is_about(&format!("{one}{}", between("skep.yml", "", "x\n")), "p.yaml"));
+        assert!(is_about("--- in force/p.yaml\n+++ p.yaml\n@@ -0,0 +1 @@\n+x\n", "p.yaml"));
+        assert_eq!(between("p.yaml", "a\n", "a\n"), "");
     }
 }

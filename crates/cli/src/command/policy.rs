@@ -1,0 +1,195 @@
+//! `skep policy`: the rules, before and after they are in force.
+
+mod candidate;
+mod update;
+
+use crate::command::call::input;
+use crate::console::{Console, OK, Outcome, folder};
+use crate::show::policy;
+use candidate::Candidate;
+use clap::Subcommand;
+use std::path::{Path, PathBuf};
+use update::Update;
+use wire::TaskId;
+use wire::code::EXIT_FAILED;
+use wire::method::policy::{
+    Check as CheckMethod, CheckParams, CheckResult, Explain as ExplainMethod, ExplainParams, Log as LogMethod, LogParams, Suggest, Trial,
+    TrialParams, TrialResult,
+};
+use wire::{Client, ClientError};
+
+/// Check, explain, try out and change the rules
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  skep policy check\n  skep policy explain fs.write path=src/main.rs\n  skep policy trial --last 500\n  \
+skep policy update\n  skep policy suggest\n\n\
+The rules are in .skep/policy.yaml. They are in force once you have said so with `skep policy update` or `skep trust`."
+)]
+pub struct Policy {
+    #[command(subcommand)]
+    what: What,
+    /// The repository [default: where you are]
+    #[arg(long, value_name = "DIR", global = true)]
+    zone: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Find mistakes in the rules
+    #[command(
+        after_help = "Examples:\n  skep policy check\n  skep policy check new.yaml && echo fine\n\nExits with 1 when there is an error."
+    )]
+    Check(File),
+    /// Check the rules, and count the examples they were checked against
+    #[command(after_help = "Examples:\n  skep policy test\n\n\
+A rule's `examples: {match: […], not_match: […]}` are calls it must and must not be about. Exits with 1 when one does not hold.")]
+    Test(File),
+    /// Say which rules would speak about a call, and why
+    #[command(after_help = "Examples:\n  skep policy explain fs.write path=src/main.rs\n  \
+skep policy explain shell.run 'command=[\"npm\",\"install\"]' --task task-3\n  skep policy explain fs.read path=.env --candidate")]
+    Explain(Explain),
+    /// Show what the rules would have changed for calls of the past
+    #[command(
+        after_help = "Examples:\n  skep policy trial\n  skep policy trial new.yaml --last 1000\n  skep policy trial --after 4000 --before 5000\n\n\
+Only what would come out otherwise is shown; [BREAKING] was allowed and would be denied."
+    )]
+    Trial(Try),
+    /// Try the rules out, show what changes, and put them in force
+    #[command(after_help = "Examples:\n  skep policy update\n  skep policy update new.yaml\n  skep policy update --yes\n\n\
+With a FILE its text becomes .skep/policy.yaml, after you have said yes. More than five breaking changes need a typed phrase.")]
+    Update(Update),
+    /// List the versions that were in force
+    #[command(after_help = "Examples:\n  skep policy log\n  skep policy log --diff")]
+    Log {
+        /// Also what each one changed
+        #[arg(long)]
+        diff: bool,
+    },
+    /// Propose rules from how you answered reviews
+    #[command(
+        after_help = "Examples:\n  skep policy suggest\n  skep policy suggest > suggested.yaml\n\nThe rules are on stdout, the reasons on stderr."
+    )]
+    Suggest,
+    /// Print the typed API of extension rules
+    #[command(after_help = "Examples:\n  skep policy types > .skep/rules/skep.d.ts")]
+    Types,
+}
+
+#[derive(Debug, clap::Args)]
+struct File {
+    /// Rules to look at [default: .skep/policy.yaml]
+    file: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Explain {
+    /// Which tool
+    tool: String,
+    /// Its input, key by key, as in `skep call`
+    #[arg(value_name = "KEY=VALUE")]
+    pairs: Vec<String>,
+    /// Its input as one JSON object; pairs are added to it
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+    /// As a call of this task [default: of your own]
+    #[arg(long, value_name = "TASK")]
+    task: Option<TaskId>,
+    /// By the file in the project instead of what is in force
+    #[arg(long)]
+    candidate: bool,
+}
+
+#[derive(Debug, Default, clap::Args)]
+struct Try {
+    /// Rules to try [default: .skep/policy.yaml]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    range: Range,
+}
+
+/// Which calls of the past.
+#[derive(Debug, Default, clap::Args)]
+struct Range {
+    /// How many of the newest calls [default: 100]
+    #[arg(long, value_name = "N")]
+    last: Option<u64>,
+    /// Only after this record
+    #[arg(long, value_name = "SEQ")]
+    after: Option<u64>,
+    /// Only before this record
+    #[arg(long, value_name = "SEQ")]
+    before: Option<u64>,
+}
+
+impl Policy {
+    pub async fn run(self, console: &Console) -> Outcome {
+        if matches!(self.what, What::Types) {
+            console.out.write(server::extension_types().as_bytes());
+            return OK;
+        }
+        let path = folder(self.zone.as_deref())?;
+        let mut kernel = console.kernel().await?;
+        match self.what {
+            What::Check(File { file }) => {
+                let candidate = Candidate::read(file.as_deref(), Path::new(&path))?;
+                let result = check(&mut kernel, &path, &candidate).await?;
+                console.show_whole(&result, |result| policy::checked(result, &candidate.name, None));
+                Ok(if result.ok { 0 } else { EXIT_FAILED })
+            }
+            What::Test(File { file }) => {
+                let candidate = Candidate::read(file.as_deref(), Path::new(&path))?;
+                let result = check(&mut kernel, &path, &candidate).await?;
+                let examples = candidate.examples();
+                let tested = policy::Tested { check: &result, examples };
+                console.show_whole(&tested, |tested| policy::checked(tested.check, &candidate.name, Some(examples)));
+                Ok(if result.ok { 0 } else { EXIT_FAILED })
+            }
+            What::Explain(Explain { tool, pairs, input, task, candidate }) => {
+                let input = input::read(input.as_deref(), &pairs)?;
+                let params = ExplainParams { path, tool, input, task, candidate };
+                let result = kernel.call::<ExplainMethod>(&params).await?;
+                console.show_whole(&result, |result| policy::explained(&params.tool, &params.input, result));
+                OK
+            }
+            What::Trial(Try { file, range }) => {
+                let candidate = file.map(|file| Candidate::file(&file)).transpose()?;
+                let result = console.wait("trying", trial(&mut kernel, &path, candidate.map(|it| it.text), &range)).await?;
+                console.show_whole(&result, policy::tried);
+                OK
+            }
+            What::Update(update) => update.run(&mut kernel, path, console).await,
+            What::Log { diff } => {
+                let result = kernel.call::<LogMethod>(&LogParams { path }).await?;
+                console.show_whole(&result, |result| policy::log(result, diff, crate::show::measure::now_ms()));
+                OK
+            }
+            What::Suggest => {
+                let result = console.wait("reading the answers", kernel.call::<Suggest>(&LogParams { path })).await?;
+                if console.json {
+                    console.out.json(&result);
+                } else {
+                    console.err.whole(&policy::reasons(&result));
+                    console.out.whole(&policy::suggested(&result));
+                }
+                OK
+            }
+            What::Types => OK,
+        }
+    }
+}
+
+/// Problems are told by the name of the file that was given.
+async fn check(kernel: &mut Client, path: &str, candidate: &Candidate) -> Result<CheckResult, ClientError> {
+    let text = candidate.given.then(|| candidate.text.clone());
+    let mut result = kernel.call::<CheckMethod>(&CheckParams { path: path.to_owned(), text }).await?;
+    if candidate.given {
+        let ours = result.problems.iter_mut().filter(|problem| problem.file == candidate::FILE);
+        ours.for_each(|problem| problem.file.clone_from(&candidate.name));
+    }
+    Ok(result)
+}
+
+async fn trial(kernel: &mut Client, path: &str, text: Option<String>, range: &Range) -> Result<TrialResult, ClientError> {
+    let Range { last, after, before } = *range;
+    kernel.call::<Trial>(&TrialParams { path: path.to_owned(), last, after_seq: after, before_seq: before, text }).await
+}

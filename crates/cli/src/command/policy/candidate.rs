@@ -1,0 +1,110 @@
+//! Rules that are not in force: a file somebody names, or the project's own.
+
+use crate::trouble::Trouble;
+use serde_json::Value;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use wire::Code;
+
+/// Where a project keeps its rules.
+pub const FILE: &str = ".skep/policy.yaml";
+
+#[derive(Debug)]
+pub struct Candidate {
+    /// As a person calls it.
+    pub name: String,
+    pub text: String,
+    /// By name, instead of the project's own.
+    pub given: bool,
+}
+
+impl Candidate {
+    pub fn read(file: Option<&Path>, folder: &Path) -> Result<Candidate, Trouble> {
+        match file {
+            Some(file) => Candidate::file(file),
+            // One that is not there is an empty one; the kernel says so in its own words.
+            None => {
+                let text = std::fs::read_to_string(root(folder).join(FILE)).unwrap_or_default();
+                Ok(Candidate { name: FILE.into(), text, given: false })
+            }
+        }
+    }
+
+    pub fn file(file: &Path) -> Result<Candidate, Trouble> {
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Trouble::new(Code::NotFound, format!("cannot read `{name}`")).why(error).fix("name a file with rules"))?;
+        Ok(Candidate { name, text, given: true })
+    }
+
+    /// How many examples its rules carry. Whether they hold is found out where rules are understood.
+    pub fn examples(&self) -> u64 {
+        let Ok(policy) = serde_saphyr::from_str::<Value>(&self.text) else { return 0 };
+        let rules = policy.get("capabilities").and_then(Value::as_array);
+        let lists = rules.into_iter().flatten().filter_map(|rule| rule.get("examples")?.as_object()).flat_map(|lists| lists.values());
+        lists.filter_map(Value::as_array).map(|list| list.len() as u64).sum()
+    }
+
+    /// Makes its text the project's own, whole or not at all.
+    pub fn place(&self, folder: &Path) -> Result<(), Trouble> {
+        let file = root(folder).join(FILE);
+        let fail = |why: String| {
+            let fix = "make `.skep` a folder of the project that you can write to";
+            Trouble::new(Code::Unavailable, format!("cannot write `{}`", file.display())).why(why).fix(fix)
+        };
+        let Some(parent) = file.parent() else { return Err(fail("it has no folder".into())) };
+        match std::fs::symlink_metadata(parent) {
+            // A link would lead the text out of the project.
+            Ok(found) if !found.is_dir() => return Err(fail("`.skep` is not a folder".into())),
+            Ok(_) => {}
+            Err(_) => std::fs::create_dir(parent).map_err(|error| fail(error.to_string()))?,
+        }
+        let write = || -> std::io::Result<()> {
+            let mut temporary = tempfile::NamedTempFile::new_in(parent)?;
+            temporary.write_all(self.text.as_bytes())?;
+            // A file of the project like any other, not one of ours.
+            temporary.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+            temporary.as_file().sync_all()?;
+            temporary.persist(&file)?;
+            Ok(())
+        };
+        write().map_err(|error| fail(error.to_string()))
+    }
+}
+
+/// The project that holds `folder`.
+pub fn root(folder: &Path) -> PathBuf {
+    folder.ancestors().find(|ancestor| ancestor.join(".git").exists()).unwrap_or(folder).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_are_counted() {
+        let text =
+            "capabilities:\n- {name: a, examples: {match: [{}, {}], not_match: [{}]}}\n- {name: b}\n- {name: c, examples: {match: [{}]}}\n";
+        let candidate = |text: &str| Candidate { name: "x".into(), text: text.into(), given: true };
+        assert_eq!(candidate(text).examples(), 4);
+        assert_eq!(["", "capabilities: []", "a: [", "- 1"].map(|text| candidate(text).examples()), [0; 4]);
+    }
+
+    #[test]
+    fn a_text_is_placed_in_the_project_and_never_through_a_link() {
+        let temp = tempfile::tempdir().unwrap();
+        let project = temp.path().join("project");
+        std::fs::create_dir_all(project.join(".git")).unwrap();
+        std::fs::create_dir_all(project.join("deep/er")).unwrap();
+        let candidate = Candidate { name: "x".into(), text: "capabilities: []\n".into(), given: true };
+        candidate.place(&project.join("deep/er")).unwrap();
+        assert_eq!(std::fs::read_to_string(project.join(FILE)).unwrap(), "capabilities: []\n");
+        assert_eq!(Candidate::read(None, &project.join("deep")).unwrap().text, "capabilities: []\n");
+        std::fs::rename(project.join(".skep"), temp.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(temp.path().join("elsewhere"), project.join(".skep")).unwrap();
+        let other = Candidate { text: "other".into(), ..candidate };
+        assert!(other.place(&project).unwrap_err().why.is_some_and(|why| why.contains("not a folder")));
+        assert_eq!(std::fs::read_to_string(temp.path().join("elsewhere/policy.yaml")).unwrap(), "capabilities: []\n");
+    }
+}

@@ -1,0 +1,123 @@
+//! `skep policy update`: from a candidate to what is in force, with a person in between.
+//!
+//! **Invariant.** Nothing is written before the yes, and what is put in force is, by its hash, what was shown.
+
+use super::candidate::{Candidate, FILE};
+use super::{Range, check, trial};
+use crate::console::{Console, OK, Outcome};
+use crate::show::{Line, Page, diff, policy, zone};
+use crate::trouble::Trouble;
+use std::path::{Path, PathBuf};
+use wire::method::policy::TrialResult;
+use wire::method::zone::{Trust, TrustParams, TrustResult};
+use wire::{Client, Code};
+
+/// More breaking changes than this are not a matter of one key. Seed 003's number.
+const BREAKING_MAX: u64 = 5;
+
+#[derive(Debug, clap::Args)]
+pub struct Update {
+    /// Rules that become the project's own [default: .skep/policy.yaml as it is]
+    file: Option<PathBuf>,
+    /// Do not ask; not enough for more than five breaking changes
+    #[arg(long, short)]
+    yes: bool,
+    /// The phrase that more than five breaking changes need
+    #[arg(long, value_name = "TEXT")]
+    phrase: Option<String>,
+    #[command(flatten)]
+    range: Range,
+}
+
+impl Update {
+    pub(super) async fn run(self, kernel: &mut Client, path: String, console: &Console) -> Outcome {
+        let candidate = Candidate::read(self.file.as_deref(), Path::new(&path))?;
+        let checked = check(kernel, &path, &candidate).await?;
+        if !checked.ok {
+            console.show_whole(&checked, |checked| policy::checked(checked, &candidate.name, None));
+            let trouble = Trouble::new(Code::BadInput, format!("`{}` cannot be put in force", candidate.name));
+            return Err(trouble.why("it has errors").fix("correct them, then try again"));
+        }
+        let drift = propose(kernel, &path).await?;
+        let text = candidate.given.then(|| candidate.text.clone());
+        let tried = console.wait("trying", trial(kernel, &path, text, &self.range)).await?;
+        let shown = match candidate.given {
+            true => diff::between(FILE, &Candidate::read(None, Path::new(&path))?.text, &candidate.text),
+            false => drift.diff.clone(),
+        };
+        if shown.is_empty() && !drift.changed {
+            console.show(&drift, zone::proposed);
+            return OK;
+        }
+        if !console.json {
+            console.out.whole(&policy::tried(&tried));
+            console.out.whole(&proposal(&shown, &candidate.name));
+        }
+        if !self.agreed(&tried, console)? {
+            console.note(Line::new().faint("nothing changed"));
+            return OK;
+        }
+        let mut proposed = drift;
+        if candidate.given {
+            candidate.place(Path::new(&path))?;
+            let before = proposed;
+            proposed = propose(kernel, &path).await?;
+            // What else the project proposes was not shown yet.
+            if before.changed || !diff::is_about(&proposed.diff, FILE) {
+                console.note(Line::new().wait("◍ ").plain("the project proposes more than this file"));
+                console.out.whole(&zone::proposed(&proposed));
+                if !self.yes && !console.confirm("put all of it in force?", "--yes")? {
+                    console.note(Line::new().faint(format!("`{FILE}` is written, and not in force")));
+                    return OK;
+                }
+            }
+        }
+        let hash = Some(proposed.hash);
+        let result = kernel.call::<Trust>(&TrustParams { path, hash }).await?;
+        console.show(&result, zone::trusted);
+        OK
+    }
+
+    fn agreed(&self, tried: &TrialResult, console: &Console) -> Result<bool, Trouble> {
+        if tried.breaking <= BREAKING_MAX {
+            return if self.yes { Ok(true) } else { console.confirm("put exactly this in force?", "--yes") };
+        }
+        let phrase = phrase(tried.breaking);
+        match &self.phrase {
+            Some(said) => Ok(*said == phrase),
+            None => console.confirm_by(&phrase, &format!("--phrase '{phrase}'")),
+        }
+    }
+}
+
+fn phrase(breaking: u64) -> String {
+    format!("break {breaking} calls")
+}
+
+fn proposal(shown: &str, name: &str) -> Page {
+    let mut page = Page(vec![Line::new(), Line::new().strong("what changes").faint(format!("  {name}"))]);
+    page.append(diff::unified(shown));
+    page
+}
+
+async fn propose(kernel: &mut Client, path: &str) -> Result<TrustResult, Trouble> {
+    Ok(kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: None }).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::Screen;
+
+    #[test]
+    fn five_are_a_key_and_six_a_phrase() {
+        let console = Console { home: PathBuf::new(), json: true, out: Screen::stdout(), err: Screen::stderr() };
+        let update = |yes, phrase: Option<&str>| Update { file: None, yes, phrase: phrase.map(Into::into), range: Range::default() };
+        let tried = |breaking| TrialResult { tried: 100, breaking, changes: Vec::new() };
+        assert_eq!(update(true, None).agreed(&tried(5), &console), Ok(true));
+        assert!(update(true, None).agreed(&tried(6), &console).is_err(), "a yes is not enough");
+        assert_eq!(update(false, Some("break 6 calls")).agreed(&tried(6), &console), Ok(true));
+        assert_eq!(update(false, Some("break 7 calls")).agreed(&tried(6), &console), Ok(false));
+        assert!(update(false, None).agreed(&tried(0), &console).is_err(), "without a terminal nobody has said yes");
+    }
+}

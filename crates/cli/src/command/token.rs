@@ -1,0 +1,101 @@
+//! `skep token`: capability tokens for programs that speak to the kernel themselves.
+
+use crate::console::{Console, OK, Outcome, folder};
+use crate::show::{Line, call};
+use crate::trouble::Trouble;
+use crate::units::duration_ms;
+use clap::Subcommand;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use wire::Code;
+use wire::method::grant::{Issue as Method, IssueParams};
+
+/// Where the program that is started finds its token.
+const VARIABLE: &str = "SKEP_TOKEN";
+
+/// Issue capability tokens
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  skep token issue fs.read --ttl 5m -- ./agent\n\n`skep grant list` shows tokens, `skep grant revoke` ends them."
+)]
+pub struct Token {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Issue(Issue),
+}
+
+/// Issue a token for one tool to this process
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep token issue fs.write --paths 'out/**' --max-ops 10 --ttl 5m -- ./agent --fast\n  \
+skep token issue fs.read -- sh -c 'exec skep call fs.read path=README.md --token \"$SKEP_TOKEN\"'\n\n\
+A token holds for the process it was issued to, by pid and start time, and for nobody else. Without a PROGRAM that process is this \
+`skep`, which ends as soon as it has printed the token: nobody can use it then, and it only shows what a token is. With a PROGRAM this \
+process becomes it (as with exec) and its token is in $SKEP_TOKEN. A program that holds a connection to the kernel's socket asks for \
+its own tokens with the method token.issue.\n\n\
+A token skips the rules of the policy file and extensions, never the built-in ones. Issuing one is a call that policy decides about.")]
+struct Issue {
+    /// Which tool: fs.read, fs.* or *
+    tool: String,
+    /// Only on these paths [default: all]
+    #[arg(long, value_name = "GLOB", num_args = 1..)]
+    paths: Vec<String>,
+    /// How many calls [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_ops: Option<u32>,
+    /// How long: 30s, 10m, 2h [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
+    ttl: Option<u64>,
+    /// The repository [default: where you are]
+    #[arg(long, value_name = "DIR")]
+    zone: Option<PathBuf>,
+    /// Become this program, with the token in $SKEP_TOKEN
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<String>,
+}
+
+impl Token {
+    pub async fn run(self, console: &Console) -> Outcome {
+        let What::Issue(issue) = self.what;
+        issue.run(console).await
+    }
+}
+
+impl Issue {
+    async fn run(self, console: &Console) -> Outcome {
+        let path = folder(self.zone.as_deref())?;
+        let params = IssueParams { path, tool: self.tool, paths: self.paths, max_ops: self.max_ops, ttl_ms: self.ttl };
+        let mut kernel = console.kernel().await?;
+        let result = kernel.call::<Method>(&params).await?;
+        let Some(token) = &result.token else {
+            let mut trouble = match &result.call.refusal {
+                Some(refusal) => Trouble::refused(format!("no token for `{}` is issued", params.tool), refusal),
+                None => Trouble::new(Code::Denied, format!("no token for `{}` is issued", params.tool)),
+            };
+            if let Some(review) = result.review.filter(|_| trouble.fix.is_none()) {
+                trouble = trouble.fix(format!("answer `skep review show {review}`, then ask again"));
+            }
+            if console.json {
+                console.out.json(&result);
+            } else {
+                console.report(&trouble);
+                console.err.page(&call::reckoning(&result.call));
+            }
+            return Ok(trouble.code.exit());
+        };
+        let Some((program, arguments)) = self.program.split_first() else {
+            if console.json {
+                console.out.json(&result);
+            } else {
+                console.out.write(format!("{token}\n").as_bytes());
+                console.note(Line::new().faint("it was issued to this `skep`, which ends now: give a PROGRAM to use one"));
+            }
+            return OK;
+        };
+        let error = std::process::Command::new(program).args(arguments).env(VARIABLE, token).exec();
+        Err(Trouble::new(Code::NotFound, format!("cannot become `{program}`")).why(error).fix("name a program that can be run"))
+    }
+}

@@ -1,0 +1,243 @@
+//! The rules: what is wrong with them, what they say, and what they would have said.
+
+use super::call::deed;
+use super::measure::{ago, many};
+use super::{Line, Page, Tone, diff, table, zone};
+use serde::Serialize;
+use serde_json::Value;
+use wire::method::policy::{CheckResult, ExplainResult, LogResult, Problem, SuggestResult, TrialResult};
+
+/// `skep policy test --json`.
+#[derive(Debug, Serialize)]
+pub struct Tested<'a> {
+    #[serde(flatten)]
+    pub check: &'a CheckResult,
+    pub examples: u64,
+}
+
+/// `skep policy check`, and `test` with a number of examples.
+pub fn checked(result: &CheckResult, name: &str, examples: Option<u64>) -> Page {
+    let mut page = Page::new();
+    result.problems.iter().for_each(|problem| said(problem, &mut page));
+    let (errors, warnings) = result.problems.iter().fold((0, 0), |(e, w), problem| if problem.error { (e + 1, w) } else { (e, w + 1) });
+    let count = [(errors, "error"), (warnings, "warning")];
+    let count: Vec<_> = count.iter().filter(|(n, _)| *n > 0).map(|(n, noun)| many(*n, noun)).collect();
+    let mut facts = vec![many(result.rules, "rule")];
+    if result.extensions > 0 {
+        facts.push(many(result.extensions, "extension"));
+    }
+    facts.extend(examples.filter(|_| result.ok).map(|n| match n {
+        0 => "no examples".into(),
+        n => format!("{} that {}", many(n, "example"), if n == 1 { "holds" } else { "hold" }),
+    }));
+    let line = if result.ok { Line::new().good("✓ ") } else { Line::new().bad("✗ ") };
+    let line = line.plain(name).faint("  ");
+    page.push(match result.ok {
+        true => line.plain(facts.join(", ")).wait(if count.is_empty() { String::new() } else { format!("  {}", count.join(", ")) }),
+        false => line.bad(count.join(", ")),
+    });
+    page
+}
+
+fn said(problem: &Problem, page: &mut Page) {
+    let mark = if problem.error { Line::new().bad("✗ ") } else { Line::new().wait("◍ ") };
+    let place = format!("{}:{}:{}", problem.file, problem.line, problem.column);
+    page.push(mark.strong(place).plain("  ").plain(&problem.what));
+    if let Some(hint) = &problem.hint {
+        page.because("fix", hint);
+    }
+}
+
+fn outcome(word: &str) -> Line {
+    match word {
+        "allow" => Line::new().good("allow"),
+        "deny" => Line::new().bad("deny"),
+        "require_review" | "review" => Line::new().wait("review"),
+        word => Line::new().faint(word),
+    }
+}
+
+/// `skep policy explain`.
+pub fn explained(tool: &str, input: &Value, result: &ExplainResult) -> Page {
+    let mark = match result.outcome.as_str() {
+        "allow" => Line::new().good("✓ "),
+        "deny" => Line::new().bad("✗ "),
+        _ => Line::new().wait("◍ "),
+    };
+    let mut page = Page(vec![mark.strong(deed(tool, input)).plain("  ").join(outcome(&result.outcome))]);
+    page.because("why", &result.reason);
+    if let Some(hint) = &result.hint {
+        page.because("fix", hint);
+    }
+    let (spoke, silent): (Vec<_>, Vec<_>) = result.rules.iter().partition(|rule| rule.said != "silent");
+    let rows = spoke.into_iter().map(|rule| {
+        vec![Line::new().plain("  ").faint(&rule.layer), Line::new().strong(&rule.rule), outcome(&rule.said), Line::new().plain(&rule.why)]
+    });
+    page.blank();
+    page.append(table(rows.collect()));
+    if !silent.is_empty() {
+        let n = silent.len() as u64;
+        page.push(Line::new().faint(format!("  {} that {} not apply", many(n, "rule"), if n == 1 { "does" } else { "do" })));
+        let rows = silent
+            .into_iter()
+            .map(|rule| vec![Line::new().plain("  ").faint(&rule.layer), Line::new().faint(&rule.rule), Line::new().faint(&rule.why)]);
+        page.append(table(rows.collect()));
+    }
+    page
+}
+
+/// `skep policy trial`: only what would change.
+pub fn tried(result: &TrialResult) -> Page {
+    let rows = result.changes.iter().map(|change| {
+        let mark = if change.breaking { Line::new().bad("[BREAKING]") } else { Line::new() };
+        vec![
+            mark,
+            Line::new().faint(format!("record {}", change.seq)),
+            Line::new().strong(&change.tool).plain(" ").plain(&change.about),
+            outcome(&change.before).plain(" → ").join(outcome(&change.after)),
+            Line::new().plain(&change.why),
+        ]
+    });
+    let mut page = table(rows.collect());
+    let tried = many(result.tried, "call");
+    let line = match result.changes.len() as u64 {
+        _ if result.tried == 0 => Line::new().faint("○ ").plain("there are no calls of the past to try"),
+        0 => Line::new().good("✓ ").plain(format!("{tried} tried, nothing would change")),
+        changes => {
+            let line = if result.breaking > 0 { Line::new().bad("✗ ") } else { Line::new().good("✓ ") };
+            let line = line.plain(format!("{tried} tried, {changes} would change"));
+            if result.breaking > 0 { line.bad(format!(", {} breaking", result.breaking)) } else { line }
+        }
+    };
+    page.push(line);
+    page
+}
+
+/// `skep policy log`.
+pub fn log(result: &LogResult, diffs: bool, now_ms: i64) -> Page {
+    if result.versions.is_empty() {
+        return Page(vec![Line::new().faint("no policy was ever in force here; see `skep init`")]);
+    }
+    let mut page = Page::new();
+    for version in &result.versions {
+        let line = Line::new().name(format!("version {}", version.version)).faint(format!("  record {}", version.seq));
+        let line = line.plain(format!("  {}", ago(version.at_ms, now_ms))).plain("  by ").strong(&version.by);
+        page.push(line.faint(format!("  {}", zone::short(&version.hash))));
+        if diffs {
+            page.append(diff::unified(&version.diff));
+            page.blank();
+        }
+    }
+    page
+}
+
+/// Why these rules are proposed: beside them, not among them.
+pub fn reasons(result: &SuggestResult) -> Page {
+    let mut page = Page::new();
+    let mark = if result.yaml.is_empty() { Line::new().faint("○ ") } else { Line::new().good("✓ ") };
+    page.push(match (result.summary.as_str(), result.yaml.is_empty()) {
+        ("", true) => mark.plain(format!("{} answered, nothing to suggest", many(result.questions, "question"))),
+        ("", false) => {
+            let saved = format!("would have saved {} of {}", result.saved, many(result.questions, "question"));
+            mark.plain(format!(
+                "{saved} and let {} of the denied through",
+                if result.let_through == 0 { "none".into() } else { result.let_through.to_string() }
+            ))
+        }
+        (summary, _) => mark.plain(summary),
+    });
+    result.because.iter().for_each(|because| page.push(Line::new().faint("  ↳ ").plain(because)));
+    page
+}
+
+/// The rules themselves, to paste.
+pub fn suggested(result: &SuggestResult) -> Page {
+    let mut page = Page::new();
+    page.block("", Tone::Plain, &result.yaml);
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(value: Value) -> CheckResult {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_check_says_where_and_how() {
+        let good = check(json!({"rules": 12, "extensions": 1, "problems": [], "ok": true}));
+        assert_eq!(checked(&good, "p.yaml", None).render(false, None), "✓ p.yaml  12 rules, 1 extension\n");
+        assert_eq!(checked(&good, "p.yaml", Some(3)).render(false, None), "✓ p.yaml  12 rules, 1 extension, 3 examples that hold\n");
+        assert_eq!(checked(&good, "p.yaml", Some(0)).render(false, None), "✓ p.yaml  12 rules, 1 extension, no examples\n");
+        let bad = check(json!({"rules": 0, "extensions": 0, "ok": false, "problems": [
+            {"error": true, "file": "p.yaml", "line": 3, "column": 5, "what": "there is no `mach`", "hint": "did you mean `match`?"},
+            {"error": false, "file": "p.yaml", "line": 9, "column": 1, "what": "it can never fire"},
+        ]}));
+        let expected = "✗ p.yaml:3:5  there is no `mach`\n  ↳ fix  did you mean `match`?\n◍ p.yaml:9:1  it can never fire\n✗ p.yaml  1 error, 1 warning\n";
+        assert_eq!(checked(&bad, "p.yaml", Some(7)).render(false, None), expected);
+    }
+
+    #[test]
+    fn an_explanation_puts_those_who_spoke_first() {
+        let result = serde_json::from_value(json!({"outcome": "deny", "reason": "secrets stay with you", "rules": [
+            {"layer": "builtin", "rule": "outside-project", "said": "silent", "why": "the path is inside"},
+            {"layer": "yaml", "rule": "secrets", "said": "deny", "why": "`.env` matches `.env*`"},
+            {"layer": "yaml", "rule": "read-project", "said": "allow", "why": "`.env` matches `**`"},
+        ]}))
+        .unwrap();
+        let expected = "\
+✗ Reading .env  deny
+  ↳ why  secrets stay with you
+
+  yaml  secrets       deny   `.env` matches `.env*`
+  yaml  read-project  allow  `.env` matches `**`
+  1 rule that does not apply
+  builtin  outside-project  the path is inside
+";
+        let text = explained("fs.read", &json!({"path": ".env"}), &result).render(false, None);
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_trial_shows_only_changes_and_marks_what_breaks() {
+        let result: TrialResult = serde_json::from_value(json!({"tried": 100, "breaking": 1, "changes": [
+            {"seq": 7, "tool": "fs.write", "about": "src/a\u{202e}.rs", "before": "allow", "after": "deny", "why": "by `x`", "breaking": true},
+            {"seq": 12, "tool": "fs.read", "about": "b", "before": "require_review", "after": "allow", "why": "by `y`", "breaking": false},
+        ]}))
+        .unwrap();
+        let page = tried(&result);
+        let expected = "\
+[BREAKING]  record 7   fs.write src/a\\u{202e}.rs  allow → deny    by `x`
+            record 12  fs.read b                  review → allow  by `y`
+✗ 100 calls tried, 2 would change, 1 breaking
+";
+        assert_eq!(page.render(false, None), expected);
+        assert!(page.render(true, None).contains("\x1b[31m[BREAKING]"));
+        let same = TrialResult { tried: 1, breaking: 0, changes: Vec::new() };
+        assert_eq!(tried(&same).render(false, None), "✓ 1 call tried, nothing would change\n");
+    }
+
+    #[test]
+    fn versions_and_suggestions() {
+        let result = serde_json::from_value(json!({"versions": [
+            {"version": 2, "seq": 9, "at_ms": 0, "by": "ann", "hash": "0123456789abcdef", "diff": "--- a\n+++ a\n@@ -1 +1 @@\n-x\n+y\n"},
+        ]}))
+        .unwrap();
+        assert_eq!(log(&result, false, 5_000).render(false, None), "version 2  record 9  5s ago  by ann  0123456789ab\n");
+        assert!(log(&result, true, 5_000).render(false, None).contains("  +y\n"));
+        let suggestion = SuggestResult {
+            questions: 212,
+            saved: 140,
+            let_through: 0,
+            yaml: "- name: a\n".into(),
+            summary: String::new(),
+            because: vec!["`a` saves 140".into()],
+        };
+        let expected = "✓ would have saved 140 of 212 questions and let none of the denied through\n  ↳ `a` saves 140\n";
+        assert_eq!(reasons(&suggestion).render(false, None), expected);
+        assert_eq!(suggested(&suggestion).render(false, None), "- name: a\n");
+    }
+}

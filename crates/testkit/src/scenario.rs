@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `file PATH TEXT` | a committed file of the project |
 //! | `rule ACTION TOOL [GLOB…]` | a rule of the policy, named `rule-1`, `rule-2`, …; without any, the default policy holds |
+//! | `policy` | the indented lines that follow are rules as they stand in a policy file, before those of `rule` |
 //! | `test WORD…` | the project's test command |
 //! | `mode ask` | the task only reads (it acts otherwise) |
 //! | `limit N` | the most calls the task may make |
@@ -32,6 +33,8 @@ use world::{Mode, ReviewId, Scope, TaskId, TaskState, Terms};
 struct Scenario {
     files: Vec<(String, String)>,
     rules: Vec<String>,
+    /// There are rules, even if they are none: the default policy does not hold.
+    policy: bool,
     test: Option<Vec<String>>,
     ask: bool,
     limit: Option<u64>,
@@ -99,11 +102,17 @@ fn check(file: &Path) -> Result<(), String> {
 
 fn parse(text: &str) -> Result<Scenario, String> {
     let mut scenario = Scenario::default();
+    let (mut in_policy, mut numbered) = (false, 0);
     for (index, line) in text.lines().enumerate() {
         let line = line.trim_end();
+        if line.starts_with("  ") && in_policy {
+            scenario.rules.push(format!("{line}\n"));
+            continue;
+        }
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
+        in_policy = line == "policy";
         let fail = |what: &str| format!("line {}: {what}: `{line}`", index + 1);
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
@@ -111,7 +120,12 @@ fn parse(text: &str) -> Result<Scenario, String> {
         match word {
             "file" => scenario.files.push(pair()?),
             "edit" => scenario.people.push(pair().map(|(path, text)| Person::Edit(path, text))?),
-            "rule" => scenario.rules.push(rule(rest, scenario.rules.len() + 1).ok_or_else(|| fail("wants ACTION TOOL [GLOB…]"))?),
+            "policy" => scenario.policy = true,
+            "rule" => {
+                numbered += 1;
+                scenario.policy = true;
+                scenario.rules.push(rule(rest, numbered).ok_or_else(|| fail("wants ACTION TOOL [GLOB…]"))?);
+            }
             "test" => scenario.test = Some(rest.split(' ').map(str::to_owned).collect()),
             "mode" => scenario.ask = rest == "ask",
             "limit" => scenario.limit = Some(rest.parse().map_err(|_| fail("wants a number"))?),
@@ -178,7 +192,7 @@ fn rule(text: &str, number: usize) -> Option<String> {
 
 fn run(scenario: &Scenario) -> Result<String, String> {
     let mut files = scenario.files.clone();
-    if !scenario.rules.is_empty() {
+    if scenario.policy {
         files.push((".skep/policy.yaml".into(), format!("capabilities:\n{}", scenario.rules.concat())));
     } else if scenario.test.is_some() {
         files.push((".skep/policy.yaml".into(), policy::default_policy().to_owned()));

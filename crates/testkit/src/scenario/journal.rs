@@ -48,7 +48,11 @@ fn detail(event: &Event) -> String {
         Event::CallRefused(e) => format!("{} {}   {}: {}", e.tool, target(&e.input), e.code.as_str(), e.reason),
         Event::CallFinished(e) => format!("{}{}", if e.ok { "ok" } else { "failed" }, answer(&e.output)),
         Event::CallLost(e) => e.tool.clone(),
-        Event::ReviewAsked(e) => format!("{} {} {}   by {}", e.review, e.tool, target(&e.input), e.rules.join(", ")),
+        Event::ReviewAsked(e) => {
+            // One reason is its rule's; several must all be told.
+            let reasons = if e.reasons.len() > 1 { format!("   {}", e.reasons.join("; ")) } else { String::new() };
+            format!("{} {} {}   by {}{reasons}", e.review, e.tool, target(&e.input), e.rules.join(", "))
+        }
         Event::ReviewAnswered(e) => {
             let why = e.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
             format!("{} {:?} by {}{why}", e.review, e.answer, e.by).to_lowercase()

@@ -81,7 +81,7 @@ impl Program {
             let rules = self.load(&ctx, &tools, &watch, &loading)?;
             Ok((Persistent::save(&ctx, made), rules))
         })?;
-        Ok(Stage { rules, tools, context, watch })
+        Ok(Stage { rules, tools, context, watch, files: Rc::clone(&self.files) })
     }
 
     fn load<'js>(&self, ctx: &Ctx<'js>, tools: &Tools<'js>, watch: &Watch, loading: &RefCell<Loading>) -> Result<Vec<Rule>, Flaw> {
@@ -141,6 +141,7 @@ pub(crate) struct Stage {
     tools: Persistent<Array<'static>>,
     context: Context,
     watch: Watch,
+    files: Rc<Files>,
 }
 
 struct Rule {
@@ -156,7 +157,7 @@ impl Stage {
     /// One answer for each rule. Uses the stage up.
     pub(crate) fn judge(self, call: &str) -> Vec<Answer> {
         self.watch.restart();
-        let Stage { rules, tools, context, watch } = self;
+        let Stage { rules, tools, context, watch, files } = self;
         context.with(|ctx| {
             let lost = |why: &str| rules.iter().map(|_| Answer::Lost { why: why.to_owned() }).collect();
             let Ok(tools) = tools.restore(&ctx).and_then(|made| Tools::of(&made)) else { return lost("the engine lost its tools") };
@@ -164,10 +165,16 @@ impl Stage {
                 Ok(call) => call,
                 Err(error) => return lost(&format!("the call could not be shown to it: {}", tools.tell(&ctx, error).0)),
             };
+            let threw = |error: Error| {
+                let (message, stack) = tools.tell(&ctx, error);
+                match files.place(&stack) {
+                    Some((file, (line, column))) => format!("it threw at {file}:{line}:{column}: {message}"),
+                    None => format!("it threw: {message}"),
+                }
+            };
             let ask = |judge: Persistent<Function<'static>>| {
-                let judge = judge.restore(&ctx)?;
-                let said: Value<'_> = judge.call((call.clone(),))?;
-                tools.read.call::<_, List<(String, String, String)>>((said,))
+                let said: Value<'_> = judge.restore(&ctx).and_then(|judge| judge.call((call.clone(),))).map_err(threw)?;
+                tools.read.call::<_, List<(String, String, String)>>((said,)).map_err(|error| tools.tell(&ctx, error).0)
             };
             let mut answers = Vec::with_capacity(rules.len());
             for rule in rules {
@@ -178,7 +185,7 @@ impl Stage {
                 answers.push(match ask(rule.judge) {
                     Ok(List((says, reason, hint))) => answer(&says, reason, hint),
                     Err(_) if watch.over() => Answer::Lost { why: format!("it took more than {} ms", EVALUATION.as_millis()) },
-                    Err(error) => Answer::Lost { why: tools.tell(&ctx, error).0 },
+                    Err(why) => Answer::Lost { why },
                 });
             }
             answers
@@ -195,29 +202,4 @@ fn answer(says: &str, reason: String, hint: String) -> Answer {
         _ => return Answer::Lost { why: "it answered with an unknown word".to_owned() },
     };
     Answer::Said { says, reason, hint: Some(hint).filter(|hint| !hint.is_empty()) }
-}
-
-#[cfg(test)]
-mod timing {
-    #[test]
-    fn timing() {
-        use super::*;
-        use std::time::Instant;
-        let program = Program::strip(&[("a.ts".to_owned(), "export default rule('a', (c) => pass());".to_owned())]).unwrap();
-        for _ in 0..5 {
-            let a = Instant::now();
-            let runtime = Runtime::new().unwrap();
-            let b = Instant::now();
-            let context = Context::custom::<Parts>(&runtime).unwrap();
-            let c = Instant::now();
-            context.with(|ctx| drop(Tools::prepare(&ctx).unwrap()));
-            let d = Instant::now();
-            drop(context); drop(runtime);
-            let e = Instant::now();
-            let stage = program.stage().unwrap();
-            let f = Instant::now();
-            println!("rt {:?} ctx {:?} prelude {:?} drop {:?} whole {:?}", b-a, c-b, d-c, e-d, f-e);
-            drop(stage);
-        }
-    }
 }

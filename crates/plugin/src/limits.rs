@@ -22,8 +22,10 @@ pub(crate) const STACK_BYTES: usize = 1 << 20;
 
 /// One message between kernel and child. A call or a set of rules beyond it is refused.
 pub(crate) const FRAME_BYTES: usize = 1 << 20;
-/// A rule's reason or hint, in bytes: a person reads it.
-pub(crate) const TEXT_BYTES: usize = 2_000;
+/// A rule's reason or hint, in UTF-16 units as the engine counts: a person reads it.
+pub(crate) const TEXT_UNITS: usize = 2_000;
+/// The same in bytes of UTF-8, where a unit is at most three.
+pub(crate) const TEXT_BYTES: usize = 3 * TEXT_UNITS;
 /// Files of rules, and rules in them.
 pub(crate) const FILES: usize = 256;
 pub(crate) const RULES: usize = 256;

@@ -19,12 +19,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::fault::PluginError;
 use crate::frame::{self, Answer, Order, Says};
-use crate::limits::{FRAME_BYTES, RESTART_WINDOW, RESTARTS, WAITING};
+use crate::limits::{FRAME_BYTES, RESTART_WINDOW, RESTARTS, TEXT_BYTES, WAITING};
 
 mod keeper;
 mod running;
 
-use keeper::{Keeper, Message};
+use keeper::{Keeper, Question, Wishes};
 use running::Running;
 
 /// Where the room shows the binary.
@@ -35,7 +35,8 @@ const ALL: &str = "*";
 /// The rules of one policy version, loaded and waiting. Clones share one child; it ends with the last of them.
 #[derive(Debug, Clone)]
 pub struct Extensions {
-    queue: mpsc::Sender<Message>,
+    questions: mpsc::Sender<Question>,
+    stops: mpsc::Sender<oneshot::Sender<()>>,
     status: Arc<Mutex<Status>>,
 }
 
@@ -88,10 +89,12 @@ impl Extensions {
         let rules = running.rules().to_vec();
         let status = Status { state: State::Up, rules: rules.clone(), restarts: 0, pid: Some(running.pid()) };
         let status = Arc::new(Mutex::new(status));
-        let (queue, messages) = mpsc::channel(WAITING);
-        let keeper = Keeper { workspace, work, argv, load, rules, messages, status: Arc::clone(&status), restarts: Restarts::default() };
+        let (questions, asked) = mpsc::channel(WAITING);
+        let (stops, stopped) = mpsc::channel(1);
+        let wishes = Wishes { questions: asked, stops: stopped };
+        let keeper = Keeper { workspace, work, argv, load, rules, wishes, status: Arc::clone(&status), restarts: Restarts::default() };
         tokio::spawn(keeper.run(running));
-        Ok(Extensions { queue, status })
+        Ok(Extensions { questions, stops, status })
     }
 
     /// Only loads the rules, and says which there are.
@@ -116,7 +119,7 @@ impl Extensions {
             Err(error) => return lost(format!("the call is {error}")),
         };
         let (reply, answer) = oneshot::channel();
-        match self.queue.try_send(Message::Judge { order, reply }) {
+        match self.questions.try_send(Question { order, reply }) {
             Ok(()) => answer.await.unwrap_or_else(|_| lost("it was stopped")),
             Err(mpsc::error::TrySendError::Full(_)) => lost("too many calls wait for it"),
             Err(mpsc::error::TrySendError::Closed(_)) => lost("it was stopped"),
@@ -126,7 +129,7 @@ impl Extensions {
     /// Ends the child and its room, and waits until nothing is left of them. Calls that still wait are denied.
     pub async fn stop(self) {
         let (done, ended) = oneshot::channel();
-        if self.queue.send(Message::Stop(done)).await.is_ok() {
+        if self.stops.send(done).await.is_ok() {
             // An error is a keeper that has ended already.
             let _ = ended.await;
         }
@@ -167,8 +170,12 @@ fn lost(why: impl Into<String>) -> Vec<Opinion> {
 
 /// One opinion for each rule. A child that says too much or too little is not believed at all.
 fn opinions(rules: &[String], answers: Vec<Answer>) -> Option<Vec<Opinion>> {
-    let given = answers.len() == rules.len();
-    given.then(|| rules.iter().zip(answers).map(|(rule, answer)| opinion(rule, answer)).collect())
+    let fits = |answer: &Answer| match answer {
+        Answer::Said { reason, hint, .. } => reason.len().max(hint.as_ref().map_or(0, String::len)) <= TEXT_BYTES,
+        Answer::Lost { why } => why.len() <= TEXT_BYTES,
+    };
+    let believed = answers.len() == rules.len() && answers.iter().all(fits);
+    believed.then(|| rules.iter().zip(answers).map(|(rule, answer)| opinion(rule, answer)).collect())
 }
 
 fn opinion(rule: &str, answer: Answer) -> Opinion {
@@ -220,11 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_miscounts_is_not_believed() {
+    fn a_child_that_says_too_much_or_too_little_is_not_believed() {
         let pass = Answer::Said { says: Says::Pass, reason: String::new(), hint: None };
         let rules = ["a".to_owned(), "b".to_owned()];
         assert_eq!(opinions(&rules, vec![pass.clone(); 2]).map(|all| all.len()), Some(2));
         assert_eq!(opinions(&rules, vec![pass.clone()]), None);
-        assert_eq!(opinions(&rules, vec![pass; 3]), None);
+        assert_eq!(opinions(&rules, vec![pass.clone(); 3]), None);
+        let long = Answer::Lost { why: "x".repeat(TEXT_BYTES + 1) };
+        assert_eq!(opinions(&rules, vec![pass, long]), None);
     }
 }

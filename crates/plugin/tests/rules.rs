@@ -1,4 +1,5 @@
 //! Rules in a real child in a real room.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a suite with its own main is a test, but does not look like one")]
 
 mod rules {
     pub mod answers;

@@ -19,8 +19,7 @@ pub(super) fn strip(file: &str, text: &str) -> Result<String, Flaw> {
     let told = heard.0.lock().take();
     match (stripped, told) {
         (Ok(output), None) => Ok(output.code),
-        (Ok(_), Some((span, what))) => Err(flaw(file, &map, span, what)),
-        (Err(_), Some((span, what))) => Err(flaw(file, &map, span, what)),
+        (_, Some((span, what))) => Err(flaw(file, &map, span, what)),
         (Err(error), None) => Err(Flaw::new(file, None, error.message)),
     }
 }
@@ -32,9 +31,12 @@ fn flaw(file: &str, map: &SourceMap, span: Option<Span>, what: String) -> Flaw {
     Flaw::new(file, at.map(|at| (number(at.line), number(at.col.0 + 1))), what)
 }
 
-/// The first error that was told, with its place.
+/// What was told, and about which piece of the text.
+type Told = (Option<Span>, String);
+
+/// The first error that was told.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Option<(Option<Span>, String)>>>);
+struct Heard(Arc<Mutex<Option<Told>>>);
 
 impl Emitter for Heard {
     fn emit(&mut self, told: &mut DiagnosticBuilder<'_>) {

@@ -8,7 +8,7 @@ use rquickjs::context::EvalOptions;
 use rquickjs::convert::List;
 use rquickjs::{Array, Ctx, Error, Function, Result};
 
-use crate::limits::{EVALUATION, TEXT_BYTES};
+use crate::limits::{EVALUATION, TEXT_UNITS};
 
 const PRELUDE: &str = include_str!("prelude.js");
 
@@ -29,7 +29,7 @@ impl<'js> Tools<'js> {
         let mut options = EvalOptions::default();
         options.strict = true;
         let prelude: Function<'js> = ctx.eval_with_options(PRELUDE, options)?;
-        prelude.call((TEXT_BYTES,))
+        prelude.call((TEXT_UNITS,))
     }
 
     pub(super) fn of(made: &Array<'js>) -> Result<Tools<'js>> {

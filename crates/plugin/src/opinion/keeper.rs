@@ -12,14 +12,29 @@ use tokio::sync::{mpsc, oneshot};
 use super::running::Running;
 use super::{Restarts, State, Status, lost, opinions};
 
-/// What comes through the queue.
-pub(super) enum Message {
-    Judge {
-        /// The whole frame.
-        order: Vec<u8>,
-        reply: oneshot::Sender<Vec<Opinion>>,
-    },
-    Stop(oneshot::Sender<()>),
+/// A call that waits for its opinions.
+pub(super) struct Question {
+    /// The whole frame.
+    pub(super) order: Vec<u8>,
+    pub(super) reply: oneshot::Sender<Vec<Opinion>>,
+}
+
+/// What a keeper hears from its handles.
+pub(super) struct Wishes {
+    pub(super) questions: mpsc::Receiver<Question>,
+    /// Apart from the questions, because an end does not wait behind them.
+    pub(super) stops: mpsc::Receiver<oneshot::Sender<()>>,
+}
+
+impl Wishes {
+    /// The next question, or that there shall be none. All handles gone is an end too.
+    async fn next(&mut self) -> Result<Question, Stopped> {
+        tokio::select! {
+            biased;
+            stop = self.stops.recv() => Err(Stopped(stop)),
+            question = self.questions.recv() => question.ok_or(Stopped(None)),
+        }
+    }
 }
 
 pub(super) struct Keeper {
@@ -30,7 +45,7 @@ pub(super) struct Keeper {
     /// The frame that loads the rules.
     pub(super) load: Vec<u8>,
     pub(super) rules: Vec<String>,
-    pub(super) messages: mpsc::Receiver<Message>,
+    pub(super) wishes: Wishes,
     pub(super) status: Arc<Mutex<Status>>,
     pub(super) restarts: Restarts,
 }
@@ -48,7 +63,9 @@ impl Keeper {
     pub(super) async fn run(mut self, mut running: Running) {
         let stopped = loop {
             let over = self.serve(&mut running).await;
-            self.show(|status| status.pid = None);
+            if let Over::Lost(why) = &over {
+                self.gone(why);
+            }
             running.end().await;
             match over {
                 Over::Stopped(stopped) => break stopped,
@@ -58,9 +75,12 @@ impl Keeper {
                 },
             }
         };
-        self.show(|status| status.state = State::Stopped);
+        self.show(|status| {
+            status.state = State::Stopped;
+            status.pid = None;
+        });
         // Whoever still waits hears that it was stopped, as the queue is gone.
-        drop(self.messages);
+        drop(self.wishes);
         close(self.workspace, self.work).await;
         if let Stopped(Some(done)) = stopped {
             // Who asked for the end may have gone itself.
@@ -71,29 +91,29 @@ impl Keeper {
     /// Hands calls to the child until it is lost or not wanted any more.
     async fn serve(&mut self, running: &mut Running) -> Over {
         loop {
-            let message = tokio::select! {
+            let question = tokio::select! {
                 biased;
                 why = running.disturbed() => return Over::Lost(why),
-                message = self.messages.recv() => message,
+                question = self.wishes.next() => question,
             };
-            let (order, reply) = match message {
-                Some(Message::Judge { order, reply }) => (order, reply),
-                Some(Message::Stop(done)) => return Over::Stopped(Stopped(Some(done))),
-                None => return Over::Stopped(Stopped(None)),
+            let Question { order, reply } = match question {
+                Ok(question) => question,
+                Err(stopped) => return Over::Stopped(stopped),
             };
             if reply.is_closed() {
                 continue;
             }
             let heard = running.judge(&order).await;
-            let heard = heard.and_then(|answers| opinions(&self.rules, answers).ok_or_else(|| "it miscounted its rules".to_owned()));
-            // The caller may have given up; the child's state matters all the same.
-            let (said, fault) = match heard {
-                Ok(said) => (said, None),
-                Err(why) => (lost(why.as_str()), Some(why)),
-            };
-            let _ = reply.send(said);
-            if let Some(why) = fault {
-                return Over::Lost(why);
+            let heard = heard.and_then(|answers| opinions(&self.rules, answers).ok_or_else(|| "it said too much or too little".to_owned()));
+            match heard {
+                // Who asked may have given up.
+                Ok(said) => drop(reply.send(said)),
+                Err(why) => {
+                    // Shown before it is told: who hears of the loss finds no child that is up.
+                    self.gone(&why);
+                    drop(reply.send(lost(why.as_str())));
+                    return Over::Lost(why);
+                }
             }
             if let Err(why) = running.ready().await {
                 return Over::Lost(why);
@@ -107,17 +127,15 @@ impl Keeper {
             let Some(before) = self.restarts.take(Instant::now()) else {
                 self.show(|status| status.state = State::Down { why: why.clone() });
                 let told = format!("it failed too often and stays down: {why}");
-                return deny_until(&mut self.messages, &told, std::future::pending()).await;
+                return deny_until(&mut self.wishes, &told, std::future::pending()).await;
             };
-            self.show(|status| {
-                status.state = State::Restarting { why: why.clone() };
-                status.restarts += 1;
-            });
+            self.gone(&why);
+            self.show(|status| status.restarts += 1);
             let start = async {
                 tokio::time::sleep(pause(before)).await;
                 Running::start(&self.workspace, &self.argv, &self.load).await
             };
-            match deny_until(&mut self.messages, &format!("it is being restarted: {why}"), start).await? {
+            match deny_until(&mut self.wishes, &format!("it is being restarted: {why}"), start).await? {
                 Ok(next) if next.rules() == self.rules => {
                     self.show(|status| {
                         status.state = State::Up;
@@ -131,6 +149,13 @@ impl Keeper {
         }
     }
 
+    fn gone(&self, why: &str) {
+        self.show(|status| {
+            status.state = State::Restarting { why: why.to_owned() };
+            status.pid = None;
+        });
+    }
+
     fn show(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock());
     }
@@ -142,18 +167,13 @@ fn pause(before: usize) -> Duration {
 }
 
 /// Waits for `future`, and denies whatever is asked meanwhile.
-async fn deny_until<T>(messages: &mut mpsc::Receiver<Message>, why: &str, future: impl Future<Output = T>) -> Result<T, Stopped> {
+async fn deny_until<T>(wishes: &mut Wishes, why: &str, future: impl Future<Output = T>) -> Result<T, Stopped> {
     tokio::pin!(future);
     loop {
-        let message = tokio::select! {
+        tokio::select! {
             value = &mut future => return Ok(value),
-            message = messages.recv() => message,
-        };
-        match message {
             // Who asked may have gone.
-            Some(Message::Judge { reply, .. }) => drop(reply.send(lost(why))),
-            Some(Message::Stop(done)) => return Err(Stopped(Some(done))),
-            None => return Err(Stopped(None)),
+            question = wishes.next() => drop(question?.reply.send(lost(why))),
         }
     }
 }

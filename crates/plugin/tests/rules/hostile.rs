@@ -31,7 +31,7 @@ fn endless_loops_are_cut_and_the_child_lives(host: &Host) {
         let began = Instant::now();
         host.lost(&rules, "it took more than 100 ms");
         let took = began.elapsed();
-        assert!((100..200).contains(&took.as_millis()), "{took:?} for {body}");
+        assert!((100..300).contains(&took.as_millis()), "{took:?} for {body}");
         host.control(&rules);
         assert_eq!((rules.status().pid, rules.status().restarts), (pid, 0), "{body}");
         host.block_on(rules.stop());
@@ -57,7 +57,7 @@ fn what_the_engine_cannot_cut_is_killed(host: &Host) {
     let began = Instant::now();
     host.lost(&rules, "and was killed");
     let took = began.elapsed();
-    assert!((200..500).contains(&took.as_millis()), "{took:?}");
+    assert!((200..800).contains(&took.as_millis()), "{took:?}");
     let status = host.up(&rules);
     assert_eq!(status.restarts, 1);
     assert_ne!(status.pid, first);

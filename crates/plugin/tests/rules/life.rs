@@ -14,6 +14,7 @@ pub const TESTS: &[Test] = &[
     ("a_child_killed_while_it_waits_is_replaced", a_child_killed_while_it_waits_is_replaced),
     ("a_hundred_calls_at_once", a_hundred_calls_at_once),
     ("a_flood_is_denied", a_flood_is_denied),
+    ("stop_overtakes_what_waits", stop_overtakes_what_waits),
     ("after_five_restarts_it_stays_down", after_five_restarts_it_stays_down),
     ("a_lost_holder_is_a_deny", a_lost_holder_is_a_deny),
     ("nothing_is_left_after_stop", nothing_is_left_after_stop),
@@ -54,6 +55,30 @@ fn a_child_killed_while_it_waits_is_replaced(host: &Host) {
     let status = host.until(&rules, |status| status.state == State::Up && status.pid != Some(first) && status.pid.is_some());
     assert_eq!(status.restarts, 1);
     host.control(&rules);
+}
+
+/// Two hundred endless calls would take twenty seconds; an end does not wait for them.
+fn stop_overtakes_what_waits(host: &Host) {
+    let rules = host.start_one("for (;;) {}");
+    let said = host.block_on(async {
+        let calls: Vec<_> = (0..200)
+            .map(|_| {
+                let rules = rules.clone();
+                tokio::spawn(async move { rules.opinions(&call("fs.write")).await.remove(0) })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let began = Instant::now();
+        rules.stop().await;
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        let mut said = Vec::new();
+        for call in calls {
+            said.push(call.await.unwrap());
+        }
+        said
+    });
+    assert!(said.iter().all(|said| said.says == Action::Deny));
+    assert!(said.iter().filter(|said| said.reason.contains("it was stopped")).count() > 150, "{said:?}");
 }
 
 fn a_hundred_calls_at_once(host: &Host) {

@@ -34,11 +34,11 @@ fn flaws_have_their_place(host: &Host) {
     check("export const a = 1;", "rules/bad.ts: it exports no rule");
     check("export default { name: 'a', judge: () => pass() };", "rules/bad.ts: the default export is not a rule");
     check("export default rule('good', () => pass());", "rules/bad.ts: there is more than one rule `good`");
-    check("export default rule('Bad Name', () => pass());", "rules/bad.ts:1:16: a rule's name is");
-    check("export default rule('*', () => pass());", "rules/bad.ts:1:16: a rule's name is");
-    check("export default rule('a', 1 as any);", "rules/bad.ts:1:16: rule a needs a function");
+    check("export default rule('Bad Name', () => pass());", "rules/bad.ts:1:15: a rule's name is");
+    check("export default rule('*', () => pass());", "rules/bad.ts:1:15: a rule's name is");
+    check("export default rule('a', 1 as any);", "rules/bad.ts:1:15: rule a needs a function");
     check("while (true) {}", "rules/bad.ts: the rules took more than 100 ms to load");
-    check("throw new Error('no');", "rules/bad.ts:1:7: no");
+    check("throw new Error('no');", "rules/bad.ts:1:11: no");
     host.try_start(&[("rules/good.ts", GOOD)]).unwrap();
 }
 

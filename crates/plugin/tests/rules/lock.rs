@@ -14,8 +14,10 @@ fn a_locked_process_opens_and_starts_nothing(_: &Host) {
     assert!(status.success());
 }
 
+type Try = (&'static str, fn() -> std::io::Result<()>);
+
 pub fn probe() -> ExitCode {
-    let tries: [(&str, fn() -> std::io::Result<()>); 4] = [
+    let tries: [Try; 4] = [
         ("open", || File::open("/proc/self/status").map(drop)),
         ("start", || Command::new("/bin/true").status().map(drop)),
         ("socket", || std::os::unix::net::UnixDatagram::unbound().map(drop)),

@@ -4,7 +4,7 @@
 
 use crate::run::{cargo, output, root, run};
 use crate::test::install;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,18 +21,33 @@ struct Row {
     holds: Option<bool>,
 }
 
-pub fn bench() -> Result<()> {
+type Part = fn(&mut Vec<Row>) -> Result<()>;
+
+const PARTS: [(&str, Part); 4] = [("journal", journal), ("gate", gate), ("rooms", rooms), ("kernel", kernel)];
+
+/// All parts, or those that are named.
+pub fn bench(names: &[String]) -> Result<()> {
+    let known = PARTS.map(|(name, _)| name).join(", ");
+    for name in names {
+        ensure!(PARTS.iter().any(|(part, _)| part == name), "there is no part `{name}` of the bench\n  there are: {known}");
+    }
     install(&[("bwrap", "bubblewrap"), ("git", "git")])?;
+    let wanted = |part: &str| names.is_empty() || names.iter().any(|name| name == part);
     eprintln!("building in release mode");
-    run(cargo().args(["build", "--release", "--quiet", "-p", "cli", "--bins"]))?;
-    for package in ["journal", "policy", "sandbox", "wire"] {
-        run(cargo().args(["build", "--release", "--quiet", "-p", package, "--example", &format!("{package}_bench")]))?;
+    if wanted("kernel") {
+        run(cargo().args(["build", "--release", "--quiet", "-p", "cli", "--bins"]))?;
+    }
+    for (part, package) in [("journal", "journal"), ("gate", "policy"), ("rooms", "sandbox"), ("kernel", "wire")] {
+        if wanted(part) {
+            run(cargo().args(["build", "--release", "--quiet", "-p", package, "--example", &format!("{package}_bench")]))?;
+        }
     }
     let mut rows = Vec::new();
-    journal(&mut rows)?;
-    gate(&mut rows)?;
-    rooms(&mut rows)?;
-    kernel(&mut rows)?;
+    for (name, part) in PARTS {
+        if wanted(name) {
+            part(&mut rows)?;
+        }
+    }
     print(&rows);
     Ok(())
 }
@@ -106,7 +121,7 @@ fn rivals(rows: &mut Vec<Row>) -> Result<()> {
     eprintln!("measuring rivals");
     let manifest = root().join("xtask/rivals/Cargo.toml");
     let manifest = manifest.to_string_lossy();
-    let text = output(cargo().args(["run", "--release", "--quiet", "--locked", "--manifest-path", &manifest]))?;
+    let text = output(cargo().args(["run", "--release", "--quiet", "--manifest-path", &manifest]))?;
     let lines: Vec<Value> = text.lines().filter(|line| line.starts_with('{')).map(serde_json::from_str).collect::<Result<_, _>>()?;
     for line in &lines {
         let (gate, rules) = (line["gate"].as_str().unwrap_or_default(), number(line, "rules")?);

@@ -14,7 +14,7 @@ cargo xtask COMMAND
 
   test [ARGS]   install what the tests need, run them all (ARGS go to nextest)
   lint          formatting, clippy with every warning an error, no stray unsafe
-  bench         the promises of SPEC.md, each beside its reference from the same run
+  bench [PART]  the promises of SPEC.md, each beside its reference from the same run (journal, gate, rooms, kernel)
   fuzz [NAME]   each fuzz target, or those that are named, for a minute
 ";
 
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     let done = match command.as_deref() {
         Some("test") => test::test(&rest),
         Some("lint") => test::lint(),
-        Some("bench") => bench::bench(),
+        Some("bench") => bench::bench(&rest),
         Some("fuzz") => fuzz::fuzz(&rest),
         None | Some("help" | "--help" | "-h") => {
             print!("{HELP}");

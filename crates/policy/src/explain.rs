@@ -68,7 +68,8 @@ pub enum Layer {
 pub fn explain(policy: &Policy, facts: &Facts<'_>, standing: &Standing) -> Explanation {
     let verdict = decide(policy, facts, standing);
     let paths = facts.paths.iter().copied().map(Some);
-    let weighed = if facts.paths.is_empty() { vec![weigh(policy, facts, None)] } else { paths.map(|path| weigh(policy, facts, path)).collect() };
+    let weighed =
+        if facts.paths.is_empty() { vec![weigh(policy, facts, None)] } else { paths.map(|path| weigh(policy, facts, path)).collect() };
     let action = verdict.action();
     let (code, reasons, hint, rules) = match verdict {
         Verdict::Allow(warrant) => (None, Vec::new(), None, warrant.rules().to_vec()),

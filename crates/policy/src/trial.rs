@@ -92,7 +92,16 @@ pub fn trial(candidate: &Policy, cases: &[Case]) -> Trial {
             Verdict::Deny { refusal, rules } => (rules, vec![refusal.reason]),
         };
         let paths = case.facts.paths.iter().map(|path| path.as_str().to_owned()).collect();
-        trial.changes.push(Change { name: case.name.clone(), tool: case.facts.tool.clone(), paths, then: case.then, now, kind, rules, reasons });
+        trial.changes.push(Change {
+            name: case.name.clone(),
+            tool: case.facts.tool.clone(),
+            paths,
+            then: case.then,
+            now,
+            kind,
+            rules,
+            reasons,
+        });
     }
     trial
 }

@@ -7,8 +7,30 @@ use wire::frame::{Frames, encode};
 use wire::jsonrpc::Message;
 
 const JSON: &[&str] = &[
-    "{", "}", "[", "]", ":", ",", "\"jsonrpc\":\"2.0\"", "\"id\":", "\"method\":\"ps\"", "\"params\":", "\"result\":", "\"error\":", "null",
-    "true", "1", "-1", "1e999", "\"a\"", "\"\\u0000\"", "\"\\ud800\"", "{\"code\":1,\"message\":\"x\"}", "99999999999999999999", " ", "\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    ":",
+    ",",
+    "\"jsonrpc\":\"2.0\"",
+    "\"id\":",
+    "\"method\":\"ps\"",
+    "\"params\":",
+    "\"result\":",
+    "\"error\":",
+    "null",
+    "true",
+    "1",
+    "-1",
+    "1e999",
+    "\"a\"",
+    "\"\\u0000\"",
+    "\"\\ud800\"",
+    "{\"code\":1,\"message\":\"x\"}",
+    "99999999999999999999",
+    " ",
+    "\n",
 ];
 
 /// Whatever arrives in whatever pieces: each frame is one that could have been sent, or the stream ends with an error.

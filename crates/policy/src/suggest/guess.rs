@@ -12,9 +12,9 @@ const KINDS_MIN: usize = 3;
 
 /// Programs that run what they are told: of these only whole commands are proposed.
 const INTERPRETERS: &[&str] = &[
-    "sh", "bash", "dash", "zsh", "fish", "env", "xargs", "find", "sudo", "doas", "su", "nohup", "time", "timeout", "nice", "setsid", "watch",
-    "parallel", "python", "python3", "node", "deno", "bun", "perl", "ruby", "php", "lua", "awk", "gawk", "sed", "make", "git", "ssh", "docker",
-    "podman", "npx", "eval", "exec", "busybox", "script", "expect", "gdb", "strace", "vi", "vim", "ed",
+    "sh", "bash", "dash", "zsh", "fish", "env", "xargs", "find", "sudo", "doas", "su", "nohup", "time", "timeout", "nice", "setsid",
+    "watch", "parallel", "python", "python3", "node", "deno", "bun", "perl", "ruby", "php", "lua", "awk", "gawk", "sed", "make", "git",
+    "ssh", "docker", "podman", "npx", "eval", "exec", "busybox", "script", "expect", "gdb", "strace", "vi", "vim", "ed",
 ];
 
 pub(super) struct Guess {
@@ -73,7 +73,9 @@ fn conditions(facts: &OwnedFacts) -> Vec<(Width, String)> {
         return commands(argv);
     }
     match facts.paths.first() {
-        Some(OwnedPath::Inside(path)) if path != "." => globs(path).into_iter().map(|(width, glob)| (width, format!("path_glob: {}", quoted(&glob)))).collect(),
+        Some(OwnedPath::Inside(path)) if path != "." => {
+            globs(path).into_iter().map(|(width, glob)| (width, format!("path_glob: {}", quoted(&glob)))).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -134,7 +136,9 @@ fn quoted(text: &str) -> String {
     for c in text.chars() {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => quoted.push_str(&format!("\\U{:08x}", u32::from(c))),
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
+                quoted.push_str(&format!("\\U{:08x}", u32::from(c)))
+            }
             c => quoted.push(c),
         }
     }

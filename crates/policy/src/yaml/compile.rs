@@ -77,8 +77,13 @@ impl Compiler<'_> {
             }
             let condition = self.condition(&fields.value, !restricts)?;
             if same(&condition, &on) || condition.covers(&on) {
-                let what = if same(&condition, &on) { "what it matches is what it excepts" } else { "the exception takes all that it matches" };
-                self.warn(fields.referenced, format!("the rule `{name}` never speaks: {what}"), "make the exception narrower than the match");
+                let what =
+                    if same(&condition, &on) { "what it matches is what it excepts" } else { "the exception takes all that it matches" };
+                self.warn(
+                    fields.referenced,
+                    format!("the rule `{name}` never speaks: {what}"),
+                    "make the exception narrower than the match",
+                );
             }
             except.push(condition);
         }
@@ -139,7 +144,11 @@ impl Compiler<'_> {
             command: self.commands(&fields.command, any_folder)?,
             host: self.each("host", &fields.host, |compiler, at, text| {
                 if text.contains(['/', ':', '@']) && text.parse::<std::net::Ipv6Addr>().is_err() {
-                    return Err(compiler.error(at, format!("`{text}` is not a host"), "write the name alone, without scheme, port and path"));
+                    return Err(compiler.error(
+                        at,
+                        format!("`{text}` is not a host"),
+                        "write the name alone, without scheme, port and path",
+                    ));
                 }
                 Word::parse(&text.to_ascii_lowercase()).map_err(|bad| compiler.bad_glob(at, bad))
             })?,

@@ -28,7 +28,11 @@ impl Compiler<'_> {
         }
         let ranges: Vec<_> = rule.on.size.iter().flatten().map(|test| test.range()).collect();
         if !ranges.is_empty() && ranges.iter().all(Option::is_none) {
-            self.warn(place(&fields.size, capability), format!("the rule `{name}` never speaks: nothing has that size"), "nothing is smaller than 0");
+            self.warn(
+                place(&fields.size, capability),
+                format!("the rule `{name}` never speaks: nothing has that size"),
+                "nothing is smaller than 0",
+            );
         }
         if let Some(max) = rule.constraints.max_file_size
             && !ranges.is_empty()
@@ -48,7 +52,8 @@ impl Compiler<'_> {
         for (number, except) in rule.except.iter().enumerate() {
             let (Some(own), Some(excepted)) = (&rule.on.syscall, &except.syscall) else { continue };
             if !own.iter().any(|one| excepted.iter().any(|other| one.covers(other) || other.covers(one))) {
-                let at = capability.except.as_ref().and_then(|list| list.0.get(number)).map_or(Location::UNKNOWN, |fields| fields.referenced);
+                let at =
+                    capability.except.as_ref().and_then(|list| list.0.get(number)).map_or(Location::UNKNOWN, |fields| fields.referenced);
                 self.warn(at, format!("this exception of `{name}` never applies: it is for other syscalls"), "take it away");
             }
         }
@@ -89,7 +94,8 @@ impl Compiler<'_> {
                 [Some(key), extension].into_iter().flatten().filter_map(|key| named.get(&key)).flatten()
             });
             if let Some(deny) = wide.iter().chain(near).find(|deny| deny.on.covers(&rule.on)) {
-                let what = format!("the rule `{}` never counts: `{}` in line {} denies all that it is about", rule.name, deny.name, deny.line);
+                let what =
+                    format!("the rule `{}` never counts: `{}` in line {} denies all that it is about", rule.name, deny.name, deny.line);
                 self.warn(*at, what, "take one of the two away, or give the deny an exception");
             }
         }

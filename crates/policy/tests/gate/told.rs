@@ -2,8 +2,8 @@
 
 use crate::{facts, rules};
 use policy::{
-    Action, Asked, Case, ChangeKind, Facts, Layer, Need, Opinion, OwnedFacts, OwnedPath, Policy, RealPath, Standing, decide, default_policy,
-    explain, preview, suggest, trial,
+    Action, Asked, Case, ChangeKind, Facts, Layer, Need, Opinion, OwnedFacts, OwnedPath, Policy, RealPath, Standing, decide,
+    default_policy, explain, preview, suggest, trial,
 };
 use world::GrantId;
 
@@ -105,7 +105,8 @@ fn a_trial_shows_only_what_would_change() {
             case("c-7", "fs.read", "src/a", Action::RequireReview),
         ],
     );
-    let shown: Vec<_> = found.changes.iter().map(|change| (change.name.as_str(), change.now, change.kind, change.rules.join(" "))).collect();
+    let shown: Vec<_> =
+        found.changes.iter().map(|change| (change.name.as_str(), change.now, change.kind, change.rules.join(" "))).collect();
     assert_eq!(
         shown,
         [

@@ -208,7 +208,7 @@ impl Kernel {
             mode,
             command: found.and_then(|tool| tool.command(input)),
             host: input["url"].as_str().and_then(call::host_of),
-            method: input["method"].as_str().map(str::to_ascii_uppercase),
+            method: input["url"].as_str().map(|_| input["method"].as_str().unwrap_or("GET").to_ascii_uppercase()),
             size,
             sandbox: found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).map(|_| "code-executor".to_owned()),
             ..OwnedFacts::of(tool)

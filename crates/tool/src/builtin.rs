@@ -23,6 +23,9 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use world::{Code, Refusal};
 
+/// Room for a result's field names and numbers.
+const FRAME_BYTES: usize = 1024;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body {
     FsRead,
@@ -124,8 +127,8 @@ impl Body {
         let mut places = places.into_iter();
         let mut place = || places.next().ok_or_else(|| Refusal::new(Code::BadInput, "the call came without its place"));
         let time = Duration::from_millis(manifest.timeout_ms);
-        // What a reader gives comes in parts, so a part is made that reaches the brain whole.
-        let part_max = context.output_max.min(manifest.result_bytes_max());
+        // What a reader gives comes in parts, so a part is made that reaches the brain whole, with its fields' names around it.
+        let part_max = context.output_max.min(manifest.result_bytes_max().saturating_sub(FRAME_BYTES));
         match self {
             Body::FsRead => read::run(input, place()?, part_max, time).await,
             Body::FsList => list::run(place()?, context, time).await,

@@ -31,9 +31,26 @@ mod tests {
     #[test]
     fn credentials_stay_outside_and_ordinary_variables_pass() {
         let refused = [
-            "AWS_REGION", "azure_tenant", "GCP_PROJECT", "GOOGLE_APPLICATION_CREDENTIALS", "OPENAI_BASE_URL", "ANTHROPIC_MODEL",
-            "GITHUB_ACTIONS", "GITLAB_CI", "NPM_TOKEN", "my_secret", "DB_PASSWORD", "X_CREDENTIAL", "STRIPE_API_KEY", "SSH_PRIVATE_KEY",
-            "TOKEN", "REFRESH_TOKENS", "LD_PRELOAD", "BASH_ENV", "", "A=B",
+            "AWS_REGION",
+            "azure_tenant",
+            "GCP_PROJECT",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "OPENAI_BASE_URL",
+            "ANTHROPIC_MODEL",
+            "GITHUB_ACTIONS",
+            "GITLAB_CI",
+            "NPM_TOKEN",
+            "my_secret",
+            "DB_PASSWORD",
+            "X_CREDENTIAL",
+            "STRIPE_API_KEY",
+            "SSH_PRIVATE_KEY",
+            "TOKEN",
+            "REFRESH_TOKENS",
+            "LD_PRELOAD",
+            "BASH_ENV",
+            "",
+            "A=B",
         ];
         for name in refused {
             assert!(!may_pass(name), "{name}");

@@ -21,9 +21,8 @@ fn overlap(a: &Target, b: &Target) -> bool {
     if a.access == Access::Run || b.access == Access::Run {
         return true;
     }
-    let is_below = |path: &str, folder: &str| {
-        folder == "." || path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
-    };
+    let is_below =
+        |path: &str, folder: &str| folder == "." || path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
     is_below(&a.path, &b.path) || is_below(&b.path, &a.path)
 }
 

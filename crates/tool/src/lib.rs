@@ -30,7 +30,7 @@ pub use env::scrub;
 pub use fault::{ToolFault, ToolStop};
 pub use lanes::{Lane, Lanes, conflicts};
 pub use manifest::{Manifest, ManifestError, OutputMode, RESULT_TOKENS_MAX, Room, Runner, Supports, Truncate};
-pub use net::{Aim, Hop, Hops, Reach, SameHost};
+pub use net::{Aim, Hop, Hops, Reach, SameHost, host_of};
 pub use pipeline::strip;
 pub use place::{Access, Found, Place, Real, Target};
 pub use registry::Registry;

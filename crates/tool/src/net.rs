@@ -110,13 +110,7 @@ impl Aim {
             return Err(Refusal::new(Code::BadInput, "the url holds a user name or password").hint("send it as a header"));
         }
         url.set_fragment(None);
-        let host = match url.host() {
-            Some(Host::Domain(name)) => name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase(),
-            Some(Host::Ipv4(ip)) => ip.to_string(),
-            Some(Host::Ipv6(ip)) => ip.to_string(),
-            None => String::new(),
-        };
-        let (Some(port), false) = (url.port_or_known_default(), host.is_empty()) else {
+        let (Some(port), Some(host)) = (url.port_or_known_default(), host(&url)) else {
             return Err(Refusal::new(Code::BadInput, "the url names no host").hint("write it as https://host/path"));
         };
         Ok(Aim { url, host, port, method: method.to_ascii_uppercase() })
@@ -143,6 +137,21 @@ impl Aim {
     pub fn same_origin(&self, other: &Aim) -> bool {
         self.url.scheme() == other.url.scheme() && self.host == other.host && self.port == other.port
     }
+}
+
+/// The host that a URL leads to, in the one form in which policies see it. By the same reader as the request's own: `%65xample.com`,
+/// full-width letters and an address as one number are what they stand for.
+pub fn host_of(url: &str) -> Option<String> {
+    host(&Url::parse(url).ok()?)
+}
+
+fn host(url: &Url) -> Option<String> {
+    let host = match url.host()? {
+        Host::Domain(name) => name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase(),
+        Host::Ipv4(ip) => ip.to_string(),
+        Host::Ipv6(ip) => ip.to_string(),
+    };
+    (!host.is_empty()).then_some(host)
 }
 
 /// A redirect that http.request is about to follow.

@@ -187,7 +187,9 @@ impl Tool {
     fn describe(&self, input: &Value, places: &[Place], context: &Context<'_>) -> Result<Output, ToolStop> {
         let Manifest { name, supports, .. } = &self.manifest;
         if !supports.dry_run {
-            return Err(Refusal::new(Code::Unsupported, format!("`{name}` cannot say what it would do")).hint("run in another mode").into());
+            return Err(Refusal::new(Code::Unsupported, format!("`{name}` cannot say what it would do"))
+                .hint("run in another mode")
+                .into());
         }
         let would = self.body.would(&self.manifest, input, places, context)?;
         Ok(Output::good(json!({ "dry_run": true, "would": would })))

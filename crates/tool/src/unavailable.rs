@@ -20,7 +20,8 @@ impl From<&ToolUnavailable> for Refusal {
             [] => "no tool is available in this state".to_owned(),
             tools => format!("available now: {}", tools.join(", ")),
         };
-        Refusal::new(Code::WrongState, format!("`{}` is not available in state {}: {}", no.tool_name, no.current_state, no.reason)).hint(hint)
+        Refusal::new(Code::WrongState, format!("`{}` is not available in state {}: {}", no.tool_name, no.current_state, no.reason))
+            .hint(hint)
     }
 }
 

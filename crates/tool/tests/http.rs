@@ -1,5 +1,7 @@
 //! `http.request` against servers of our own on 127.0.0.1, which only an explicit allowance reaches.
 
+#![expect(clippy::unwrap_used, reason = "servers and helpers of tests, outside of test functions")]
+
 use serde_json::{Value, json};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -253,7 +255,14 @@ async fn time_is_kept_and_the_connection_ends_with_it() {
 #[tokio::test]
 async fn headers_of_the_connection_are_not_the_callers() {
     let server = Server::start(|_| ok("")).await;
-    for (name, value) in [("Host", "x"), ("content-length", "0"), ("Transfer-Encoding", "chunked"), ("Proxy-Authorization", "x"), ("a b", "x"), ("x", "a\r\nb: c")] {
+    for (name, value) in [
+        ("Host", "x"),
+        ("content-length", "0"),
+        ("Transfer-Encoding", "chunked"),
+        ("Proxy-Authorization", "x"),
+        ("a b", "x"),
+        ("x", "a\r\nb: c"),
+    ] {
         let input = json!({ "url": server.url("/"), "headers": { name: value } });
         assert_eq!(refused(call_with(&input, &reach(&[&server]), &SameHost).await).code, Code::BadInput, "{name}");
     }

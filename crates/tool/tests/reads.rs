@@ -11,11 +11,12 @@ use world::{Code, Refusal};
 
 struct Ground {
     folder: tempfile::TempDir,
+    output_max: usize,
 }
 
 impl Ground {
     fn new(files: &[(&str, &str)]) -> Ground {
-        let ground = Ground { folder: tempfile::tempdir().unwrap_or_else(|error| panic!("{error}")) };
+        let ground = Ground { folder: tempfile::tempdir().unwrap_or_else(|error| panic!("{error}")), output_max: 1000 };
         for (path, content) in files {
             ground.write(path, content.as_bytes());
         }
@@ -44,7 +45,7 @@ impl Ground {
             project,
             room: None,
             test_command: None,
-            output_max: 1000,
+            output_max: self.output_max,
             visible: &visible,
             mode: RunMode::Live,
             reach: &Reach::default(),
@@ -295,15 +296,37 @@ fn grep_finds_lines_as_git_sees_the_files() {
 }
 
 #[test]
+fn a_part_reaches_the_brain_whole() {
+    let mut ground = Ground::new(&[("long", &"some line of text\n".repeat(20_000))]);
+    ground.output_max = 1 << 20;
+    (0..3_000).for_each(|number| ground.write(&format!("many/{number}"), b"needle in this line\n"));
+    let inputs = [
+        ("fs.read", json!({ "path": "long" })),
+        ("fs.read", json!({ "path": "long", "encoding": "base64" })),
+        ("search.grep", json!({ "pattern": "needle", "max": 5000 })),
+        ("search.glob", json!({ "pattern": "*", "max": 5000 })),
+        ("fs.list", json!({ "path": "many" })),
+    ];
+    for (name, input) in inputs {
+        let value = ground.call(name, input);
+        assert_eq!(value["truncated"], true, "{name}: the test is about what does not fit");
+        let mut read = value.clone();
+        let registry = Registry::builtin();
+        let cleaned = tool::Sanitizer::default().clean(registry.find(name).unwrap().manifest(), &mut read);
+        assert!(!cleaned.shortened() && read == value, "{name}: {cleaned:?}");
+    }
+}
+
+#[test]
 fn results_are_capped() {
     let ground = Ground::new(&[]);
     for number in 0..60 {
         ground.write(&format!("{number:02}-{}", "n".repeat(30)), b"x\n");
     }
     let value = ground.call("search.glob", json!({ "pattern": "*" }));
-    assert_eq!((value["paths"].as_array().map(Vec::len), &value["truncated"]), (Some(30), &json!(true)));
+    assert_eq!((value["paths"].as_array().map(Vec::len), &value["truncated"]), (Some(27), &json!(true)));
     let value = ground.call("search.grep", json!({ "pattern": "x" }));
-    assert_eq!((paths_of(&value).len(), &value["truncated"]), (30, &json!(true)));
+    assert_eq!((paths_of(&value).len(), &value["truncated"]), (14, &json!(true)));
     ground.write("one", &[b'x'; 100_000]);
     let value = ground.call("search.grep", json!({ "pattern": "x", "path": "one" }));
     assert_eq!(value["matches"][0]["text"].as_str().map(|text| text.chars().count()), Some(401));
@@ -353,7 +376,8 @@ fn the_door_learns_what_a_call_is_about() {
     assert_eq!(tool("fs.write").size(&json!({ "path": "a", "content": "é" })), Some(2));
     let in_kernel = registry.list().map(tool::Tool::manifest).filter(|manifest| manifest.room == tool::Room::Kernel);
     let in_kernel: Vec<(&str, bool)> = in_kernel.map(|manifest| (manifest.name.as_str(), manifest.read_only)).collect();
-    let expect = [("fs.exists", true), ("fs.list", true), ("fs.read", true), ("http.request", false), ("search.glob", true), ("search.grep", true)];
+    let expect =
+        [("fs.exists", true), ("fs.list", true), ("fs.read", true), ("http.request", false), ("search.glob", true), ("search.grep", true)];
     assert_eq!(in_kernel, expect);
     let get = json!({ "url": "https://Example.com:8443/x" });
     let aim = tool("http.request").aim(&get).unwrap().unwrap();

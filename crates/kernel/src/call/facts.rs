@@ -193,7 +193,8 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
     let input = request.input.to_string();
     let bind = hash::of_parts(&[session.as_bytes(), task.as_bytes(), request.tool.as_bytes(), input.as_bytes(), base.as_bytes()]);
     let host = request.input["url"].as_str().and_then(host_of);
-    let method = request.input["method"].as_str().map(str::to_ascii_uppercase);
+    // Left out, it is GET, and a rule about GET means that too.
+    let method = host.as_ref().map(|_| request.input["method"].as_str().unwrap_or("GET").to_ascii_uppercase());
     let like = like(&request.tool, &places, command.as_deref(), host.as_deref());
     let token = request.token.as_ref().and_then(|(text, peer)| kernel.presented(text, peer.clone()));
     Facts {
@@ -220,16 +221,9 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
     }
 }
 
-/// The host of a URL, as far as a rule needs it; the tool itself reads the URL strictly.
+/// The host of a URL, by the reader that the request itself goes through: two readers would be two opinions.
 pub(crate) fn host_of(url: &str) -> Option<String> {
-    let (_, rest) = url.split_once("://")?;
-    let authority = rest.split(['/', '?', '#', '\\']).next()?;
-    let host = authority.rsplit('@').next()?;
-    let host = match host.strip_prefix('[') {
-        Some(v6) => v6.split(']').next()?,
-        None => host.split(':').next()?,
-    };
-    Some(host.trim_end_matches('.').to_ascii_lowercase()).filter(|host| !host.is_empty())
+    tool::host_of(url)
 }
 
 /// The kind of call this is: the same tool on the same paths, with the same command, to the same host.
@@ -324,6 +318,8 @@ mod tests {
             ("http://a.example\\@b.example/", Some("a.example")),
             ("http://[::1]:80/", Some("::1")),
             ("http://x.example./", Some("x.example")),
+            ("http://%65vil.example/", Some("evil.example")),
+            ("http://2130706433/", Some("127.0.0.1")),
             ("no url", None),
             ("http://", None),
         ] {

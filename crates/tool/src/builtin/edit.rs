@@ -41,9 +41,8 @@ fn content(place: &Place) -> Result<String, ToolStop> {
     }
     let mut bytes = Vec::new();
     file.take(READ_BYTES_MAX).read_to_end(&mut bytes).map_err(|error| ToolFault::io("read", path, error))?;
-    String::from_utf8(bytes).map_err(|_| {
-        Refusal::new(Code::BadInput, format!("`{path}` is not text")).hint("change it in the room with shell.run").into()
-    })
+    String::from_utf8(bytes)
+        .map_err(|_| Refusal::new(Code::BadInput, format!("`{path}` is not text")).hint("change it in the room with shell.run").into())
 }
 
 #[derive(Debug, PartialEq)]
@@ -118,10 +117,7 @@ mod tests {
     fn a_no_says_what_would_be_right() {
         assert_eq!(
             hint(CODE, "one();"),
-            (
-                "`old` occurs 2 times in `f`, at lines 2, 7".into(),
-                "take more of the lines around it into `old`, or set `all`".into()
-            )
+            ("`old` occurs 2 times in `f`, at lines 2, 7".into(), "take more of the lines around it into `old`, or set `all`".into())
         );
         assert_eq!(hint(CODE, "\tone();\n\ttwo();").1, "with other white space it stands at line 2; copy it exactly as fs.read gives it");
         assert_eq!(hint(CODE, "two();\nsix();").1, "only its first line stands there, at line 3; read the file again with fs.read");

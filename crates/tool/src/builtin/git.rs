@@ -91,26 +91,27 @@ pub(super) async fn diff(input: &Value, place: &Place, context: &Context<'_>, ti
         let more = more.iter().map(|word| (*word).to_owned());
         arguments.iter().cloned().chain(more).chain(["--".to_owned()]).chain(paths.iter().cloned()).collect::<Vec<_>>()
     };
-    // What a mask hides, the index and history still hold: those paths are left out by name.
-    let outcome = git.run(&with(&["--name-only", "-z"], std::slice::from_ref(&path)), None).await?;
-    let names = parse::names(&outcome.stdout);
-    let (shown, hidden): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| (context.visible)(name));
+    // What a mask hides, the index still holds. So only paths that may be seen are asked for, each by its name.
+    let listed = git.run(&with(&["--name-only", "-z"], &[path]), None).await?;
+    let mut shown: Vec<String> = parse::names(&listed.stdout).into_iter().filter(|name| (context.visible)(name)).collect();
+    let truncated = listed.truncated || shown.len() > CHANGES_MAX;
+    shown.truncate(CHANGES_MAX);
     if shown.is_empty() {
-        return Ok(Output::good(json!({ "patch": "", "files": 0, "truncated": outcome.truncated })));
+        return Ok(Output::good(json!({ "patch": "", "files": 0, "truncated": truncated })));
     }
-    let mut paths = vec![path];
-    paths.extend(hidden.iter().map(|name| format!(":(top,exclude,literal){name}")));
+    let paths: Vec<String> = shown.iter().map(|name| pathspec(name)).collect();
     let outcome = git.run(&with(&["--src-prefix=a/", "--dst-prefix=b/"], &paths), None).await?;
     let patch = String::from_utf8_lossy(&outcome.stdout);
-    Ok(Output::good(json!({ "patch": patch, "files": shown.len(), "truncated": outcome.truncated })))
+    Ok(Output::good(json!({ "patch": patch, "files": shown.len(), "truncated": truncated || outcome.truncated })))
 }
 
 pub(super) async fn log(input: &Value, place: Option<Place>, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let git = Git::open(context, time).await?;
     let max = number(input, "max").unwrap_or(COMMITS_DEFAULT);
-    let mut arguments: Vec<String> = ["log", "-z", "--no-color", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--encoding=UTF-8"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut arguments: Vec<String> =
+        ["log", "-z", "--no-color", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--encoding=UTF-8"]
+            .map(str::to_owned)
+            .to_vec();
     // One more than asked for shows that there is more.
     arguments.extend([format!("--max-count={}", max.saturating_add(1)), format!("--format={}", parse::LOG_FORMAT)]);
     if text(input, "path").is_some()

@@ -20,7 +20,7 @@ pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, outp
     let max = usize::try_from(number(input, "max").unwrap_or(PATHS_DEFAULT)).unwrap_or(usize::MAX);
     let (mut paths, mut bytes, mut truncated) = (Vec::new(), 0, found.truncated);
     for path in found.files.into_iter().filter(|path| matches(&glob, path) && (context.visible)(path)) {
-        bytes += path.len();
+        bytes += path.len() + 3;
         if paths.len() == max || bytes > output_max {
             truncated = true;
             break;

@@ -19,6 +19,8 @@ use world::{Code, Refusal};
 const LINES_DEFAULT: u64 = 200;
 /// Characters of one line that are told: a minified file has only one.
 const LINE_CHARS_MAX: usize = 400;
+/// What the names of a line's fields cost.
+const FIELD_BYTES: usize = 40;
 /// Memory of a compiled pattern, and of its cache.
 const REGEX_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Names of files that were passed over.
@@ -167,7 +169,7 @@ impl Sink for Lines<'_> {
             Some((cut, _)) => format!("{}…", &line[..cut]),
             None => line.to_owned(),
         };
-        self.search.bytes += self.path.len() + text.len();
+        self.search.bytes += self.path.len() + text.len() + FIELD_BYTES;
         self.search.hits.push(json!({ "path": self.path, "line": found.line_number(), "text": text }));
         Ok(!self.search.full())
     }

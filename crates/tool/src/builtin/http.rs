@@ -15,7 +15,8 @@ const BODY_BYTES_DEFAULT: u64 = 256 * 1024;
 /// All of the caller's headers together.
 const HEADERS_BYTES_MAX: usize = 16 * 1024;
 /// Headers that belong to the connection, not to the caller.
-const RESERVED: &[&str] = &["host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect", "keep-alive"];
+const RESERVED: &[&str] =
+    &["host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect", "keep-alive"];
 
 pub(super) fn aim(input: &Value) -> Result<Aim, Refusal> {
     Aim::parse(text(input, "url").unwrap_or_default(), text(input, "method").unwrap_or("GET"))

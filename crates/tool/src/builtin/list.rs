@@ -8,17 +8,21 @@ use crate::walk;
 use rustix::fs::{AtFlags, FileType};
 use serde_json::{Value, json};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Entries that are told. Whoever has more to look through wants search.glob.
 const ENTRIES_MAX: usize = 2_000;
 
 pub(super) async fn run(place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let path = place.real.as_str().to_owned();
-    let (entries, cut) = blocking(time, move |_| {
+    let (entries, cut) = blocking(time, move |deadline| {
         let directory = place.directory()?;
         let (entries, cut) = walk::entries(directory.as_fd(), place.real.as_str())?;
-        Ok((entries.into_iter().map(|entry| shown(directory.as_fd(), entry)).collect::<Vec<_>>(), cut))
+        let there = entries.len();
+        let entries: Vec<_> =
+            entries.into_iter().take_while(|_| Instant::now() < deadline).map(|entry| shown(directory.as_fd(), entry)).collect();
+        let cut = cut || entries.len() < there;
+        Ok((entries, cut))
     })
     .await?;
     let below = |name: &str| if path == "." { name.to_owned() } else { format!("{path}/{name}") };

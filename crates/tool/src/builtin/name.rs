@@ -41,9 +41,7 @@ pub(super) async fn rename(from: &Place, to: &Place, context: &Context<'_>, time
 /// The path of something that can be deleted or moved.
 pub(super) fn present(place: &Place) -> Result<&str, Refusal> {
     match (&place.real, place.found) {
-        (Real::Inside(path), _) if path == "." => {
-            Err(Refusal::new(Code::BadInput, "`.` is the project itself").hint("name what is in it"))
-        }
+        (Real::Inside(path), _) if path == "." => Err(Refusal::new(Code::BadInput, "`.` is the project itself").hint("name what is in it")),
         (Real::Inside(path), Found::File { .. } | Found::Directory | Found::Link) => Ok(path),
         _ => Err(place.absent()),
     }

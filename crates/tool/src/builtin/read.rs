@@ -7,20 +7,32 @@ use crate::tool::Output;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use world::limits::READ_BYTES_MAX;
 use world::{Code, Refusal};
 
 /// Bytes of one character at most: what a cut can leave over.
 const CHAR_BYTES_MAX: usize = 4;
+/// Read between two looks at the clock.
+const CHUNK_BYTES: usize = 256 * 1024;
 
 pub(super) async fn run(input: &Value, place: Place, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let (offset, limit) = (number(input, "offset"), number(input, "limit"));
     let as_base64 = text(input, "encoding") == Some("base64");
-    blocking(time, move |_| read(&place, offset, limit, as_base64, output_max)).await
+    let part = Part { offset, limit, as_base64, output_max };
+    blocking(time, move |deadline| read(&place, &part, deadline)).await
 }
 
-fn read(place: &Place, offset: Option<u64>, limit: Option<u64>, as_base64: bool, output_max: usize) -> Result<Output, ToolStop> {
+/// The part of a file that is wanted.
+struct Part {
+    offset: Option<u64>,
+    limit: Option<u64>,
+    as_base64: bool,
+    output_max: usize,
+}
+
+fn read(place: &Place, part: &Part, deadline: Instant) -> Result<Output, ToolStop> {
+    let Part { offset, limit, as_base64, output_max } = *part;
     let path = place.real.as_str();
     let (file, size) = place.file()?;
     if size > READ_BYTES_MAX && (offset.is_none() || limit.is_none()) {
@@ -35,7 +47,7 @@ fn read(place: &Place, offset: Option<u64>, limit: Option<u64>, as_base64: bool,
     // Four letters stand for three bytes.
     let room = if as_base64 { output_max / 4 * 3 } else { output_max };
     let wanted = usize::try_from(limit.unwrap_or(u64::MAX).min(size.saturating_sub(offset))).unwrap_or(usize::MAX).min(room);
-    let bytes = read_at(&file, offset, wanted).map_err(|error| ToolFault::io("read", path, error))?;
+    let bytes = read_at(&file, offset, wanted, deadline).map_err(|error| ToolFault::io("read", path, error))?;
     let (content, skipped, used) = if as_base64 {
         (base64::encode(&bytes), 0, bytes.len())
     } else {
@@ -63,11 +75,15 @@ fn read(place: &Place, offset: Option<u64>, limit: Option<u64>, as_base64: bool,
     Ok(Output::good(value))
 }
 
-fn read_at(file: &File, offset: u64, wanted: usize) -> std::io::Result<Vec<u8>> {
+fn read_at(file: &File, offset: u64, wanted: usize, deadline: Instant) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; wanted];
     let mut filled = 0;
     while filled < wanted {
-        match file.read_at(&mut bytes[filled..], offset + to_u64(filled)) {
+        if Instant::now() >= deadline {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        let end = wanted.min(filled + CHUNK_BYTES);
+        match file.read_at(&mut bytes[filled..end], offset + to_u64(filled)) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

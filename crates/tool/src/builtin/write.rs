@@ -30,13 +30,7 @@ pub(super) fn target(place: &Place) -> Result<(&str, bool), Refusal> {
 }
 
 /// Puts a content in place, whole or not at all.
-pub(super) async fn store(
-    path: &str,
-    content: Vec<u8>,
-    mode: Option<u32>,
-    context: &Context<'_>,
-    time: Duration,
-) -> Result<(), ToolStop> {
+pub(super) async fn store(path: &str, content: Vec<u8>, mode: Option<u32>, context: &Context<'_>, time: Duration) -> Result<(), ToolStop> {
     change(Act::Write { path: path.into(), mode }, Some(content), path, "written", context, time).await
 }
 

@@ -67,6 +67,10 @@ fn a_policy_sees_one_form_of_a_host() {
     assert_eq!(host("http://0x7f.1/"), "127.0.0.1");
     assert_eq!(host("http://[0:0::1]/"), "::1");
     assert_eq!(host("http://bücher.example/"), "xn--bcher-kva.example");
+    assert_eq!(host("http://%65xample.com/"), "example.com");
+    assert_eq!(host("http://ｅxample.com/"), "example.com");
+    assert_eq!(host_of("https://user:pass@%45xample.com:99/").as_deref(), Some("example.com"));
+    assert_eq!((host_of("no url"), host_of("file:///etc/passwd")), (None, None));
     let aim = Aim::parse("https://example.com/a?b#c", "post").unwrap();
     assert_eq!((aim.port, aim.method.as_str(), aim.url()), (443, "POST", "https://example.com/a?b"));
 }

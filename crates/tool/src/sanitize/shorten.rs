@@ -198,7 +198,10 @@ mod tests {
         };
         let head = fitted(list(), 2_000, Truncate::Head);
         let (first, last, count) = lines(&head);
-        assert_eq!((first, last, head["left_out"][0].as_str()), (0, count as u64 - 1, Some(&*format!("matches: {} of 1000 items", 1000 - count))));
+        assert_eq!(
+            (first, last, head["left_out"][0].as_str()),
+            (0, count as u64 - 1, Some(&*format!("matches: {} of 1000 items", 1000 - count)))
+        );
         let (first, last, _) = lines(&fitted(list(), 2_000, Truncate::Tail));
         assert!(first > 900 && last == 999);
         let (first, last, count) = lines(&fitted(list(), 2_000, Truncate::Middle));

@@ -101,8 +101,14 @@ pub fn a_hostile_repository_runs_nothing(host: &Host) {
     control("git -c diff.external= diff file.d", &["driver"]);
     control("git --no-pager diff --no-ext-diff file.t", &["textconv"]);
     control("git log -1; git hi", &["alias"]);
-    control("git -c filter.p.process= commit -m x file.f file.o", &["pre-commit", "prepare-commit-msg", "commit-msg", "signer", "clean", "odd"]);
-    control("git -c filter.p.process= -c commit.gpgSign=false commit -m x file.f", &["post-commit", "reference-transaction", "post-index-change"]);
+    control(
+        "git -c filter.p.process= commit -m x file.f file.o",
+        &["pre-commit", "prepare-commit-msg", "commit-msg", "signer", "clean", "odd"],
+    );
+    control(
+        "git -c filter.p.process= -c commit.gpgSign=false commit -m x file.f",
+        &["post-commit", "reference-transaction", "post-index-change"],
+    );
 
     sh(host, &format!("set -- c; {touch}; rm -f ran"));
     assert!(status(host).iter().any(|change| change.ends_with("file.f")), "{:?}", status(host));

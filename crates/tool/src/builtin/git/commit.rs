@@ -9,12 +9,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use world::{Code, Refusal};
 
-pub(in super::super) async fn run(
-    input: &Value,
-    places: &[Place],
-    context: &Context<'_>,
-    time: Duration,
-) -> Result<Output, ToolStop> {
+pub(in super::super) async fn run(input: &Value, places: &[Place], context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let message = text(input, "message").unwrap_or_default().trim();
     if message.is_empty() {
         return Err(Refusal::new(Code::BadInput, "the message says nothing").hint("say what the commit does, and why").into());
@@ -22,7 +17,11 @@ pub(in super::super) async fn run(
     let named = if words(input, "paths").is_empty() { &[] } else { places };
     let wanted = named.iter().map(|place| inside(place).map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
     let git = Git::open(context, time).await?;
-    let status = parse::status(&git.run(&status_arguments(&wanted), None).await?.stdout);
+    let listed = git.run(&status_arguments(&wanted), None).await?;
+    if listed.truncated {
+        return Err(Refusal::new(Code::TooLarge, "there is more to commit than can be listed").hint("name some `paths`").into());
+    }
+    let status = parse::status(&listed.stdout);
     // A masked file looks empty in the room; committed from here it would be.
     let paths: Vec<String> = status.changes.into_iter().filter(|change| git.shows(change)).map(|change| change.path).collect();
     if paths.is_empty() {

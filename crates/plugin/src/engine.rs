@@ -91,8 +91,7 @@ impl Program {
                 return Flaw::new(loading.borrow().last.clone().unwrap_or_else(|| ENTRY.to_owned()), None, what);
             }
             if let Some((base, name)) = &loading.borrow().missing {
-                let at = ['\'', '"'].iter().find_map(|quote| self.files.find(base, &format!("{quote}{name}{quote}")));
-                return Flaw::new(base, at, format!("`{name}` is not among the rule files"));
+                return Flaw::new(base, self.files.find_quoted(base, name), format!("`{name}` is not among the rule files"));
             }
             let (message, stack) = tools.tell(ctx, error);
             match self.files.place(&stack) {
@@ -114,8 +113,9 @@ impl Program {
         for (number, (file, _)) in self.files.0.iter().enumerate() {
             let here = |what: String| Flaw::new(file, None, what);
             let exports: Object<'_> = all.get(format!("f{number}")).map_err(flaw)?;
-            let found: Vec<Value<'_>> = tools.collect.call((exports,)).map_err(|error| here(tools.tell(ctx, error).0))?;
-            if found.is_empty() && !loading.borrow().imported.contains(file) {
+            let collected = tools.collect.call::<_, List<(bool, Vec<Value<'_>>)>>((exports,));
+            let List((any, found)) = collected.map_err(|error| here(tools.tell(ctx, error).0))?;
+            if !any && !loading.borrow().imported.contains(file) {
                 return Err(here("it exports no rule, and no other file uses it".to_owned()));
             }
             for pair in found.chunks_exact(2) {
@@ -126,6 +126,12 @@ impl Program {
                 }
                 rules.push(Rule { name, judge: Persistent::save(ctx, judge) });
             }
+        }
+        let silent: String = tools.silent.call(()).map_err(flaw)?;
+        if !silent.is_empty() {
+            let place = self.files.0.iter().find_map(|(file, _)| Some((file, self.files.find_quoted(file, &silent)?)));
+            let (file, at) = place.map_or((ENTRY, None), |(file, at)| (file, Some(at)));
+            return Err(Flaw::new(file, at, format!("no file exports rule `{silent}`, so it would never speak")));
         }
         if rules.len() > RULES {
             return Err(Flaw::new(ENTRY, None, format!("there are {} rules, and {RULES} is the most", rules.len())));
@@ -182,9 +188,11 @@ impl Stage {
                     answers.push(Answer::Lost { why: "no time was left for it".to_owned() });
                     continue;
                 }
-                answers.push(match ask(rule.judge) {
+                let said = ask(rule.judge);
+                answers.push(match said {
+                    // Also when it has an answer: the engine looks at the watch only now and then.
+                    _ if watch.over() => Answer::Lost { why: format!("it took more than {} ms", EVALUATION.as_millis()) },
                     Ok(List((says, reason, hint))) => answer(&says, reason, hint),
-                    Err(_) if watch.over() => Answer::Lost { why: format!("it took more than {} ms", EVALUATION.as_millis()) },
                     Err(why) => Answer::Lost { why },
                 });
             }

@@ -59,6 +59,11 @@ impl Files {
         Some((u32::try_from(line).ok()?, u32::try_from(column).ok()?))
     }
 
+    /// The same of a text between quotes.
+    pub(super) fn find_quoted(&self, file: &str, text: &str) -> Option<(u32, u32)> {
+        ['\'', '"'].iter().find_map(|quote| self.find(file, &format!("{quote}{text}{quote}")))
+    }
+
     /// The innermost place in one of the files that an engine's stack names: `at judge (rules/a.ts:3:7)`.
     pub(super) fn place(&self, stack: &str) -> Option<(&str, (u32, u32))> {
         stack.lines().find_map(|line| {

@@ -5,7 +5,7 @@
   const { freeze, getPrototypeOf, defineProperty } = Object;
   const { ownKeys } = Reflect;
 
-  const rules = new WeakSet();
+  const rules = new Map(); // Each rule to whether a file exports it.
   const answers = new WeakSet();
   const named = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 
@@ -26,7 +26,7 @@
       }
       if (typeof judge !== "function") throw new TypeError(`rule ${name} needs a function`);
       const made = freeze({ __proto__: null, name, judge });
-      rules.add(made);
+      rules.set(made, false);
       return made;
     },
     allow: (reason) => answer("allow", reason),
@@ -72,18 +72,31 @@
     }
   }
 
-  // The rules among a file's exports, as name and function by turns.
+  // Whether a file exports rules, and those that no file before it did, as name and function by turns.
   const collect = (file) => {
     const found = [];
-    const take = (value) => rules.has(value) && found.push(value.name, value.judge) > 0;
+    const take = (value) => {
+      if (rules.get(value) === false) {
+        rules.set(value, true);
+        found.push(value.name, value.judge);
+      }
+      return rules.has(value);
+    };
+    let any = false;
     for (const name of ownKeys(file)) {
       if (typeof name !== "string") continue;
-      const value = file[name];
-      const taken = Array.isArray(value) ? value.map(take).every((one) => one) : take(value);
-      if (name === "default" && !taken) throw new TypeError("the default export is not a rule; make it with rule(name, judge)");
+      const values = Array.isArray(file[name]) ? [...file[name]] : [file[name]];
+      const taken = values.filter(take).length;
+      any ||= taken > 0;
+      if (taken < values.length && (name === "default" || taken > 0)) {
+        throw new TypeError(`export ${name} holds something that is not a rule; make it with rule(name, judge)`);
+      }
     }
-    return found;
+    return [any, found];
   };
+
+  // A rule that no file exports, and that would therefore be silent.
+  const silent = () => [...rules].find(([, exported]) => !exported)?.[0].name ?? "";
 
   // A call, frozen to its depth.
   const still = (call) => {
@@ -110,5 +123,5 @@
     if (!(thrown instanceof Error)) return ["something that is no Error", ""];
     return [part(thrown.message, longest / 4), part(thrown.stack, 4 * longest)];
   };
-  return [collect, still, read, tell];
+  return [collect, still, read, tell, silent];
 };

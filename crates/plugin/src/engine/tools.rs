@@ -14,8 +14,10 @@ const PRELUDE: &str = include_str!("prelude.js");
 
 /// The prelude's own functions; no rule can reach them.
 pub(super) struct Tools<'js> {
-    /// Exports of a file to names and functions of its rules.
+    /// Exports of a file to whether there are rules among them, and names and functions of those that are new.
     pub(super) collect: Function<'js>,
+    /// The name of a rule that no file exports, or nothing.
+    pub(super) silent: Function<'js>,
     /// A call to the same call, frozen.
     pub(super) still: Function<'js>,
     /// An answer to word, reason and hint; throws on anything else.
@@ -33,7 +35,7 @@ impl<'js> Tools<'js> {
     }
 
     pub(super) fn of(made: &Array<'js>) -> Result<Tools<'js>> {
-        Ok(Tools { collect: made.get(0)?, still: made.get(1)?, read: made.get(2)?, tell: made.get(3)? })
+        Ok(Tools { collect: made.get(0)?, still: made.get(1)?, read: made.get(2)?, tell: made.get(3)?, silent: made.get(4)? })
     }
 
     /// Message and stack of what went wrong. Text of a rule is shortened before it is copied out of the engine.

@@ -9,6 +9,7 @@ use super::host::{Host, Test, call};
 
 pub const TESTS: &[Test] = &[
     ("endless_loops_are_cut_and_the_child_lives", endless_loops_are_cut_and_the_child_lives),
+    ("a_late_answer_is_no_answer", a_late_answer_is_no_answer),
     ("rules_after_an_endless_one_are_lost_too", rules_after_an_endless_one_are_lost_too),
     ("what_the_engine_cannot_cut_is_killed", what_the_engine_cannot_cut_is_killed),
     ("memory_bombs", memory_bombs),
@@ -36,6 +37,23 @@ fn endless_loops_are_cut_and_the_child_lives(host: &Host) {
         assert_eq!((rules.status().pid, rules.status().restarts), (pid, 0), "{body}");
         host.block_on(rules.stop());
     }
+}
+
+/// A long step that the engine does not look up from, and that ends before the kernel loses patience.
+fn a_late_answer_is_no_answer(host: &Host) {
+    let timed = |times: u64| json!({ "tool": "fs.write", "size": times });
+    let rules = host.start_one("'a'.repeat(call.size!).indexOf('a'.repeat(1e4) + 'b'); return allow('at last');");
+    let mut times = 10_000;
+    // Machines differ: a little more work until it is late, so that the first late one is not yet killed for it.
+    loop {
+        let said = host.ask(&rules, &timed(times)).remove(0);
+        if said.says == Action::Deny {
+            assert!(said.reason.contains("it took more than 100 ms"), "{said:?}");
+            break;
+        }
+        times += times / 4;
+    }
+    host.until(&rules, |_| host.one(&rules, "control").0 == Action::Allow);
 }
 
 fn rules_after_an_endless_one_are_lost_too(host: &Host) {

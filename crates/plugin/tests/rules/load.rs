@@ -6,6 +6,7 @@ use super::host::{Host, Test};
 
 pub const TESTS: &[Test] = &[
     ("flaws_have_their_place", flaws_have_their_place),
+    ("a_file_that_kills_its_reader_is_an_error", a_file_that_kills_its_reader_is_an_error),
     ("a_set_too_large_is_refused", a_set_too_large_is_refused),
     ("check_names_the_rules_and_leaves_nothing", check_names_the_rules_and_leaves_nothing),
     ("a_program_that_is_no_child_is_an_error", a_program_that_is_no_child_is_an_error),
@@ -32,14 +33,29 @@ fn flaws_have_their_place(host: &Host) {
     check("import good, { gone } from './good';\nexport default [good, gone];", "rules/bad.ts");
     check("const x = await Promise.resolve(1);\nexport default rule('a', () => pass());", "rules/bad.ts:1:11: a file of rules cannot wait");
     check("export const a = 1;", "rules/bad.ts: it exports no rule");
-    check("export default { name: 'a', judge: () => pass() };", "rules/bad.ts: the default export is not a rule");
+    check("export default { name: 'a', judge: () => pass() };", "rules/bad.ts: export default holds something that is not a rule");
+    check("export const all = [rule('a', () => pass()), 1];", "rules/bad.ts: export all holds something that is not a rule");
+    check(
+        "rule('quiet', () => deny('never said'));\nexport default rule('a', () => pass());",
+        "rules/bad.ts:1:6: no file exports rule `quiet`",
+    );
     check("export default rule('good', () => pass());", "rules/bad.ts: there is more than one rule `good`");
     check("export default rule('Bad Name', () => pass());", "rules/bad.ts:1:15: a rule's name is");
     check("export default rule('*', () => pass());", "rules/bad.ts:1:15: a rule's name is");
     check("export default rule('a', 1 as any);", "rules/bad.ts:1:15: rule a needs a function");
     check("while (true) {}", "rules/bad.ts: the rules took more than 100 ms to load");
     check("throw new Error('no');", "rules/bad.ts:1:11: no");
+    // The good file alone, and a rule that two files export.
     host.try_start(&[("rules/good.ts", GOOD)]).unwrap();
+    let both = host.try_start(&[("rules/good.ts", GOOD), ("rules/index.ts", "export { default as good } from './good';")]).unwrap();
+    assert_eq!(both.status().rules, ["good"]);
+}
+
+/// Parsers recurse; the one that gives up here is the child's.
+fn a_file_that_kills_its_reader_is_an_error(host: &Host) {
+    let nested = |depth: usize| format!("{GOOD} export const deep = {}1{};", "(".repeat(depth), ")".repeat(depth));
+    host.try_start(&[("a.ts", &nested(100_000))]).unwrap_err();
+    host.try_start(&[("a.ts", &nested(10))]).unwrap();
 }
 
 fn a_set_too_large_is_refused(host: &Host) {

@@ -131,7 +131,7 @@ impl Body {
         let part_max = context.output_max.min(manifest.result_bytes_max().saturating_sub(FRAME_BYTES));
         match self {
             Body::FsRead => read::run(input, place()?, part_max, time).await,
-            Body::FsList => list::run(place()?, context, time).await,
+            Body::FsList => list::run(place()?, context, part_max, time).await,
             Body::FsExists => name::exists(&place()?),
             Body::FsWrite => write::run(input, place()?, context, time).await,
             Body::FsEdit => edit::run(input, place()?, context, time).await,

@@ -299,7 +299,7 @@ fn grep_finds_lines_as_git_sees_the_files() {
 fn a_part_reaches_the_brain_whole() {
     let mut ground = Ground::new(&[("long", &"some line of text\n".repeat(20_000))]);
     ground.output_max = 1 << 20;
-    (0..3_000).for_each(|number| ground.write(&format!("many/{number}"), b"needle in this line\n"));
+    (0..3_000).for_each(|number| ground.write(&format!("many/{number}-with-a-longer-name"), b"needle in this line\n"));
     let inputs = [
         ("fs.read", json!({ "path": "long" })),
         ("fs.read", json!({ "path": "long", "encoding": "base64" })),

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 /// Entries that are told. Whoever has more to look through wants search.glob.
 const ENTRIES_MAX: usize = 2_000;
+/// What an entry costs besides its name.
+const ENTRY_BYTES: usize = 50;
 
-pub(super) async fn run(place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+pub(super) async fn run(place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let path = place.real.as_str().to_owned();
     let (entries, cut) = blocking(time, move |deadline| {
         let directory = place.directory()?;
@@ -26,9 +28,15 @@ pub(super) async fn run(place: Place, context: &Context<'_>, time: Duration) -> 
     })
     .await?;
     let below = |name: &str| if path == "." { name.to_owned() } else { format!("{path}/{name}") };
-    let mut shown: Vec<Value> = entries.into_iter().filter(|(name, _)| (context.visible)(&below(name))).map(|(_, value)| value).collect();
-    let truncated = cut || shown.len() > ENTRIES_MAX;
-    shown.truncate(ENTRIES_MAX);
+    let (mut shown, mut bytes, mut truncated) = (Vec::new(), 0, cut);
+    for (name, value) in entries.into_iter().filter(|(name, _)| (context.visible)(&below(name))) {
+        bytes += name.len() + ENTRY_BYTES;
+        if shown.len() == ENTRIES_MAX || bytes > output_max {
+            truncated = true;
+            break;
+        }
+        shown.push(value);
+    }
     Ok(Output::good(json!({ "path": path, "entries": shown, "truncated": truncated })))
 }
 

@@ -1,11 +1,13 @@
 //! The inbox as a picture: a head, the question as far as it fits, and what can be done.
 
 use super::measure::many;
-use super::{Line, Page, review};
+use super::{Line, Page, Tone, review};
 use crate::command::review::inbox::form::Form;
-use crate::command::review::inbox::state::Inbox;
+use crate::command::review::inbox::state::{Inbox, Notice};
+use wire::What;
 
-const KEYS: &[(&str, &str)] = &[
+type Button = (&'static str, &'static str);
+const KEYS: &[Button] = &[
     ("a", "llow once"),
     ("s", "ession"),
     ("g", "lobal: always, for everyone"),
@@ -15,7 +17,14 @@ const KEYS: &[(&str, &str)] = &[
     ("D", "eny for good"),
     ("i", "nstead…"),
 ];
-const MOVES: &[(&str, &str)] = &[("n", "ext"), ("p", "revious"), ("q", "uit")];
+/// What only makes sense where a wider answer has something to be about.
+const WIDE: &[&str] = &["s", "g", "D"];
+const MOVES: &[Button] = &[("n", "ext"), ("p", "revious"), ("q", "uit")];
+
+fn keys(inbox: &Inbox) -> Vec<Button> {
+    let exact = inbox.shown.as_ref().is_some_and(|view| matches!(view.like, Some(What::Exact { .. })));
+    KEYS.iter().filter(|(key, _)| !exact || !WIDE.contains(key)).copied().collect()
+}
 
 /// All of it, `columns` wide and at most `rows` high. Nothing is cut: what is too wide goes on below, what is too long scrolls, no
 /// further than there is something.
@@ -42,7 +51,9 @@ pub fn frame(inbox: &mut Inbox, columns: usize, rows: usize, now_ms: i64) -> Pag
 /// The same for a terminal without pictures.
 pub fn sheet(inbox: &Inbox, now_ms: i64) -> Page {
     let mut page = head(inbox);
-    page.append(body(inbox, now_ms));
+    if inbox.current().is_some() {
+        page.append(body(inbox, now_ms));
+    }
     page
 }
 
@@ -54,7 +65,7 @@ pub fn prompt(inbox: &Inbox) -> Line {
             let wrong = form.wrong.as_ref().map(|wrong| Line::new().bad("✗ ").plain(wrong).plain("  ")).unwrap_or_default();
             wrong.join(field.map(|field| Line::new().strong(field.label).faint(format!(" ({})", field.hint))).unwrap_or_default())
         }
-        None => bar(KEYS).plain("  ").join(bar(MOVES)),
+        None => bar(&keys(inbox)).plain("  ").join(bar(MOVES)),
     }
 }
 
@@ -79,16 +90,26 @@ fn body(inbox: &Inbox, now_ms: i64) -> Page {
     }
 }
 
+/// What just happened, in one line.
+pub fn told(notice: &Notice) -> Line {
+    let mark = match notice.tone {
+        Tone::Good => "✓ ",
+        Tone::Bad => "✗ ",
+        _ => "◍ ",
+    };
+    Line::new().add(notice.tone, mark).plain(&notice.text)
+}
+
 fn foot(inbox: &Inbox, columns: usize, now_ms: i64) -> Page {
     let mut page = Page(vec![Line::new()]);
     if let Some(notice) = &inbox.notice {
-        page.0.extend(Line::new().add(notice.tone, &notice.text).wrap(columns));
+        page.0.extend(told(notice).wrap(columns));
     }
     match &inbox.form {
         Some(form) => page.append(fields(form, columns)),
         None => {
             if inbox.is_awake(now_ms) {
-                page.0.extend(flow(KEYS, columns));
+                page.0.extend(flow(&keys(inbox), columns));
             } else if inbox.current().is_some() {
                 page.push(Line::new().faint("…"));
             }
@@ -116,18 +137,18 @@ fn fields(form: &Form, columns: usize) -> Page {
     page
 }
 
-fn button((key, rest): &(&str, &str)) -> Line {
+fn button((key, rest): &Button) -> Line {
     Line::new().faint("[").name(*key).faint("]").plain(*rest)
 }
 
-fn bar(keys: &[(&str, &str)]) -> Line {
+fn bar(keys: &[Button]) -> Line {
     let mut buttons = keys.iter().map(button);
     let first = buttons.next().unwrap_or_default();
     buttons.fold(first, |line, next| line.plain("  ").join(next))
 }
 
 /// Buttons side by side, on as many lines as they need.
-fn flow(keys: &[(&str, &str)], columns: usize) -> Vec<Line> {
+fn flow(keys: &[Button], columns: usize) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for next in keys.iter().map(button) {
         match lines.pop() {
@@ -169,6 +190,16 @@ input
         assert_eq!(frame(&mut inbox(&[1, 2]), 72, 40, 10_000).render(false, None), expected);
         let empty = frame(&mut inbox(&[]), 72, 40, 10_000).render(false, None);
         assert!(empty.starts_with("inbox  nothing waits\n\n✓ nothing waits for your answer\n") && !empty.contains("[a]"), "{empty}");
+    }
+
+    #[test]
+    fn a_question_that_cannot_be_widened_offers_no_wide_answers() {
+        let mut inbox = inbox(&[1]);
+        let mut exact = view(1);
+        exact.like = Some(What::Exact { tool: "merge.apply".into(), bind: "b".into() });
+        inbox.show(exact, 0);
+        let text = frame(&mut inbox, 200, 40, 10_000).render(false, None);
+        assert!(text.contains("[a]llow once  [c]onstrained  [o]bserved  [d]eny  [i]nstead…\n") && !text.contains("like it"), "{text}");
     }
 
     #[test]

@@ -4,8 +4,8 @@ use super::call::{deed, fields};
 use super::grant::what;
 use super::measure::ago;
 use super::{Line, Node, Page, Tone, table, tree};
-use wire::Answer;
 use wire::method::review::{ReviewStatus, ReviewView};
+use wire::{Answer, What};
 
 fn stand(review: &ReviewView) -> Line {
     let by = review.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
@@ -73,7 +73,7 @@ pub fn question(review: &ReviewView, now_ms: i64) -> Page {
         root = root.under(fact("rule", Line::new().plain(rule)));
     }
     root = root.under(fact("tool", Line::new().plain(&review.tool)));
-    if let Some(like) = review.like.as_ref().filter(|_| review.state == ReviewStatus::Open) {
+    if let Some(like @ What::Like { .. }) = review.like.as_ref().filter(|_| review.state == ReviewStatus::Open) {
         root = root.under(fact("like it", Line::new().plain(what(like)).faint("  (what a wider answer is about)")));
     }
     for before in &review.history {
@@ -99,7 +99,7 @@ pub fn answered(review: &ReviewView) -> Page {
 mod tests {
     use super::*;
     use serde_json::json;
-    use wire::{Pid, ReviewId, TaskId, What};
+    use wire::{Pid, ReviewId, TaskId};
 
     fn review() -> ReviewView {
         ReviewView {

@@ -9,7 +9,7 @@ pub mod state;
 use crate::command::journal::next_line;
 use crate::console::{Console, OK, Outcome};
 use crate::show::measure::now_ms;
-use crate::show::{Line, Page, inbox, review};
+use crate::show::{Page, inbox, review};
 use crate::terminal::Terminal;
 use crate::terminal::key::Key;
 use crate::trouble::Trouble;
@@ -114,7 +114,7 @@ async fn by_lines(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> 
             }
         }
         if let Some(notice) = inbox.notice.take() {
-            console.out.whole(&Page(vec![Line::new().add(notice.tone, notice.text)]));
+            console.out.whole(&Page(vec![inbox::told(&notice)]));
         }
     }
 }

@@ -171,11 +171,6 @@ impl Manifest {
         unfit.map(|(index, error)| format!("`mock_responses[{index}]` does not fit `output_schema`: {error}"))
     }
 
-    /// Calls after the first that a passing fault allows.
-    pub fn retries(&self) -> u32 {
-        if self.read_only { self.retries.unwrap_or(1) } else { 0 }
-    }
-
     /// [`Manifest::result_tokens_max`] in bytes.
     pub fn result_bytes_max(&self) -> usize {
         usize::try_from(self.result_tokens_max.saturating_mul(TOKEN_BYTES)).unwrap_or(usize::MAX)
@@ -224,7 +219,7 @@ mock_responses: [{content: "x", exists: true, size_bytes: 48}]
         assert_eq!(manifest.mock_responses[0]["size_bytes"], 48);
         assert_eq!(manifest.input_schema["additionalProperties"], false);
         assert_eq!(manifest.check("tool.yaml"), Ok(()));
-        assert_eq!((manifest.retries(), manifest.truncate, manifest.result_bytes_max()), (0, Truncate::Middle, 16_000));
+        assert_eq!((manifest.retries, manifest.truncate, manifest.result_bytes_max()), (None, Truncate::Middle, 16_000));
     }
 
     #[track_caller]

@@ -11,20 +11,20 @@ use serde_json::Value;
 use std::future::Future;
 use std::time::Duration;
 
+/// Tries after the first, where a manifest names no number.
+const RETRIES_DEFAULT: u32 = 1;
 /// Between a passing fault and the next try.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Bodies stop by themselves when their time is over, and say more about it. This is for one that does not.
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(tool: &Tool, input: &Value, places: Vec<Place>, context: &Context<'_>) -> Result<Output, ToolStop> {
-    let retries = if tool.reads_only(input) { tool.manifest().retries.unwrap_or(1) } else { 0 };
+    let retries = if tool.reads_only(input) { tool.manifest().retries.unwrap_or(RETRIES_DEFAULT) } else { 0 };
     let time = time(tool, input) + GRACE;
     let mut kept = places;
-    let mut last = false;
     let output = retrying(retries, |left| {
         // The last try may have the places themselves.
-        last = left == 0;
-        let places = if last { Ok(std::mem::take(&mut kept)) } else { kept.iter().map(Place::again).collect() };
+        let places = if left == 0 { Ok(std::mem::take(&mut kept)) } else { kept.iter().map(Place::again).collect() };
         async move {
             let places = places.map_err(|error| ToolFault::io("open", ".", error))?;
             match tokio::time::timeout(time, tool.act(input, places, context)).await {
@@ -39,7 +39,7 @@ pub(crate) async fn run(tool: &Tool, input: &Value, places: Vec<Place>, context:
 }
 
 /// What the caller asked for, or else the manifest.
-pub(crate) fn time(tool: &Tool, input: &Value) -> Duration {
+fn time(tool: &Tool, input: &Value) -> Duration {
     let asked = input.get("timeout_ms").and_then(Value::as_u64);
     Duration::from_millis(asked.unwrap_or(0).max(tool.manifest().timeout_ms))
 }

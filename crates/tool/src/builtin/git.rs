@@ -93,7 +93,12 @@ pub(super) async fn diff(input: &Value, place: &Place, context: &Context<'_>, ti
     };
     // What a mask hides, the index still holds. So only paths that may be seen are asked for, each by its name.
     let listed = git.run(&with(&["--name-only", "-z"], &[path]), None).await?;
-    let mut shown: Vec<String> = parse::names(&listed.stdout).into_iter().filter(|name| (context.visible)(name)).collect();
+    let mut names = parse::names(&listed.stdout);
+    if listed.truncated {
+        // A name that was cut could be that of a folder, and stand for all that is in it.
+        names.pop();
+    }
+    let mut shown: Vec<String> = names.into_iter().filter(|name| (context.visible)(name)).collect();
     let truncated = listed.truncated || shown.len() > CHANGES_MAX;
     shown.truncate(CHANGES_MAX);
     if shown.is_empty() {

@@ -256,13 +256,13 @@ fn median(times: usize, mut measure: impl FnMut() -> Result<Duration>) -> Result
 }
 
 fn print(rows: &[Row]) {
-    println!("{:<34} {:>16}  {:<26} {:>10}  {:<9}", "what", "ours", "reference, same run", "figure", "promise");
+    println!("{:<44} {:>16}  {:<26} {:>10}  {:<9}", "what", "ours", "reference, same run", "figure", "promise");
     for row in rows {
         let mark = match row.holds {
             Some(true) => "✓",
             Some(false) => "✗ failed",
             None => "",
         };
-        println!("{:<34} {:>16}  {:<26} {:>10}  {:<9} {mark}", row.what, row.ours, row.reference, row.figure, row.promise);
+        println!("{:<44} {:>16}  {:<26} {:>10}  {:<9} {mark}", row.what, row.ours, row.reference, row.figure, row.promise);
     }
 }

@@ -1,7 +1,7 @@
 //! The 26 normative cases of seed 003, by number.
 
 use crate::{check, facts, rules};
-use policy::{Action, Facts, Globs, Opinion, Peer, Policy, RealPath, Standing, TokenFacts, Verdict, decide};
+use policy::{Action, Facts, Globs, Need, Opinion, Peer, Policy, RealPath, Standing, TokenFacts, Verdict, decide, preview};
 
 const ALLOW: &str = "name: writes, match: { syscall: fs.write }, action: allow";
 const REVIEW_EXCEPT: &str = "name: newcomers, match: { syscall: fs.write, caller_tag: [new] }, action: require_review, reason: new here, \
@@ -92,6 +92,8 @@ fn case_08_a_valid_token_skips_yaml_and_extensions() {
     let (token, opinions) = (token(), [opinion(Action::Deny)]);
     let call = Facts { token: Some(&token), opinions: &opinions, ..facts() };
     check("name: never, match: { syscall: '*' }, action: deny", &call, "allow [token:t-1]");
+    assert_eq!(preview(&rules(ALLOW), &call), Need::Token, "no extension is asked");
+    assert_eq!(preview(&rules(ALLOW), &Facts { token: None, ..call.clone() }), Need::Opinion);
     let Verdict::Allow(warrant) = decide(&Policy::empty(), &call, &Standing::default()) else { panic!() };
     assert_eq!(warrant.token(), Some("t-1"));
 }
@@ -118,6 +120,7 @@ fn case_11_yaml_deny_and_extension_allow() {
         &Facts { opinions: &opinions, ..facts() },
         "deny: `fs.write` on `src/lib.rs` is denied by `never` [never]",
     );
+    assert_eq!(preview(&rules("name: never, match: { syscall: fs.write }, action: deny"), &facts()), Need::Denied, "it never runs");
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod builtins;
 mod cases;
 mod defaults;
 mod file;
+mod large;
 mod laws;
 mod shortcomings;
 mod told;

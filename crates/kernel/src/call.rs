@@ -76,7 +76,7 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
     };
     // Calls of a task run side by side unless they touch the same paths; then in the order they came, each seeing the one before.
     let _lane = match request.task {
-        Some(task) => Some(kernel.lanes(task).enter(tool.targets(&request.input)).await),
+        Some(task) => Some(kernel.lanes(task).enter(tool.touches_by_name(&request.input)).await),
         None => None,
     };
     let pass = match kernel.breakers.enter(&request.tool, start) {

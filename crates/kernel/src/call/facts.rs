@@ -152,6 +152,8 @@ async fn opinions(kernel: &Kernel, request: &Request, facts: &Facts) -> Vec<Opin
     }
     let mut input = request.input.clone();
     kernel.redactor.value(&mut input);
+    // A rule judges what a call is about; a long text is cut as in a record, so that no call is too large to ask about.
+    super::settle::shorten(&mut input);
     kernel.opinions(request.zone, &facts.trusted, &extension::described(request, &input, &spoken)).await
 }
 

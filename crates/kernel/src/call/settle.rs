@@ -41,7 +41,7 @@ impl Sealed {
 }
 
 /// A long value is named in a record, not repeated there; the digest covers it whole.
-fn shorten(value: &mut Value) {
+pub(super) fn shorten(value: &mut Value) {
     const KEEP: usize = 2_000;
     match value {
         Value::String(text) if text.len() > KEEP => {

@@ -11,7 +11,7 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use std::fmt;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Component, Path};
 use std::sync::OnceLock;
 use world::{Code, Refusal};
 
@@ -140,6 +140,16 @@ impl Tool {
         self.targets(input).into_iter().zip(places).map(real).collect()
     }
 
+    /// The same before any place is open, by the names alone. A name that could mean another path stands for the whole project; a link
+    /// is taken for what it is called, so calls that meet only behind one are not told apart.
+    pub fn touches_by_name(&self, input: &Value) -> Vec<Target> {
+        if self.body.touches_all().is_some() {
+            return self.touches(input, &[]);
+        }
+        let plain = |target: Target| Target { path: plain(&target.path), access: target.access };
+        self.targets(input).into_iter().map(plain).collect()
+    }
+
     /// The argument list that a checked input would run.
     pub fn command(&self, input: &Value) -> Option<Vec<String>> {
         self.body.command(&self.manifest, input)
@@ -200,6 +210,19 @@ impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tool").field("name", &self.manifest.name).field("body", &self.body).finish_non_exhaustive()
     }
+}
+
+/// A relative path without needless parts; `.` for one that goes up or begins at the root.
+fn plain(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in Path::new(path).components() {
+        match part {
+            Component::Normal(name) => parts.push(name.to_string_lossy()),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return ".".to_owned(),
+        }
+    }
+    if parts.is_empty() { ".".to_owned() } else { parts.join("/") }
 }
 
 /// Does a call of this kind change what it names?

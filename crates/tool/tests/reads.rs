@@ -385,5 +385,12 @@ fn the_door_learns_what_a_call_is_about() {
     assert!(tool("http.request").reads_only(&get));
     assert!(!tool("http.request").reads_only(&json!({ "url": "https://example.com/", "method": "POST" })));
     assert!(tool("http.request").aim(&json!({ "url": "file:///etc/passwd" })).is_err());
+    let meet = |a: (&str, Value), b: (&str, Value)| tool::conflicts(&tool(a.0).touches_by_name(&a.1), &tool(b.0).touches_by_name(&b.1));
+    let (read, write) =
+        (|path: &str| ("fs.read", json!({ "path": path })), |path: &str| ("fs.write", json!({ "path": path, "content": "" })));
+    assert!(meet(read("./src//a"), write("src/a")) && meet(read("b/../src/a"), write("src/a")) && meet(read("/p/src/a"), write("src/a")));
+    assert!(!meet(read("src/b"), write("src/a")) && !meet(read("src/a"), read("src/a")));
+    assert!(meet(("test.run", json!({})), write("a")) && meet(("git.status", json!({})), write("a")));
+    assert!(!meet(("git.status", json!({})), read("a")) && !meet(("http.request", get.clone()), ("test.run", json!({}))));
     assert_eq!(tool("fs.read").aim(&json!({ "path": "a" })), Ok(None));
 }

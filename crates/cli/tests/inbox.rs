@@ -100,7 +100,7 @@ fn a_key_answers_and_the_task_goes_on() {
     assert!(story.contains("✓ done  wrote it"), "{story}");
     assert_eq!((site.count("review.asked"), site.read("src/a.txt").as_str()), (2, "two\n"));
     screen.press(&["q"]);
-    let text = screen.shows(&["✓ r-1 allowed by operator", "✓ r-2 allowed by operator", "left with 0", " echo"]);
+    let text = screen.shows(&["✓ r-1 allowed by operator", "✓ r-2 allowed by operator", "left with 0", "\necho\n"]);
     assert!(!text.contains("-icanon") && !text.contains("-echo"), "the terminal was not given back:\n{text}");
 }
 

@@ -21,7 +21,7 @@ use wire::{Client, ClientError};
 /// Check, explain, try out and change the rules
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  skep policy check\n  skep policy explain fs.write path=src/main.rs\n  skep policy trial --last 500\n  \
+    after_help = "Examples:\n  skep policy check\n  skep policy explain fs.read path=src/main.rs\n  skep policy trial --last 500\n  \
 skep policy update\n  skep policy suggest\n\n\
 The rules are in .skep/policy.yaml. They are in force once you have said so with `skep policy update` or `skep trust`."
 )]
@@ -45,8 +45,10 @@ enum What {
 A rule's `examples: {match: […], not_match: […]}` are calls it must and must not be about. Exits with 1 when one does not hold.")]
     Test(File),
     /// Say which rules would speak about a call, and why
-    #[command(after_help = "Examples:\n  skep policy explain fs.write path=src/main.rs\n  \
-skep policy explain shell.run 'command=[\"npm\",\"install\"]' --task task-3\n  skep policy explain fs.read path=.env --candidate")]
+    #[command(
+        after_help = "Examples:\n  skep policy explain fs.read path=src/main.rs\n  skep policy explain fs.write path=src/main.rs content=x\n  \
+skep policy explain shell.run 'command=[\"npm\",\"install\"]' --task task-3\n  skep policy explain fs.read path=src/main.rs --candidate"
+    )]
     Explain(Explain),
     /// Show what the rules would have changed for calls of the past
     #[command(

@@ -246,7 +246,7 @@ mod tests {
         let wrapped = line.clone().wrap(8);
         assert_eq!(wrapped.iter().map(|line| line.render(false)).collect::<Vec<_>>(), ["  abcdef", "    gh漢", "    字"]);
         assert!(wrapped.iter().all(|line| line.width() <= 8));
-        assert_eq!(line.clone().wrap(14), [line.clone()]);
+        assert_eq!(line.clone().wrap(14), vec![line.clone()]);
         assert_eq!(line.wrap(1).len(), 12, "a terminal of one column is no reason to hang");
     }
 

@@ -134,17 +134,12 @@ pub fn log(result: &LogResult, diffs: bool, now_ms: i64) -> Page {
 /// Why these rules are proposed: beside them, not among them.
 pub fn reasons(result: &SuggestResult) -> Page {
     let mut page = Page::new();
-    let mark = if result.yaml.is_empty() { Line::new().faint("○ ") } else { Line::new().good("✓ ") };
-    page.push(match (result.summary.as_str(), result.yaml.is_empty()) {
-        ("", true) => mark.plain(format!("{} answered, nothing to suggest", many(result.questions, "question"))),
-        ("", false) => {
-            let saved = format!("would have saved {} of {}", result.saved, many(result.questions, "question"));
-            mark.plain(format!(
-                "{saved} and let {} of the denied through",
-                if result.let_through == 0 { "none".into() } else { result.let_through.to_string() }
-            ))
-        }
-        (summary, _) => mark.plain(summary),
+    let saved = format!("would have saved {} of {}", result.saved, many(result.questions, "question"));
+    let through = if result.let_through == 0 { "none".to_owned() } else { result.let_through.to_string() };
+    page.push(match (has_rules(&result.yaml), result.summary.as_str()) {
+        (false, _) => Line::new().faint("○ ").plain(format!("nothing to suggest from {}", many(result.questions, "answered question"))),
+        (true, "") => Line::new().good("✓ ").plain(format!("{saved} and let {through} of the denied through")),
+        (true, summary) => Line::new().good("✓ ").plain(summary),
     });
     result.because.iter().for_each(|because| page.push(Line::new().faint("  ↳ ").plain(because)));
     page
@@ -153,8 +148,15 @@ pub fn reasons(result: &SuggestResult) -> Page {
 /// The rules themselves, to paste.
 pub fn suggested(result: &SuggestResult) -> Page {
     let mut page = Page::new();
-    page.block("", Tone::Plain, &result.yaml);
+    if has_rules(&result.yaml) {
+        page.block("", Tone::Plain, &result.yaml);
+    }
     page
+}
+
+/// Is there more in it than remarks?
+fn has_rules(yaml: &str) -> bool {
+    yaml.lines().map(str::trim_start).any(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
 #[cfg(test)]
@@ -239,5 +241,8 @@ mod tests {
         let expected = "✓ would have saved 140 of 212 questions and let none of the denied through\n  ↳ `a` saves 140\n";
         assert_eq!(reasons(&suggestion).render(false, None), expected);
         assert_eq!(suggested(&suggestion).render(false, None), "- name: a\n");
+        let nothing = SuggestResult { yaml: "# nothing\n".into(), because: Vec::new(), ..suggestion };
+        assert_eq!(reasons(&nothing).render(false, None), "○ nothing to suggest from 212 answered questions\n");
+        assert!(suggested(&nothing).is_empty());
     }
 }

@@ -1,0 +1,128 @@
+//! Rules, grants and tokens as a person uses them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::Site;
+
+const OPEN: &str = "\
+capabilities:
+- {name: all, match: {syscall: '*'}, action: allow, reason: a test}
+- name: ask-src
+  match: {syscall: fs.write, path_glob: 'src/**'}
+  action: require_review
+  reason: source is precious
+  examples: {match: [{syscall: fs.write, path: src/a}], not_match: [{syscall: fs.write, path: docs/a}]}
+";
+const CLOSED: &str = "- {name: no-a, match: {syscall: fs.read, path_glob: a.txt}, action: deny, reason: no more}\n";
+
+fn ready() -> Site {
+    let site = Site::new(&[(".skep/policy.yaml", OPEN), ("a.txt", "hello\n")]);
+    site.ok(&["trust", "--yes"]);
+    site
+}
+
+#[track_caller]
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is not said in:\n{text}");
+    }
+}
+
+#[test]
+fn rules_are_checked_explained_and_tried_before_they_are_in_force() {
+    let site = ready();
+    says(&site.ok(&["policy", "test"]), &["✓ .skep/policy.yaml  2 rules, 2 examples that hold"]);
+    let new = site.folder.path().join("new.yaml");
+    let new = new.to_str().unwrap();
+    std::fs::write(new, OPEN.replace("syscall: '*'", "sycsall: '*'")).unwrap();
+    says(&site.fails(1, &["policy", "check", new]), &["new.yaml:2:", "sycsall", "1 error"]);
+    says(&site.fails(2, &["policy", "update", new, "--yes"]), &["cannot be put in force"]);
+    std::fs::write(new, OPEN.replace("path: src/a", "path: doc/a")).unwrap();
+    says(&site.fails(1, &["policy", "test", new]), &["new.yaml:", "1 error"]);
+    says(
+        &site.ok(&["policy", "explain", "fs.write", "path=src/a", "content=x"]),
+        &["◍ Writing src/a  review", "ask-src", "source is precious"],
+    );
+
+    (0..6).for_each(|_| drop(site.ok(&["call", "fs.read", "path=a.txt"])));
+    std::fs::write(new, format!("{OPEN}{CLOSED}")).unwrap();
+    let tried = site.ok(&["policy", "trial", new]);
+    says(&tried, &["[BREAKING]", "fs.read a.txt", "allow → deny", "no-a", "6 breaking"]);
+    assert_eq!(tried.matches("[BREAKING]").count(), 6, "{tried}");
+    assert_eq!(site.json(&["policy", "trial", new, "--last", "2"])["tried"], 2);
+    // Six breaking changes are no matter of a flag, and before a yes nothing is written.
+    says(&site.fails(2, &["policy", "update", new, "--yes"]), &["break 6 calls", "--phrase"]);
+    site.ok(&["policy", "update", new, "--phrase", "break 5 calls"]);
+    assert_eq!(site.read(".skep/policy.yaml"), OPEN);
+    site.ok(&["call", "fs.read", "path=a.txt"]);
+    says(&site.ok(&["policy", "update", new, "--phrase", "break 7 calls"]), &["+- {name: no-a", "✓ policy version 2 is in force"]);
+    assert_eq!(site.read(".skep/policy.yaml"), format!("{OPEN}{CLOSED}"));
+    says(&site.fails(3, &["call", "fs.read", "path=a.txt"]), &["no-a"]);
+    says(&site.ok(&["policy", "log", "--diff"]), &["version 2", "+- {name: no-a", "version 1"]);
+    says(&site.ok(&["policy", "types"]), &["rule("]);
+}
+
+/// The review that a call waits for.
+#[track_caller]
+fn asked(text: &str) -> String {
+    let word = text.split([' ', '`', ':']).find(|word| word.strip_prefix("r-").is_some_and(|n| n.parse::<u64>().is_ok()));
+    word.unwrap_or_else(|| panic!("no review in:\n{text}")).to_owned()
+}
+
+#[test]
+fn a_wide_yes_lasts_until_it_is_taken_back() {
+    let site = ready();
+    let write = ["call", "fs.write", "path=src/b", "content=x"];
+    says(&site.fails(4, &write), &["r-1"]);
+    site.ok(&["review", "allow", "r-1", "--for", "user", "--paths", "src/**", "--ttl", "10m", "--hide", "bytes"]);
+    let wrote = site.json(&write);
+    assert_eq!((&wrote["ok"], &wrote["decision"]), (&true.into(), &"allowed".into()), "{wrote}");
+    site.ok(&["call", "fs.write", "path=src/c", "content=x"]);
+    let listed = site.ok(&["grant", "list"]);
+    says(&listed, &["✓ g-1  fs.write on src/**  user ", "left", "hides bytes"]);
+    says(&site.ok(&["grant", "revoke", "g-1"]), &["✓ g-1 taken back"]);
+    let again = asked(&site.fails(4, &write));
+    site.ok(&["review", "deny", &again, "--for-good", "--instead", "fs.write", "path=docs/b", "--reason", "docs only"]);
+    says(&site.fails(3, &write), &["docs only"]);
+    says(&site.ok(&["grant", "list"]), &["✗ b-1", "docs only", "instead fs.write path=docs/b"]);
+    says(&site.ok(&["grant", "revoke", "b-1"]), &["✓ b-1 lifted"]);
+    assert_ne!(asked(&site.fails(4, &write)), again);
+    says(&site.fails(5, &["grant", "revoke", "g-9"]), &["there is no grant `g-9`", "fix"]);
+    site.fails(2, &["grant", "revoke", "nine"]);
+}
+
+#[test]
+fn a_token_is_for_the_process_that_got_it() {
+    let site = ready();
+    let skep = env!("CARGO_BIN_EXE_skep");
+    let write = format!("{skep} call fs.write path=src/b content=x --token \"$SKEP_TOKEN\"");
+    let issue = ["token", "issue", "fs.write", "--paths", "src/**", "--max-ops", "2", "--ttl", "5m", "--", "sh", "-c"];
+    let with = |line: &str| -> Vec<String> { issue.iter().map(ToString::to_string).chain([line.to_owned()]).collect() };
+    // The same process, by another name.
+    let same = with(&format!("exec {write}"));
+    says(&site.ok(&same.iter().map(String::as_str).collect::<Vec<_>>()), &["✓ fs.write allowed", "token:t-1"]);
+    // A child of it is another process.
+    let child = with(&format!("{write}; exit $?"));
+    let said = common::text(&site.skep(&child.iter().map(String::as_str).collect::<Vec<_>>()));
+    assert!(!said.contains("✓ fs.write allowed"), "{said}");
+    let token = site.ok(&["token", "issue", "fs.read"]);
+    assert!(token.trim_end().chars().all(|c| c.is_ascii_graphic()) && token.lines().count() == 1, "{token}");
+}
+
+#[test]
+fn a_journal_is_verified_without_a_kernel() {
+    let site = ready();
+    site.ok(&["kernel", "stop"]);
+    says(&site.ok(&["journal", "verify", "--offline"]), &["✓ the chain of", "is whole"]);
+    assert!(!site.home().join("kernel.sock").exists(), "a kernel was started");
+    // A journal that is none keeps the kernel from starting; verify says so and looks at the files itself.
+    for name in ["journal.db-wal", "journal.db-shm"] {
+        drop(std::fs::remove_file(site.home().join(name)));
+    }
+    std::fs::write(site.home().join("journal.db"), "this is no journal".repeat(100)).unwrap();
+    let output = site.skep(&["journal", "verify"]);
+    let said = common::text(&output);
+    assert!(!output.status.success(), "{said}");
+    says(&said, &["without a kernel"]);
+}

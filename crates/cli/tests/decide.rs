@@ -61,6 +61,11 @@ fn rules_are_checked_explained_and_tried_before_they_are_in_force() {
     says(&site.fails(3, &["call", "fs.read", "path=a.txt"]), &["no-a"]);
     says(&site.ok(&["policy", "log", "--diff"]), &["version 2", "+- {name: no-a", "version 1"]);
     says(&site.ok(&["policy", "types"]), &["rule("]);
+    // A yes to one file is no yes to another that came with a clone.
+    site.write("skep.yml", "limits: { calls: 5 }\n");
+    std::fs::write(new, OPEN).unwrap();
+    says(&site.fails(11, &["policy", "update", new, "--yes"]), &["more than `.skep/policy.yaml`", "skep trust"]);
+    assert_eq!(site.read(".skep/policy.yaml"), format!("{OPEN}{CLOSED}"));
 }
 
 /// The review that a call waits for.

@@ -39,6 +39,9 @@ impl Update {
             return Err(trouble.why("it has errors").fix("correct them, then try again"));
         }
         let drift = propose(kernel, &path).await?;
+        if candidate.given && !diff::is_about(&drift.diff, FILE) {
+            return Err(others().why("a yes to this file would put others in force that you have not been shown"));
+        }
         let text = candidate.given.then(|| candidate.text.clone());
         let tried = console.wait("trying", trial(kernel, &path, text, &self.range)).await?;
         let shown = match candidate.given {
@@ -60,16 +63,18 @@ impl Update {
         let mut proposed = drift;
         if candidate.given {
             candidate.place(Path::new(&path))?;
-            let before = proposed;
-            proposed = propose(kernel, &path).await?;
-            // What else the project proposes was not shown yet.
-            if before.changed || !diff::is_about(&proposed.diff, FILE) {
-                console.note(Line::new().wait("◍ ").plain("the project proposes more than this file"));
+            let before = std::mem::replace(&mut proposed, propose(kernel, &path).await?);
+            if !diff::is_about(&proposed.diff, FILE) {
+                return Err(others().why(format!("other files changed meanwhile; `{FILE}` is written, and not in force")));
+            }
+            // The project's file was a proposal itself, so what was shown was not the way from what is in force.
+            if before.changed && !console.json {
+                console.note(Line::new().wait("◍ ").plain(format!("`{FILE}` was not in force before either; all in all:")));
                 console.out.whole(&zone::proposed(&proposed));
-                if !self.yes && !console.confirm("put all of it in force?", "--yes")? {
-                    console.note(Line::new().faint(format!("`{FILE}` is written, and not in force")));
-                    return OK;
-                }
+            }
+            if before.changed && !self.yes && !console.confirm("put all of it in force?", "--yes")? {
+                console.note(Line::new().faint(format!("`{FILE}` is written, and not in force")));
+                return OK;
             }
         }
         let hash = Some(proposed.hash);
@@ -88,6 +93,12 @@ impl Update {
             None => console.confirm_by(&phrase, &format!("--phrase '{phrase}'")),
         }
     }
+}
+
+/// Whoever names one file says yes to that one.
+fn others() -> Trouble {
+    let what = format!("the project proposes more than `{FILE}`");
+    Trouble::new(Code::Untrusted, what).fix("look at all of it with `skep trust`, or run `skep policy update` without a file")
 }
 
 fn phrase(breaking: u64) -> String {

@@ -51,10 +51,14 @@ pub async fn run(mut kernel: Client, console: &Console) -> Outcome {
 }
 
 async fn by_keys(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> Result<(), Trouble> {
-    let failed = |error: std::io::Error| Trouble::new(Code::Unavailable, "cannot use this terminal").why(error);
+    let failed = |error: std::io::Error| {
+        let fix = "use `skep review list`, `show`, `allow` and `deny`";
+        Trouble::new(Code::Internal, "cannot use this terminal").why(error).fix(fix)
+    };
     let mut terminal = Terminal::open(console.out).map_err(failed)?;
     let mut resized = signal(SignalKind::window_change()).map_err(failed)?;
     let mut ended = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut hung_up = signal(SignalKind::hangup()).map_err(failed)?;
     let mut tick = tokio::time::interval(Duration::from_millis(TICK_MS));
     loop {
         fetch(kernel, inbox).await?;
@@ -77,6 +81,8 @@ async fn by_keys(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> R
             },
             _ = resized.recv() => {}
             _ = ended.recv() => return Ok(()),
+            _ = hung_up.recv() => return Ok(()),
+            _ = tokio::signal::ctrl_c() => return Ok(()),
             _ = tick.tick() => {}
         }
     }

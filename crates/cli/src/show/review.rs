@@ -82,7 +82,7 @@ pub fn question(review: &ReviewView, now_ms: i64) -> Page {
     let mut page = tree(&root);
     page.push(Line::new().faint("input"));
     page.append(fields(&review.input));
-    if let Some(diff) = &review.diff {
+    if let Some(diff) = review.diff.as_ref().filter(|diff| !diff.is_empty()) {
         page.push(Line::new().add(Tone::Faint, "what a yes would change"));
         page.append(super::diff::unified(diff));
     }

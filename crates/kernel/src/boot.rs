@@ -31,7 +31,7 @@ impl Kernel {
         let doubts: Vec<String> = findings.iter().map(|finding| format!("{}: {}", finding.what, finding.why)).collect();
         let kernel = Arc::new(Kernel {
             ledger,
-            tools: tool::Registry::builtin(),
+            tools: tools(&home),
             launcher,
             home,
             doubts,
@@ -151,6 +151,18 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding]) -> Ve
         events.push(TaskFailed { pid: task.pid, task: Some(task.id), reason }.into());
     }
     events
+}
+
+/// The built-in tools, and those the operator put into `$SKEP_HOME/tools`.
+fn tools(home: &Home) -> tool::Registry {
+    let mut tools = tool::Registry::builtin();
+    let folder = home.path.join("tools");
+    if folder.is_dir() {
+        for error in tools.load(&folder) {
+            eprintln!("skep: a tool was left out: {error}");
+        }
+    }
+    tools
 }
 
 fn user_name() -> String {

@@ -221,6 +221,10 @@ impl Walk {
             self.refuse(at, "it is a link out of the project");
             return Ok(());
         }
+        if target.components().any(|part| PROTECTED.iter().any(|protected| part.as_os_str() == *protected)) {
+            self.refuse(at, "it is a link to what git or skep itself keeps");
+            return Ok(());
+        }
         let kind = if old.is_some() { ChangeKind::Modified } else { ChangeKind::Created };
         self.add(kind, FileKind::Symlink { target }, at, now)
     }

@@ -16,6 +16,11 @@ impl Test {
     }
 }
 
+/// A kernel under test starts its children from its own program, which is this one: are we such a child?
+pub fn child() -> Option<ExitCode> {
+    std::env::args().nth(1).filter(|first| first == "extension-child").map(|_| plugin::child_main())
+}
+
 pub fn main(tests: &[Test]) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);

@@ -7,6 +7,7 @@
 //! | `file PATH TEXT` | a committed file of the project |
 //! | `rule ACTION TOOL [GLOB…]` | a rule of the policy, named `rule-1`, `rule-2`, …; without any, the default policy holds |
 //! | `policy` | the indented lines that follow are rules as they stand in a policy file, before those of `rule` |
+//! | `extension` | the indented lines that follow are an extension rule in TypeScript |
 //! | `test WORD…` | the project's test command |
 //! | `mode ask` | the task only reads (it acts otherwise) |
 //! | `limit N` | the most calls the task may make |
@@ -35,6 +36,7 @@ struct Scenario {
     rules: Vec<String>,
     /// There are rules, even if they are none: the default policy does not hold.
     policy: bool,
+    extension: String,
     test: Option<Vec<String>>,
     ask: bool,
     limit: Option<u64>,
@@ -63,6 +65,9 @@ enum Answered {
 
 /// Runs every `.scn` file of a folder as a test.
 pub fn main(folder: &Path) -> ExitCode {
+    if let Some(ended) = harness::child() {
+        return ended;
+    }
     let mut files: Vec<PathBuf> = match std::fs::read_dir(folder) {
         Ok(entries) => entries
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
@@ -102,7 +107,7 @@ fn check(file: &Path) -> Result<(), String> {
 
 fn parse(text: &str) -> Result<Scenario, String> {
     let mut scenario = Scenario::default();
-    let (mut in_policy, mut numbered) = (false, 0);
+    let (mut in_policy, mut in_extension, mut numbered) = (false, false, 0);
     for (index, line) in text.lines().enumerate() {
         let line = line.trim_end();
         if line.starts_with("  ") && in_policy {
@@ -112,7 +117,13 @@ fn parse(text: &str) -> Result<Scenario, String> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
+        if line.starts_with("  ") && in_extension {
+            scenario.extension.push_str(line);
+            scenario.extension.push('\n');
+            continue;
+        }
         in_policy = line == "policy";
+        in_extension = line == "extension";
         let fail = |what: &str| format!("line {}: {what}: `{line}`", index + 1);
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
@@ -121,6 +132,7 @@ fn parse(text: &str) -> Result<Scenario, String> {
             "file" => scenario.files.push(pair()?),
             "edit" => scenario.people.push(pair().map(|(path, text)| Person::Edit(path, text))?),
             "policy" => scenario.policy = true,
+            "extension" => {}
             "rule" => {
                 numbered += 1;
                 scenario.policy = true;
@@ -192,6 +204,9 @@ fn rule(text: &str, number: usize) -> Option<String> {
 
 fn run(scenario: &Scenario) -> Result<String, String> {
     let mut files = scenario.files.clone();
+    if !scenario.extension.is_empty() {
+        files.push((".skep/rules/rule.ts".into(), scenario.extension.clone()));
+    }
     if scenario.policy {
         files.push((".skep/policy.yaml".into(), format!("capabilities:\n{}", scenario.rules.concat())));
     } else if scenario.test.is_some() {

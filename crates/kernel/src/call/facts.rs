@@ -9,12 +9,12 @@ use crate::token::Presented;
 use crate::zone::Trusted;
 use crate::{Kernel, extension, hash};
 use ignore::gitignore::Gitignore;
-use policy::{Opinion, RealPath, TokenFacts};
+use policy::{Opinion, RealPath, Standing, TokenFacts, Verdict};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tool::{Place, Real, Tool};
-use world::{Code, Mode, Refusal, What};
+use world::{Code, Mode, Pid, Refusal, What};
 
 pub(super) struct Facts {
     pub trusted: Arc<Trusted>,
@@ -25,6 +25,8 @@ pub(super) struct Facts {
     pub in_room: bool,
     pub caller: String,
     pub role: String,
+    /// What kind of caller it is: its role, and `operator` or `brain`.
+    pub tags: Vec<String>,
     pub user: String,
     pub mode: Mode,
     pub zone: String,
@@ -132,7 +134,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
     }
     let command = tool.command(&request.input);
     let size = tool.size(&request.input);
-    let parts = Parts { trusted, places, command, size, read_only: manifest.read_only, in_room, secrets, root, project };
+    let parts = Parts { trusted, places, command, size, read_only: tool.reads_only(&request.input), in_room, secrets, root, project };
     let mut facts = facts(kernel, request, caller, parts);
     facts.opinions = opinions(kernel, request, &facts).await;
     Ok(facts)
@@ -206,6 +208,7 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
         size,
         read_only,
         in_room,
+        tags: vec![role.clone(), if request.pid == Pid::OPERATOR { "operator" } else { "brain" }.to_owned()],
         caller: name,
         role,
         user,
@@ -278,6 +281,28 @@ impl Facts {
         .collect()
     }
 
+    /// May a result of this call name `path`? Not what is masked, nor what the policy denies to this tool, nor what a rule keeps from
+    /// being read; and what would ask only with a person's leave.
+    pub fn shows(&self, request: &Request, path: &str, granted: bool) -> bool {
+        if self.secrets.matched_path_or_any_parents(path, false).is_ignore() {
+            return false;
+        }
+        let paths = [RealPath::Inside(path)];
+        let standing = Standing { grant: None, calls_left: None };
+        let own = policy::Facts { opinions: &[], ..self.as_policy(request, &paths, None) };
+        match policy::decide(&self.trusted.policy, &own, &standing) {
+            Verdict::Deny { .. } => return false,
+            Verdict::Review { .. } if !granted => return false,
+            Verdict::Review { .. } | Verdict::Allow(_) => {}
+        }
+        let read = policy::Facts { tool: "fs.read", ..own };
+        match policy::decide(&self.trusted.policy, &read, &standing) {
+            // Silence about reading says nothing against a search that a rule allows.
+            Verdict::Deny { rules, .. } => rules.is_empty(),
+            Verdict::Review { .. } | Verdict::Allow(_) => true,
+        }
+    }
+
     /// The real paths as records hold them: relative inside the project, absolute outside.
     pub fn real_paths(&self) -> Vec<String> {
         self.places.iter().map(|place| shown(&place.real).to_owned()).collect()
@@ -289,7 +314,7 @@ impl Facts {
             read_only: self.read_only,
             paths,
             caller: &self.caller,
-            caller_tags: &[],
+            caller_tags: &self.tags,
             role: &self.role,
             tier: "",
             user: &self.user,

@@ -102,11 +102,12 @@ impl Permit {
         tool: &Tool,
         pass: Pass<'_>,
         request: &Request,
-        facts: Facts,
+        mut facts: Facts,
     ) -> (Result<Output, Stop>, Duration) {
         let start = Instant::now();
-        let Facts { places, root, trusted, project, secrets, .. } = facts;
-        let room = match &root {
+        let places = std::mem::take(&mut facts.places);
+        let Facts { root, trusted, project, .. } = &facts;
+        let room = match root {
             super::facts::Root::Desk(desk) => Some(&desk.room),
             super::facts::Root::Project(_) | super::facts::Root::None => None,
         };
@@ -114,10 +115,11 @@ impl Permit {
             let fault = Fault::new(FaultKind::Bug, format!("`{}` was to run without a root", request.tool), kernel.home.path.display());
             return (Err(Stop::Failed(fault)), start.elapsed());
         };
-        let visible = |path: &str| !secrets.matched_path_or_any_parents(path, false).is_ignore();
+        // A walk shows nothing that a call on the path itself would not.
+        let visible = |path: &str| facts.shows(request, path, self.grant.is_some());
         let context = Context {
             root: fd,
-            project: &project,
+            project,
             room,
             test_command: trusted.config.test.command.as_deref(),
             output_max: limits::OUTPUT_KEPT_MAX,

@@ -22,7 +22,7 @@ pub(super) enum Admission {
 pub(super) struct Permit {
     pub call: CallId,
     /// The grant that let it pass, with what it demands.
-    pub grant: Option<Grant>,
+    pub grant: Option<Box<Grant>>,
     _warrant: Warrant,
 }
 
@@ -33,7 +33,7 @@ enum Ruling {
     Admit {
         call: CallId,
         warrant: Warrant,
-        grant: Option<Grant>,
+        grant: Option<Box<Grant>>,
         rules: Vec<String>,
     },
     Refuse {
@@ -118,7 +118,7 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
                 paths: facts.real_paths(),
                 size: facts.size,
             };
-            let grant = grant.filter(|grant| Some(grant.id) == used).cloned();
+            let grant = grant.filter(|grant| Some(grant.id) == used).cloned().map(Box::new);
             (vec![event.into()], Ruling::Admit { call, warrant, grant, rules })
         }
         Verdict::Allow(_) => {

@@ -181,29 +181,71 @@ fn a_no_can_name_an_alternative_and_last() {
     assert_eq!(gate.write("src/a.rs", "three\n").decision, Decision::Pending, "a lifted ban leaves the question");
 }
 
-#[test]
-fn a_token_passes_rules_and_never_a_built_in_and_only_from_its_own_process() {
-    let mut gate = Gate::new(&[]);
-    let params =
-        IssueParams { path: gate.path(), tool: "fs.write".into(), paths: vec!["/src/**".into()], max_ops: Some(2), ttl_ms: Some(60_000) };
-    let token = gate.ask::<Issue>(&params).token.unwrap();
-    let write = |gate: &mut Gate, path: &str, token: &str| {
-        let input = json!({"path": path, "content": "x"});
-        gate.call_with("fs.write", input, Some(token.to_owned())).decision
+/// A token for writes below `src`, and its parameters.
+fn token(gate: &mut Gate, max_ops: u32, ttl_ms: u64) -> String {
+    let params = IssueParams {
+        path: gate.path(),
+        tool: "fs.write".into(),
+        paths: vec!["/src/**".into()],
+        max_ops: Some(max_ops),
+        ttl_ms: Some(ttl_ms),
     };
+    gate.ask::<Issue>(&params).token.unwrap()
+}
+
+fn write_with(gate: &mut Gate, path: &str, token: &str) -> Decision {
+    let input = json!({"path": path, "content": "x"});
+    gate.call_with("fs.write", input, Some(token.to_owned())).decision
+}
+
+#[test]
+fn case_07_a_token_never_passes_a_built_in() {
+    let mut gate = Gate::new(&[]);
+    let token = token(&mut gate, 9, 60_000);
+    assert_eq!(write_with(&mut gate, "src/../.git/config", &token), Decision::Refused);
+    assert_eq!(write_with(&mut gate, "src/a.rs", &token), Decision::Allowed, "the control");
+}
+
+#[test]
+fn case_08_a_valid_token_passes_rules_and_extensions() {
+    let mut gate = Gate::new(&[(
+        ".skep/rules/no.ts",
+        "export default rule(\"no-writes\", (call) => call.tool === \"fs.write\" ? deny(\"no\") : pass());\n",
+    )]);
+    let token = token(&mut gate, 9, 60_000);
+    assert_eq!(write_with(&mut gate, "src/a.rs", &token), Decision::Allowed);
+    assert_eq!(gate.write("src/a.rs", "x").decision, Decision::Refused, "without it the extension speaks");
+    assert_eq!(write_with(&mut gate, "docs/a.md", &token), Decision::Refused, "outside its globs it is no token");
+}
+
+#[test]
+fn case_09_and_22_an_expired_token_is_none() {
+    let mut gate = Gate::new(&[]);
+    let token = token(&mut gate, 9, 1);
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    assert_eq!(write_with(&mut gate, "src/d.rs", &token), Decision::Pending);
+}
+
+#[test]
+fn case_21_a_token_is_used_up() {
+    let mut gate = Gate::new(&[]);
+    let token = token(&mut gate, 2, 60_000);
+    let decisions: Vec<Decision> = ["src/a.rs", "src/b.rs", "src/c.rs"].iter().map(|path| write_with(&mut gate, path, &token)).collect();
+    assert_eq!(decisions, [Decision::Allowed, Decision::Allowed, Decision::Pending]);
+}
+
+#[test]
+fn case_23_a_token_is_bound_to_its_process_and_its_text() {
+    let mut gate = Gate::new(&[]);
+    let token = token(&mut gate, 9, 60_000);
     let mut forged = token.clone();
     forged.replace_range(token.len() - 1.., if token.ends_with('0') { "1" } else { "0" });
-    assert_eq!(write(&mut gate, "src/a.rs", &forged), Decision::Pending, "a forged one is none");
-    assert_eq!(write(&mut gate, "src/../.git/config", &token), Decision::Refused, "built-ins hold");
-    assert_eq!(write(&mut gate, "docs/a.md", &token), Decision::Refused, "outside its globs the policy speaks");
+    assert_eq!(write_with(&mut gate, "src/a.rs", &forged), Decision::Pending, "a forged one is none");
     assert_eq!(elsewhere(&gate, &token), "pending", "another process has stolen it");
-    assert_eq!(write(&mut gate, "src/a.rs", &token), Decision::Allowed);
-    assert_eq!(write(&mut gate, "src/b.rs", &token), Decision::Allowed);
-    assert_eq!(write(&mut gate, "src/c.rs", &token), Decision::Pending, "both uses are gone");
-    let short = IssueParams { ttl_ms: Some(1), ..params };
-    let token = gate.ask::<Issue>(&short).token.unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(5));
-    assert_eq!(write(&mut gate, "src/d.rs", &token), Decision::Pending, "its time is over");
+    assert_eq!(write_with(&mut gate, "src/a.rs", &token), Decision::Allowed, "the control");
+    let held = gate.ask::<List>(&Nothing {}).tokens[0].token.to_string();
+    gate.ask::<Revoke>(&RevokeParams { id: held });
+    assert_eq!(write_with(&mut gate, "src/a.rs", &token), Decision::Pending, "revoked");
 }
 
 /// The same call with the same token, from a process of its own.

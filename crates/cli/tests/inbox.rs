@@ -91,16 +91,14 @@ fn a_key_answers_and_the_task_goes_on() {
         assert!(text.contains(part), "`{part}` is not in:\n{text}");
     }
     assert!(!text.contains('\u{202e}'), "the agent's own marks reached the terminal:\n{text}");
-    // One answer for the session lets both writes pass.
+    // One answer for the session lets both writes pass, and their merge, which asks about nothing else.
     screen.press(&["s"]);
-    screen.shows(&["r-1 allowed for its session", "◍ r-2  Merging 1 file", "+two", "[a]llow once"]);
-    screen.press(&["a"]);
-    screen.shows(&["r-2 allowed once", "nothing waits"]);
+    screen.shows(&["r-1 allowed for its session", "nothing waits"]);
     let story = site.ok(&["watch", &task]);
     assert!(story.contains("✓ done  wrote it"), "{story}");
-    assert_eq!((site.count("review.asked"), site.read("src/a.txt").as_str()), (2, "two\n"));
+    assert_eq!((site.count("review.asked"), site.read("src/a.txt").as_str()), (1, "two\n"));
     screen.press(&["q"]);
-    let text = screen.shows(&["✓ r-1 allowed by operator", "✓ r-2 allowed by operator", "left with 0", "\necho\n"]);
+    let text = screen.shows(&["✓ r-1 allowed by operator", "left with 0", "\necho\n"]);
     assert!(!text.contains("-icanon") && !text.contains("-echo"), "the terminal was not given back:\n{text}");
 }
 

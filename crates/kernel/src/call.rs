@@ -12,6 +12,7 @@ use crate::fault::{Fault, Stop};
 pub(crate) use facts::host_of;
 use facts::{Facts, Purpose};
 use gate::Admission;
+pub(crate) use gate::pick;
 use policy::Peer;
 use serde_json::Value;
 use std::time::{Duration, Instant};

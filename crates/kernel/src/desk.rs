@@ -26,6 +26,29 @@ pub(crate) struct Desk {
     pub secrets: Gitignore,
 }
 
+impl Desk {
+    /// Reads a text file as the task sees it, for the kernel's own purposes.
+    pub async fn look(&self, tool: &tool::Tool, input: &serde_json::Value) -> Option<String> {
+        let root = std::os::fd::AsFd::as_fd(self.room.root());
+        let places =
+            tool.targets(input).iter().map(|target| tool::Place::open(root, &self.project, target)).collect::<Result<Vec<_>, _>>().ok()?;
+        let context = tool::Context {
+            root,
+            project: &self.project,
+            room: None,
+            test_command: None,
+            output_max: world::limits::OUTPUT_KEPT_MAX,
+            visible: &|_| true,
+            mode: tool::RunMode::Live,
+            reach: &tool::Reach::default(),
+            hops: &tool::SameHost,
+            environment: &[],
+        };
+        let output = tool.run(input, places, &context).await.ok()?;
+        output.value["content"].as_str().map(str::to_owned)
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Desks {
     open: Mutex<HashMap<TaskId, Arc<OnceCell<Arc<Desk>>>>>,

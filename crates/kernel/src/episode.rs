@@ -150,6 +150,11 @@ pub struct Ask {
 }
 
 impl Kernel {
+    /// Takes any process's call through the door; whoever accepted it says which process speaks.
+    pub async fn make(&self, request: &Request) -> Result<call::Outcome, Fault> {
+        call::run(self, request).await
+    }
+
     /// One call of the operator's own. What changes files gets a task and a room; its changes wait for their merge like any other.
     pub async fn call(
         &self,

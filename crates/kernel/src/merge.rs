@@ -32,10 +32,16 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     let (input, paths, verdict) = (frozen.shown(), frozen.paths(), judge(kernel, task, &trusted.policy, &frozen));
     let digest = frozen.digest.clone();
     let changed = frozen.changes.iter().map(|change| change.path.clone()).collect();
+    let nothing = frozen.changes.is_empty();
     let pending = kernel.ledger.commit(|world, _| {
         let (pid, id, merge) = (task.pid, Some(task.id), world.next_merge());
         let proposed = MergeProposed { pid, task: id, merge, digest: digest.clone(), frozen: blob, paths, summary: summary.to_owned() };
         let mut events: Vec<Event> = vec![proposed.into()];
+        if nothing {
+            let reason = "every change is left out".to_owned();
+            events.push(MergeRejected { pid, task: id, merge, by: "kernel".into(), reason: reason.clone() }.into());
+            return (events, Next::Reject(reason));
+        }
         match verdict {
             Verdict::Allow(_) => (events, Next::Apply(merge)),
             Verdict::Deny { refusal, .. } => {

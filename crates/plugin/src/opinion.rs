@@ -9,6 +9,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -140,6 +141,10 @@ impl Extensions {
     }
 }
 
+/// Workspaces of this process so far.
+static STARTED: AtomicU64 = AtomicU64::new(0);
+const WORK: &str = "work-";
+
 /// The order that loads the rules, kept for every child to come.
 fn load(files: Vec<(String, String)>) -> Result<Vec<u8>, PluginError> {
     let bytes = files.iter().map(|(name, text)| name.len() + text.len()).sum();
@@ -152,16 +157,23 @@ async fn open(launcher: &Launcher, dir: &Path, program: &Path) -> Result<(Worksp
     let prepare = move || {
         DirBuilder::new().recursive(true).mode(0o700).create(given.join("project"))?;
         let dir = given.canonicalize()?;
-        sandbox::sweep(&[dir.join("work")], |_| false);
+        sandbox::sweep(&left_behind(&dir), |_| false);
         Ok((dir, source.canonicalize()?))
     };
     let prepared = tokio::task::spawn_blocking(prepare).await.map_err(std::io::Error::other).and_then(|made| made);
     let (dir, source) = prepared.map_err(PluginError::Folder)?;
-    let work = dir.join("work");
+    // A name of its own: an earlier one may still be on its way out beside it.
+    let work = dir.join(format!("{WORK}{}", STARTED.fetch_add(1, Ordering::Relaxed)));
     let mut spec = WorkspaceSpec::new(dir.join("project"), &work);
     spec.binds.push(Bind { source, target: PROGRAM.into(), writable: false });
     let workspace = launcher.open(spec).await.map_err(PluginError::Room)?;
     Ok((workspace, work))
+}
+
+/// What earlier ones did not remove; those of this process that are still closing remove themselves.
+fn left_behind(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(WORK))).collect()
 }
 
 fn lost(why: impl Into<String>) -> Vec<Opinion> {

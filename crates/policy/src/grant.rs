@@ -31,10 +31,12 @@ fn covers(what: &What, facts: &Facts<'_>, bind: &str) -> Option<bool> {
     }
 }
 
-/// Does every path of the call lie in the project and match?
+/// Does every path of the call lie in the project and match? `/.` is the project itself, which no glob can name.
 fn every_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
-    let globs = Globs::parse(globs).ok()?;
-    Some(facts.paths.iter().all(|path| matches!(path, RealPath::Inside(path) if globs.matches(path))))
+    let (itself, others): (Vec<&String>, Vec<&String>) = globs.iter().partition(|glob| *glob == "/.");
+    let others = Globs::parse(&others).ok()?;
+    let matches = |path: &str| others.matches(path) || (path == "." && !itself.is_empty());
+    Some(facts.paths.iter().all(|path| matches!(path, RealPath::Inside(path) if matches(path))))
 }
 
 fn within(constraints: &Constraints, facts: &Facts<'_>) -> bool {

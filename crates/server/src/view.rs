@@ -207,6 +207,9 @@ pub(crate) fn reviews(kernel: &Kernel, all: bool) -> review::ListResult {
 pub(crate) async fn review(kernel: &Kernel, id: ReviewId) -> Result<review::ReviewView, RpcError> {
     let found = kernel.review(id).map_err(no)?;
     let mut view = kernel.ledger.look(|world| review_view(world, &found));
+    if found.tool != kernel::MERGE && found.state == ReviewState::Open {
+        view.diff = kernel.review_diff(&found).await;
+    }
     if let Some(task) = found.task.filter(|_| found.tool == kernel::MERGE) {
         let diff = kernel.diff(task).await.map_err(no)?;
         view.diff = Some(diff.files.iter().map(|file| file.diff.as_str()).collect());

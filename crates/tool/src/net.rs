@@ -74,7 +74,7 @@ impl Reach {
 
 fn closed(host: &str, address: SocketAddr, why: &str) -> Refusal {
     Refusal::new(Code::Denied, format!("`{host}` leads to {address}, and {why}"))
-        .hint("only public addresses can be reached; the operator can name a local service in the configuration")
+        .hint("only public addresses can be reached; run what needs a local service in the room with shell.run")
 }
 
 /// A place on the network, as policies see it.

@@ -132,7 +132,9 @@ events! {
     TokenIssued = "token.issued", Security { token: TokenId, claims: Value, ops: u32, until: Until }
     TokenRevoked = "token.revoked", Security { token: TokenId, by: String }
     /// A grant asked for more to be written down about this call.
-    CallObserved = "call.observed", Fact { call: CallId, grant: GrantId, level: Observe, bytes_in: u64, bytes_out: u64, ms: u64 }
+    CallObserved = "call.observed", Fact {
+        call: CallId, grant: GrantId, level: Observe, bytes_in: u64, bytes_out: u64, ms: u64, detail: Option<Value>,
+    }
 
     MergeProposed = "merge.proposed", Fact { merge: MergeId, digest: String, frozen: String, paths: Vec<MergePath>, summary: String }
     MergeStarted = "merge.started", Security { merge: MergeId, by: String }

@@ -40,7 +40,7 @@ A token skips the rules of the policy file and extensions, never the built-in on
 struct Issue {
     /// Which tool: fs.read, fs.* or *
     tool: String,
-    /// Only on these paths [default: all]
+    /// On these paths; without any it is for calls that name no path
     #[arg(long, value_name = "GLOB", num_args = 1..)]
     paths: Vec<String>,
     /// How many calls [default: 1]

@@ -131,7 +131,7 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
 }
 
 /// The grant this call would use: the exact one first.
-fn pick<'a>(world: &'a World, pid: Pid, facts: &policy::Facts<'_>, bind: &str, now: &Moment, now_ms: i64) -> Option<&'a Grant> {
+pub(crate) fn pick<'a>(world: &'a World, pid: Pid, facts: &policy::Facts<'_>, bind: &str, now: &Moment, now_ms: i64) -> Option<&'a Grant> {
     let live = world.grants.values().filter(|grant| grant.is_live(now, now_ms) && world.in_scope(&grant.scope, pid));
     live.filter(|grant| policy::grant_covers(grant, facts, bind)).min_by_key(|grant| (matches!(grant.what, What::Like { .. }), grant.id))
 }
@@ -167,7 +167,7 @@ fn refused_for_good(ban: &Ban) -> Refusal {
     let refusal = Refusal::new(Code::Denied, format!("{} refuses it: {}", ban.id, ban.reason));
     match &ban.alternative {
         Some(alternative) => refusal.hint(instead(alternative)),
-        None => refusal.hint(format!("`skep grant lift {}` takes the ban back", ban.id)),
+        None => refusal.hint(format!("`skep grant revoke {}` takes the ban back", ban.id)),
     }
 }
 

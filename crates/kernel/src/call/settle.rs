@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::{Context, Output, Pass, Tool, ToolStop};
 use world::event::{CallFinished, CallObserved, CallRefused};
-use world::{CallId, Code, Constraints, Event, Refusal, limits};
+use world::{CallId, Code, Constraints, Event, Observe, Refusal, limits};
 
 /// A request as the journal may hold it: secrets taken out, and a keyed hash of what was really said.
 pub(super) struct Sealed {
@@ -166,11 +166,21 @@ impl Permit {
         }
     }
 
-    fn observed(&self, request: &Request, bytes_out: u64, ms: u64) -> Option<Event> {
+    /// What the grant wants written down besides the call itself: sizes, and for `detailed` what went in and came out.
+    fn observed(&self, kernel: &Kernel, request: &Request, whole: &Value, bytes_out: u64, ms: u64) -> Option<Event> {
         let grant = self.grant.as_ref()?;
         let level = grant.terms.observe?;
+        let detail = (level == Observe::Detailed).then(|| {
+            let mut detail = json!({"input": request.input, "output": whole});
+            kernel.redactor.value(&mut detail);
+            shorten(&mut detail);
+            detail
+        });
         let bytes_in = request.input.to_string().len() as u64;
-        Some(CallObserved { pid: request.pid, task: request.task, call: self.call, grant: grant.id, level, bytes_in, bytes_out, ms }.into())
+        Some(
+            CallObserved { pid: request.pid, task: request.task, call: self.call, grant: grant.id, level, bytes_in, bytes_out, ms, detail }
+                .into(),
+        )
     }
 }
 
@@ -208,7 +218,7 @@ pub(super) async fn finish(
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let event = CallFinished { pid: request.pid, task: request.task, call: permit.call, ok, output: inline, blob, ms };
     let mut events = vec![event.into()];
-    events.extend(permit.observed(request, bytes.len() as u64, ms));
+    events.extend(permit.observed(kernel, request, &whole, bytes.len() as u64, ms));
     kernel.ledger.commit(|_, _| (events, ()))?.durable().await?;
     kernel.ledger.journal().vault().delete(&permit.call.to_string()).map_err(ledger::fault)?;
     Ok(End::Done { ok, value })

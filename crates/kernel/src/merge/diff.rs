@@ -70,6 +70,30 @@ impl Kernel {
     }
 }
 
+impl Kernel {
+    /// What a yes to a write or an edit would change, as far as the record of the question tells; `None` where it does not.
+    pub async fn review_diff(&self, review: &world::Review) -> Option<String> {
+        let path = review.input["path"].as_str()?;
+        let task = review.task?;
+        let tool = self.tools.find("fs.read").ok()?;
+        let input = serde_json::json!({"path": path});
+        let desk = self.desk(task).await.ok()?;
+        let visible = |path: &str| !desk.secrets.matched_path_or_any_parents(path, false).is_ignore();
+        if !visible(path) {
+            return None;
+        }
+        let old = desk.look(tool, &input).await.unwrap_or_default();
+        let new = match review.tool.as_str() {
+            "fs.write" => review.input["content"].as_str()?.to_owned(),
+            "fs.edit" => old.replacen(review.input["old"].as_str()?, review.input["new"].as_str()?, 1),
+            _ => return None,
+        };
+        // A question about a long text holds only its beginning.
+        let whole = !new.ends_with("bytes in all]");
+        whole.then(|| unified(path, old.as_bytes(), new.as_bytes()))
+    }
+}
+
 fn read_ordinary(path: &Path) -> Result<Vec<u8>, Fault> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.is_file() && meta.len() <= world::limits::MERGE_FILE_MAX => {

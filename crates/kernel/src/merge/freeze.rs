@@ -2,9 +2,11 @@
 
 use super::{caller, facts};
 use crate::base::{self, Dirty, DirtyFile};
+use crate::call::{self, Request};
 use crate::desk::Desk;
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::{Kernel, git, hash};
+use crate::zone::Trusted;
+use crate::{Kernel, extension, git, hash, moment};
 use policy::{RealPath, Standing, Verdict};
 use sandbox::{Change, ChangeKind, FileKind};
 use serde::{Deserialize, Serialize};
@@ -73,7 +75,7 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
         kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
     let mut changes = Vec::new();
     for change in wanted {
-        match frost(kernel, task, &trusted.policy, &desk, &base, &change)? {
+        match frost(kernel, task, &trusted, &desk, &base, &change).await? {
             Ok(frost) => changes.push(frost),
             Err(why) => refused.push(left_out(&change.path.to_string_lossy(), word(&change), &why)),
         }
@@ -113,16 +115,16 @@ fn word(change: &Change) -> &'static str {
 }
 
 /// One change as it will be applied, or why it is left out.
-fn frost(
+async fn frost(
     kernel: &Kernel,
     task: &Task,
-    policy: &policy::Policy,
+    trusted: &Trusted,
     desk: &Desk,
     base: &Base,
     change: &Change,
 ) -> Result<Result<Frost, String>, Stop> {
     let path = change.path.to_string_lossy().into_owned();
-    let question = match allowed(kernel, task, policy, change, &path) {
+    let question = match allowed(kernel, task, trusted, change, &path).await {
         Ok(question) => question,
         Err(why) => return Ok(Err(why)),
     };
@@ -144,14 +146,31 @@ fn frost(
     Ok(Ok(Frost { path, kind: word(change).to_owned(), mode: change.mode & 0o777, size: change.size, new, old, question }))
 }
 
-/// Every changed path passes the gate with the process's rights, whether or not the brain asked.
-fn allowed(kernel: &Kernel, task: &Task, policy: &policy::Policy, change: &Change, path: &str) -> Result<Option<String>, String> {
+/// Every changed path passes the gate with the process's rights, whether or not the brain asked: bans, rules, extensions and grants.
+async fn allowed(kernel: &Kernel, task: &Task, trusted: &Trusted, change: &Change, path: &str) -> Result<Option<String>, String> {
     let tool = if change.kind == ChangeKind::Deleted { "fs.delete" } else { "fs.write" };
     let (name, role, user) = caller(kernel, task);
     let paths = [RealPath::Inside(path)];
     let mut facts = facts(tool, task, &paths, &name, &role, &user);
     facts.size = Some(change.size);
-    match policy::decide(policy, &facts, &Standing { grant: None, calls_left: None }) {
+    let mut opinions = Vec::new();
+    if !trusted.bundle.rules.is_empty() && !policy::preview(&trusted.policy, &facts).is_settled() {
+        let request = Request::new(task.pid, Some(task.id), task.zone, tool, serde_json::json!({"path": path}));
+        opinions = kernel.opinions(task.zone, trusted, &extension::described(&request, &request.input, &facts)).await;
+    }
+    facts.opinions = &opinions;
+    let now = moment::now();
+    let (ban, grant) = kernel.ledger.look(|world| {
+        let ban = world.bans.values().find(|ban| world.in_scope(&ban.scope, task.pid) && policy::ban_covers(ban, &facts, ""));
+        (
+            ban.map(|ban| format!("{} refuses it: {}", ban.id, ban.reason)),
+            call::pick(world, task.pid, &facts, "", &now, world.now_ms).map(|g| g.id),
+        )
+    });
+    if let Some(why) = ban {
+        return Err(why);
+    }
+    match policy::decide(&trusted.policy, &facts, &Standing { grant, calls_left: None }) {
         Verdict::Allow(_) => Ok(None),
         Verdict::Review { reasons, .. } => Ok(Some(format!("{path}: {}", reasons.join("; ")))),
         Verdict::Deny { refusal, .. } => Err(refusal.reason),

@@ -37,6 +37,12 @@ impl Host {
         self.folder.path().join("extensions")
     }
 
+    /// Workspaces that are there now.
+    pub fn works(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.dir()).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("work-"))).collect()
+    }
+
     pub fn try_start(&self, files: &[(&str, &str)]) -> Result<Extensions, PluginError> {
         self.start_with(&[CHILD], files)
     }
@@ -108,7 +114,7 @@ impl Host {
 /// An ordinary user can only remove what overlayfs left if its folders are unlocked first.
 impl Drop for Host {
     fn drop(&mut self) {
-        sandbox::sweep(&[self.dir().join("work")], |_| false);
+        sandbox::sweep(&self.works(), |_| false);
     }
 }
 

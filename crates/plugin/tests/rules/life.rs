@@ -148,7 +148,7 @@ fn after_five_restarts_it_stays_down(host: &Host) {
 fn a_lost_holder_is_a_deny(host: &Host) {
     let rules = host.start_one("return pass();");
     host.control(&rules);
-    let holder: serde_json::Value = serde_json::from_slice(&fs::read(host.dir().join("work/holder")).unwrap()).unwrap();
+    let holder: serde_json::Value = serde_json::from_slice(&fs::read(host.works()[0].join("holder")).unwrap()).unwrap();
     kill(i32::try_from(holder["pid"].as_i64().unwrap()).unwrap());
     host.until(&rules, |status| matches!(status.state, State::Down { .. }));
     assert_eq!(host.one(&rules, "control").0, Action::Deny);
@@ -167,7 +167,7 @@ fn nothing_is_left_after_stop(host: &Host) {
     host.block_on(rules.stop());
     assert_eq!(below(host.launcher.pid()), Vec::<i32>::new());
     assert!(tree.iter().all(|pid| !fs::exists(format!("/proc/{pid}")).unwrap()), "{tree:?}");
-    assert!(!host.dir().join("work").exists());
+    assert_eq!(host.works(), Vec::<std::path::PathBuf>::new());
     // A handle that is left denies.
     assert_eq!(other.status().state, State::Stopped);
     let (says, reason) = host.one(&other, "control");

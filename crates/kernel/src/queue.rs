@@ -192,7 +192,8 @@ fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, V
     for (call, open) in world.calls.iter().filter(|(_, open)| open.task == Some(id)) {
         calls.push(*call);
         let output = serde_json::json!({"error": "cancelled"});
-        events.push(CallFinished { pid: open.pid, task: open.task, call: *call, ok: false, output, blob: None, ms: 0 }.into());
+        events
+            .push(CallFinished { pid: open.pid, task: open.task, call: *call, ok: false, output, blob: None, blob_bytes: 0, ms: 0 }.into());
     }
     events.push(TaskCancelled { pid: task.pid, task: Some(id), by: by.to_owned() }.into());
     Ok((task.pid, calls, events))

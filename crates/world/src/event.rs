@@ -112,7 +112,7 @@ events! {
         call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,
         paths: Vec<String>, size: Option<u64>,
     }
-    CallFinished = "call.finished", Fact { call: CallId, ok: bool, output: Value, blob: Option<String>, ms: u64 }
+    CallFinished = "call.finished", Fact { call: CallId, ok: bool, output: Value, blob: Option<String>, blob_bytes: u64, ms: u64 }
     /// The kernel went down between admission and outcome.
     CallLost = "call.lost", Security { call: CallId, tool: String, why: String }
 

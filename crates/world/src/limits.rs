@@ -8,6 +8,8 @@ pub const REVIEWS_OPEN_MAX: usize = 20;
 pub const OUTPUT_INLINE_MAX: usize = 16 * 1024;
 /// Bytes of output that are kept at all for one call.
 pub const OUTPUT_KEPT_MAX: usize = 1024 * 1024;
+/// Bytes of outputs that are kept as blobs for one task. A brain that fills a disk with output fills its own share.
+pub const TASK_BLOB_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Bytes of one file that `fs.read` will open. A larger one wants `offset` and `limit`, or grep.
 pub const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Bytes of one changed file that a merge will carry. Beyond it a person should move the file by hand.

@@ -24,6 +24,8 @@ pub struct Task {
     pub calls_left: Option<u64>,
     /// Calls that have their outcome. A scripted brain resumes behind them.
     pub calls_settled: u64,
+    /// Bytes of its calls' outputs that are kept as blobs.
+    pub blob_bytes: u64,
     /// Binds of calls that changed something and were lost in a crash: asked again, they go to a person.
     pub lost: Vec<String>,
     pub workspace: Option<Workspace>,

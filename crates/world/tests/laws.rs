@@ -58,7 +58,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 size: None,
             }
             .into(),
-            10 => CallFinished { pid, task, call: CallId(c), ok: true, output: json!(1), blob: None, ms: 0 }.into(),
+            10 => CallFinished { pid, task, call: CallId(c), ok: true, output: json!(1), blob: None, blob_bytes: 0, ms: 0 }.into(),
             11 => CallLost { pid, task, call: CallId(c), tool: "t".into(), why: String::new() }.into(),
             12 => ReviewAsked {
                 pid,

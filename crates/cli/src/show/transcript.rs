@@ -200,13 +200,14 @@ mod tests {
             TaskStarted { pid, task, episode: 1 }.into(),
             BrainSaid { pid, task, text: "I look first\x1b[2J".into() }.into(),
             serde_json::from_value(admitted).unwrap(),
-            CallFinished { pid, task, call: CallId(1), ok: true, output: json!({}), blob: None, ms: 3 }.into(),
+            CallFinished { pid, task, call: CallId(1), ok: true, output: json!({}), blob: None, blob_bytes: 0, ms: 3 }.into(),
             refused,
             asked,
             ReviewAnswered { pid, task, review: ReviewId(1), answer: Answer::Allow, by: "ann".into(), reason: None, alternative: None }
                 .into(),
             TaskStarted { pid, task, episode: 2 }.into(),
-            CallFinished { pid, task, call: CallId(9), ok: false, output: json!({"stderr": "no\n"}), blob: None, ms: 1_200 }.into(),
+            CallFinished { pid, task, call: CallId(9), ok: false, output: json!({"stderr": "no\n"}), blob: None, blob_bytes: 0, ms: 1_200 }
+                .into(),
             done(vec![path("a.sh", None), path("b.sh", Some("no"))]).into(),
             TaskFinished { pid, task, summary: "added".into() }.into(),
         ]);

@@ -9,7 +9,7 @@ use crate::ledger;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::{Context, Output, Pass, Tool, ToolStop};
-use world::event::{CallFinished, CallObserved, CallRefused};
+use world::event::{CallFinished, CallObserved, CallRefused, RecordsDropped};
 use world::{CallId, Code, Constraints, Event, Observe, Refusal, limits};
 
 /// A request as the journal may hold it: secrets taken out, and a keyed hash of what was really said.
@@ -207,21 +207,34 @@ pub(super) async fn finish(
     let bytes = serde_json::to_vec(&whole).map_err(|error| Fault::new(FaultKind::Bug, "an output cannot be written", error))?;
     let mut inline = value.clone();
     let mut blob = None;
+    let mut dropped = None;
     // What a record or a caller does not have whole is kept beside.
     if value != whole || bytes.len() > limits::OUTPUT_INLINE_MAX {
-        blob = Some(kernel.ledger.keep(&bytes)?);
+        if fits_its_share(kernel, request, bytes.len() as u64) {
+            blob = Some(kernel.ledger.keep(&bytes)?);
+        } else {
+            dropped = Some(RecordsDropped { pid: request.pid, task: request.task, kind: "blob".into(), count: 1 });
+        }
         shorten(&mut inline);
         if inline.to_string().len() > limits::OUTPUT_INLINE_MAX {
             inline = json!({"bytes": bytes.len()});
         }
     }
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let event = CallFinished { pid: request.pid, task: request.task, call: permit.call, ok, output: inline, blob, ms };
+    let blob_bytes = if blob.is_some() { bytes.len() as u64 } else { 0 };
+    let event = CallFinished { pid: request.pid, task: request.task, call: permit.call, ok, output: inline, blob, blob_bytes, ms };
     let mut events = vec![event.into()];
+    events.extend(dropped.map(Event::from));
     events.extend(permit.observed(kernel, request, &whole, bytes.len() as u64, ms));
     kernel.ledger.commit(|_, _| (events, ()))?.durable().await?;
     kernel.ledger.journal().vault().delete(&permit.call.to_string()).map_err(ledger::fault)?;
     Ok(End::Done { ok, value })
+}
+
+/// Is there room for more of this task's output?
+fn fits_its_share(kernel: &Kernel, request: &Request, more: u64) -> bool {
+    let held = kernel.ledger.look(|world| request.task.and_then(|task| world.tasks.get(&task)).map_or(0, |task| task.blob_bytes));
+    held.saturating_add(more) <= limits::TASK_BLOB_BYTES_MAX
 }
 
 /// A caller's own word about a call it made itself.
@@ -230,7 +243,9 @@ pub(super) async fn report(kernel: &Kernel, call: CallId, ok: bool, text: &str) 
     kernel.redactor.value(&mut output);
     shorten(&mut output);
     let pending = kernel.ledger.commit(|world, _| match world.calls.get(&call) {
-        Some(open) => (vec![CallFinished { pid: open.pid, task: open.task, call, ok, output, blob: None, ms: 0 }.into()], ()),
+        Some(open) => {
+            (vec![CallFinished { pid: open.pid, task: open.task, call, ok, output, blob: None, blob_bytes: 0, ms: 0 }.into()], ())
+        }
         None => (Vec::new(), ()),
     })?;
     pending.durable().await?;

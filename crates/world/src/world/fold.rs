@@ -196,6 +196,9 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         }
         Event::CallFinished(e) => {
             world.calls.remove(&e.call);
+            if let Some(task) = task_mut(world, e.task) {
+                task.blob_bytes = task.blob_bytes.saturating_add(e.blob_bytes);
+            }
             settled(world, e.task);
         }
         Event::CallLost(e) => {
@@ -291,6 +294,7 @@ fn queue(world: &mut World, e: &crate::event::TaskQueued, at_ms: i64) {
         episodes: 0,
         calls_left: e.calls_max,
         calls_settled: 0,
+        blob_bytes: 0,
         lost: Vec::new(),
         workspace: None,
         merge: None,

@@ -16,7 +16,7 @@ pub(crate) use gate::pick;
 use policy::Peer;
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use tool::{RunMode, Tool};
+use tool::{RunMode, Tool, ToolUnavailable};
 use world::{CallId, Code, Hands, Pid, Refusal, TaskId, ZoneId};
 
 /// A call that somebody wants made.
@@ -82,7 +82,7 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
     };
     let pass = match kernel.breakers.enter(&request.tool, start) {
         Ok(pass) => pass,
-        Err(refusal) => return settle::refuse(kernel, request, refusal, start).await,
+        Err(refusal) => return settle::refuse(kernel, request, rests(kernel, request, refusal, start), start).await,
     };
     let considered = match consider(kernel, request, tool).await {
         Ok(considered) => considered,
@@ -100,6 +100,15 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
     let output = permit.run(kernel, tool, pass, &considered.request, considered.facts).await;
     let end = settle::finish(kernel, Some(tool), &considered.request, &permit, output).await?;
     Ok(Outcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
+}
+
+/// A tool that failed too often rests; its caller is told what there is instead.
+fn rests(kernel: &Kernel, request: &Request, refusal: Refusal, now: Instant) -> Refusal {
+    let resting = kernel.breakers.open(now);
+    let names = kernel.tools.list().map(|tool| tool.manifest().name.clone());
+    let available_tools = names.filter(|name| *name != request.tool && !resting.contains(name)).collect();
+    let (tool_name, current_state) = (request.tool.clone(), "resting".to_owned());
+    Refusal::from(&ToolUnavailable { tool_name, current_state, reason: refusal.reason, available_tools })
 }
 
 /// Carries a call that the kernel itself carries out, through the same gate.

@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::thread::UnshareFlags;
 
+use crate::door;
 use crate::fault::{At, Failure, Step};
 use crate::job;
 use crate::namespace::{self, User};
@@ -130,12 +131,15 @@ fn start(
 ) -> io::Result<()> {
     let id = order.id;
     let started = spare.prepare().and_then(|()| {
+        let doors = door::open(&order.doors)?;
         spare.ready = false;
-        sys::clone_into(job::NAMESPACES, || job::main(holder, filters, &order, files)).at(Step::JobNamespaces)
+        let (pid, pidfd) = sys::clone_into(job::NAMESPACES, || job::main(holder, filters, &order, files)).at(Step::JobNamespaces)?;
+        Ok((pid, pidfd, doors))
     });
     match started {
-        Ok((pid, pidfd)) => {
-            packet::send(kernel, &HolderReply::Started { id, pid }, &[pidfd.as_fd()])?;
+        Ok((pid, pidfd, doors)) => {
+            let fds: Vec<BorrowedFd<'_>> = [pidfd.as_fd()].into_iter().chain(doors.iter().map(AsFd::as_fd)).collect();
+            packet::send(kernel, &HolderReply::Started { id, pid }, &fds)?;
             running.insert(pid, Running { id, pidfd });
             Ok(())
         }

@@ -16,6 +16,7 @@
 
 mod cgroup;
 mod changes;
+mod door;
 mod fault;
 mod holder;
 mod job;
@@ -38,5 +39,5 @@ pub use fault::{SandboxError, Step};
 pub use launcher::Launcher;
 pub use orphan::{Swept, sweep};
 pub use probe::Check;
-pub use spec::{Act, Bind, Enforcement, Exit, JobSpec, Limits, Outcome, Profile, Stdio, Usage, WorkspaceSpec};
+pub use spec::{Act, Bind, Door, Enforcement, Exit, JobSpec, Limits, Outcome, Profile, Stdio, Usage, WorkspaceSpec};
 pub use workspace::{Ended, Job, Workspace};

@@ -17,7 +17,8 @@ use crate::packet;
 use crate::spec::Usage;
 use crate::sys;
 
-pub(crate) type Started = Result<(i32, OwnedFd), Failure>;
+/// The pid and pidfd of a job's pid 1, and its doors.
+pub(crate) type Started = Result<(i32, OwnedFd, Vec<OwnedFd>), Failure>;
 /// The wait status and usage of a pid 1 that could not report.
 pub(crate) type Unreported = (i32, Usage);
 
@@ -110,9 +111,10 @@ async fn listen(link: Arc<Link>) {
         let Some(jobs) = guard.as_mut() else { break };
         match reply {
             HolderReply::Started { id, pid } => {
-                let Some(pidfd) = fds.into_iter().next() else { break };
+                let mut fds = fds.into_iter();
+                let Some(pidfd) = fds.next() else { break };
                 let unwanted = match jobs.waiting.get_mut(&id).and_then(|job| job.started.take()) {
-                    Some(started) => started.send(Ok((pid, pidfd))).err().and_then(Result::ok).map(|(_, pidfd)| pidfd),
+                    Some(started) => started.send(Ok((pid, pidfd, fds.collect()))).err().and_then(Result::ok).map(|(_, pidfd, _)| pidfd),
                     None => Some(pidfd),
                 };
                 if let Some(pidfd) = unwanted {

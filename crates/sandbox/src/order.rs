@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Failure;
 use crate::probe::Check;
-use crate::spec::{Limits, Profile, Usage};
+use crate::spec::{Door, Limits, Profile, Usage};
 
 /// A path, argument or variable: any bytes, as text where they are text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +88,7 @@ pub(crate) struct SpawnOrder {
     pub(crate) cwd: Bytes,
     pub(crate) profile: Profile,
     pub(crate) limits: Limits,
+    pub(crate) doors: Vec<Door>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -98,7 +99,7 @@ pub(crate) enum ActOrder {
     Move { from: Bytes, to: Bytes },
 }
 
-/// Holder to kernel. `Ready` brings the merged root, `Started` the pidfd of the job's pid 1.
+/// Holder to kernel. `Ready` brings the merged root, `Started` the pidfd of the job's pid 1 and its doors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum HolderReply {
     Ready,

@@ -45,6 +45,8 @@ pub struct JobSpec {
     pub cwd: PathBuf,
     pub profile: Profile,
     pub limits: Limits,
+    /// Ways out of the room; whoever started the job listens at them.
+    pub doors: Vec<Door>,
     /// How much of each stream `run` keeps; the rest is read and dropped.
     pub output_max: usize,
 }
@@ -60,6 +62,7 @@ impl JobSpec {
             cwd: PathBuf::new(),
             profile: Profile::Standard,
             limits: Limits::default(),
+            doors: Vec::new(),
             output_max: JobSpec::OUTPUT_MAX,
         }
     }
@@ -72,6 +75,21 @@ impl JobSpec {
     pub fn write(path: impl Into<PathBuf>) -> JobSpec {
         JobSpec::new(Act::Write { path: path.into(), mode: None })
     }
+}
+
+/// A port on the room's own loopback, at which not the room listens but the process that started the job.
+///
+/// The listener is made in the room's network namespace before the job is, and handed out. So there is nothing to mount, no
+/// process that forwards, and who accepts a connection knows which job it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Door {
+    /// Not 0, and each door of a job has its own.
+    pub port: u16,
+}
+
+impl Door {
+    /// Doors of one job.
+    pub const MAX: usize = 16;
 }
 
 /// What the job does.

@@ -14,16 +14,18 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::cgroup::{Cgroups, Group};
+use crate::door;
 use crate::fault::{Failure, SandboxError, Step};
 use crate::link::{Link, Place, Unreported};
 use crate::order::{ActOrder, Bytes, Report, SpawnOrder};
 use crate::output;
-use crate::spec::{Act, Enforcement, Exit, JobSpec, Outcome, Stdio, Usage};
+use crate::spec::{Act, Door, Enforcement, Exit, JobSpec, Outcome, Stdio, Usage};
 use crate::sys;
 
 /// An open workspace. Dropping it ends its holder, every job and the mount; the files in its work directory stay.
@@ -80,8 +82,18 @@ impl Workspace {
         walked.map_err(io::Error::other).and_then(|result| result).map_err(SandboxError::io("reading the changes"))
     }
 
-    /// Runs a job to its end and collects its output.
+    /// Runs a job to its end and collects its output. Nobody listens at its doors.
     pub async fn run(&self, spec: JobSpec, stdin: Option<Vec<u8>>) -> Result<Outcome, SandboxError> {
+        self.run_attended(spec, stdin, drop).await
+    }
+
+    /// Runs a job to its end and collects its output. `attend` gets the job's doors as soon as it has started.
+    pub async fn run_attended(
+        &self,
+        spec: JobSpec,
+        stdin: Option<Vec<u8>>,
+        attend: impl FnOnce(Vec<TcpListener>),
+    ) -> Result<Outcome, SandboxError> {
         let began = Instant::now();
         let output_max = spec.output_max;
         let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
@@ -95,7 +107,8 @@ impl Workspace {
             }
             None => (Stdio::Null, None),
         };
-        let job = self.spawn(spec, input, Stdio::Fd(out_write), Stdio::Fd(err_write)).await?;
+        let mut job = self.spawn(spec, input, Stdio::Fd(out_write), Stdio::Fd(err_write)).await?;
+        attend(job.doors());
         let streams = SandboxError::io("reading a job's output");
         let (ended, stdout, stderr, fed) =
             tokio::join!(job.wait(), output::collect(out_read, output_max), output::collect(err_read, output_max), output::feed(feed),);
@@ -139,12 +152,15 @@ impl Workspace {
             self.link.send(&order, &files).await?;
         }
         drop((streams, report_write));
-        let (pid, pidfd) = match started.await {
+        let (pid, pidfd, doors) = match started.await {
             Ok(Ok(started)) => started,
             Ok(Err(failure)) => return Err(failure.into()),
             Err(_) => return Err(SandboxError::Gone { who: "holder" }),
         };
         let pidfd = Arc::new(pidfd);
+        let unopened = KillOnDrop(Some(Arc::clone(&pidfd)));
+        let doors = door::listeners(doors, spec.doors.len())?;
+        unopened.keep();
         let timed_out = Arc::new(AtomicBool::new(false));
         let timer = spec.limits.wall.map(|wall| {
             let (pidfd, timed_out) = (Arc::clone(&pidfd), Arc::clone(&timed_out));
@@ -156,7 +172,7 @@ impl Workspace {
             .abort_handle()
         });
         let data_limited = spec.limits.data_bytes.is_some();
-        Ok(Job { pid, act: spec.act, pidfd, report, unreported, timed_out, timer, group, data_limited, over: false, _place: place })
+        Ok(Job { pid, doors, act: spec.act, pidfd, report, unreported, timed_out, timer, group, data_limited, over: false, _place: place })
     }
 
     /// Ends the workspace and waits until its jobs, its holder and its mount are gone, so that it can be opened again.
@@ -184,6 +200,7 @@ impl Drop for Workspace {
 #[derive(Debug)]
 pub struct Job {
     pid: i32,
+    doors: Vec<TcpListener>,
     act: Act,
     pidfd: Arc<OwnedFd>,
     report: pipe::Receiver,
@@ -216,6 +233,11 @@ impl Job {
 
     pub fn pidfd(&self) -> &OwnedFd {
         &self.pidfd
+    }
+
+    /// The listeners at the job's doors, in the order of the spec; nothing accepts at them but the caller of this.
+    pub fn doors(&mut self) -> Vec<TcpListener> {
+        std::mem::take(&mut self.doors)
     }
 
     /// Kills the whole tree. `wait` then says so.
@@ -285,16 +307,16 @@ impl Drop for Job {
     }
 }
 
-/// A holder whose workspace never came to be.
-struct KillOnDrop(Option<OwnedFd>);
+/// A holder whose workspace, or a job whose value, never came to be.
+struct KillOnDrop<T: AsFd>(Option<T>);
 
-impl KillOnDrop {
-    fn keep(mut self) -> Option<OwnedFd> {
+impl<T: AsFd> KillOnDrop<T> {
+    fn keep(mut self) -> Option<T> {
         self.0.take()
     }
 }
 
-impl Drop for KillOnDrop {
+impl<T: AsFd> Drop for KillOnDrop<T> {
     fn drop(&mut self) {
         if let Some(pidfd) = &self.0 {
             let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
@@ -327,6 +349,10 @@ fn order(spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
     if spec.cwd.is_absolute() || spec.cwd.components().any(|part| part == Component::ParentDir) {
         return bad("the working directory must lie in the project");
     }
+    let ports: std::collections::BTreeSet<u16> = spec.doors.iter().map(|door| door.port).collect();
+    if ports.len() != spec.doors.len() || ports.len() > Door::MAX || ports.contains(&0) {
+        return bad("its doors are too many, or two have one port, or one has none");
+    }
     let (act, cwd) = match &spec.act {
         Act::Exec { argv } if argv.first().is_none_or(|name| name.is_empty()) => return bad("the argument list names no program"),
         Act::Exec { argv } if argv.iter().any(has_nul) => return bad("an argument holds a zero byte"),
@@ -337,5 +363,6 @@ fn order(spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
         Act::Move { from, to } => (ActOrder::Move { from: from.clone().into(), to: to.clone().into() }, PathBuf::new()),
     };
     let env = spec.env.iter().map(|(key, value)| (key.clone().into(), value.clone().into())).collect();
-    Ok(SpawnOrder { id: 0, act, env, cwd: cwd.into(), profile: spec.profile, limits: spec.limits.clone() })
+    let doors = spec.doors.clone();
+    Ok(SpawnOrder { id: 0, act, env, cwd: cwd.into(), profile: spec.profile, limits: spec.limits.clone(), doors })
 }

@@ -5,6 +5,7 @@
 mod room {
     pub mod confine;
     pub mod death;
+    pub mod doors;
     pub mod files;
     pub mod host;
     pub mod run;
@@ -13,6 +14,6 @@ mod room {
 use room::host::Test;
 
 fn main() {
-    let suites: [&[Test]; 4] = [room::run::TESTS, room::confine::TESTS, room::files::TESTS, room::death::TESTS];
+    let suites: [&[Test]; 5] = [room::run::TESTS, room::confine::TESTS, room::doors::TESTS, room::files::TESTS, room::death::TESTS];
     room::host::main(&suites.concat(), room::run::OWN);
 }

@@ -11,10 +11,6 @@ use crate::engine::{Program, Stage};
 use crate::fault::Flaw;
 use crate::frame::{self, Answer, Order, Reply, VERSION};
 
-mod lock;
-
-pub(crate) use lock::lock;
-
 /// What the rules see before they are asked in earnest: a call that nobody makes. What they say to it is dropped.
 const WARM_UP: &str = r#"{"tool":"skep.warm","paths":[],"caller":"","role":"","zone":"","mode":"ask","workflow_state":"idle","input":{}}"#;
 
@@ -41,7 +37,7 @@ fn talk(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
         Ok(program) => program,
         Err(flaw) => return frame::write(output, &Reply::Flawed(flaw)),
     };
-    lock()?;
+    sandbox::lock(sandbox::Sockets::None)?;
     let mut stage = match warmed(&program) {
         Ok(stage) => stage,
         Err(flaw) => return frame::write(output, &Reply::Flawed(flaw)),

@@ -32,6 +32,7 @@ mod process;
 mod seccomp;
 mod spec;
 mod sys;
+mod template;
 mod workspace;
 
 pub use changes::{Change, ChangeKind, Changes, FileKind, Refused, changes};
@@ -39,5 +40,7 @@ pub use fault::{SandboxError, Step};
 pub use launcher::Launcher;
 pub use orphan::{Swept, sweep};
 pub use probe::Check;
+pub use seccomp::{Sockets, lock};
 pub use spec::{Act, Bind, Door, Enforcement, Exit, JobSpec, Limits, Outcome, Profile, Stdio, Usage, WorkspaceSpec};
+pub use template::{Network, REGISTRIES, Template};
 pub use workspace::{Ended, Job, Workspace};

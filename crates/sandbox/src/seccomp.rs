@@ -4,6 +4,9 @@
 //! falls back (from clone3 to clone, whose flags a filter can read). Calls that are known and refused, and refused arguments of
 //! known calls, get EPERM. A call of a foreign architecture kills.
 //!
+//! [`lock`] is the third profile, `strict`: a program of ours puts itself under it once it has started, for under it nothing can
+//! be started. There every call that is not named gets EPERM.
+//!
 //! Compiled once, in the launcher, and only loaded in a job; loading is on the path of every start. It is a binary search over
 //! ranges of call numbers, made here: the list that seccompiler makes of the same rules has ten times the instructions, and the
 //! kernel took 1.1 ms to load them, as long as starting a program does.
@@ -44,16 +47,46 @@ pub(crate) struct Filters {
 
 impl Filters {
     pub(crate) fn compile() -> Filters {
-        Filters { standard: compile(Profile::Standard), standard_net: compile(Profile::StandardNet) }
+        let everyday = |families| compile(&standard(families), UNKNOWN);
+        Filters { standard: everyday(Families::Unix), standard_net: everyday(Families::Internet) }
     }
 
     /// Puts this process and all its descendants under the profile, for good.
     pub(crate) fn load(&self, profile: Profile) -> io::Result<()> {
-        sys::load_filter(match profile {
-            Profile::Standard => &self.standard,
-            Profile::StandardNet => &self.standard_net,
-        })
+        match profile {
+            // No command could start. Whoever wants it is our own child and loads it by itself.
+            Profile::Strict => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+            Profile::Standard => sys::load_filter(&self.standard, 0),
+            Profile::StandardNet => sys::load_filter(&self.standard_net, 0),
+        }
     }
+}
+
+/// What a child of ours keeps of sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sockets {
+    None,
+    /// Unix ones, as seed 003 has it.
+    Unix,
+}
+
+/// Puts this process, with all its threads, under `strict`, for good.
+pub fn lock(sockets: Sockets) -> io::Result<()> {
+    rustix::thread::set_no_new_privs(true)?;
+    sys::load_filter(&compile(&strict(sockets), REFUSE), libc::SECCOMP_FILTER_FLAG_TSYNC)
+}
+
+fn strict(sockets: Sockets) -> BTreeMap<u32, Verdict> {
+    let kept = calls::STRICT.iter().chain(if sockets == Sockets::Unix { calls::STRICT_SOCKETS } else { &[] });
+    let mut verdicts: BTreeMap<u32, Verdict> = kept.map(|call| (*call as u32, Verdict::Return(ALLOW))).collect();
+    // Memory may be had, but none of it may hold code.
+    let no_code = || Verdict::NoneOf { argument: 2, bits: libc::PROT_EXEC as u32 };
+    verdicts.extend([(libc::SYS_mmap as u32, no_code()), (libc::SYS_mprotect as u32, no_code())]);
+    if sockets == Sockets::Unix {
+        let unix = || Verdict::Only { argument: 0, values: vec![libc::AF_UNIX as u32] };
+        verdicts.extend([(libc::SYS_socket as u32, unix()), (libc::SYS_socketpair as u32, unix())]);
+    }
+    verdicts
 }
 
 /// What becomes of a call. Only the low 32 bits of arguments are looked at, as the kernel itself does with these.
@@ -81,14 +114,21 @@ enum Verdict {
     },
 }
 
-fn verdicts(profile: Profile) -> BTreeMap<u32, Verdict> {
+/// The sockets of a profile for everyday programs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Families {
+    Unix,
+    Internet,
+}
+
+fn standard(families: Families) -> BTreeMap<u32, Verdict> {
     let allowed = calls::allowed().map(|call| (call as u32, Verdict::Return(ALLOW)));
     let refused = calls::refused().map(|call| (call as u32, Verdict::Return(REFUSE)));
     let mut verdicts: BTreeMap<u32, Verdict> = allowed.chain(refused).collect();
     let unix = libc::AF_UNIX as u32;
-    let sockets = match profile {
-        Profile::Standard => Verdict::Only { argument: 0, values: vec![unix] },
-        Profile::StandardNet => Verdict::SocketsAndRoutes { families: vec![unix, libc::AF_INET as u32, libc::AF_INET6 as u32] },
+    let sockets = match families {
+        Families::Unix => Verdict::Only { argument: 0, values: vec![unix] },
+        Families::Internet => Verdict::SocketsAndRoutes { families: vec![unix, libc::AF_INET as u32, libc::AF_INET6 as u32] },
     };
     verdicts.extend([
         // A new namespace, whichever bit asks for it.
@@ -103,15 +143,16 @@ fn verdicts(profile: Profile) -> BTreeMap<u32, Verdict> {
     verdicts
 }
 
-fn compile(profile: Profile) -> Vec<sock_filter> {
+/// `otherwise` is the answer to a call that no verdict names.
+fn compile(verdicts: &BTreeMap<u32, Verdict>, otherwise: u32) -> Vec<sock_filter> {
     let mut program = vec![load(ARCH_AT), jump(libc::BPF_JEQ, ARCH, 1, 0), answer(KILL), load(NUMBER_AT)];
-    program.extend(search(&ranges(&verdicts(profile))));
+    program.extend(search(&ranges(verdicts, otherwise)));
     program
 }
 
 /// Where each stretch of numbers with the same verdict begins, from 0 up; the last has no end.
-fn ranges(verdicts: &BTreeMap<u32, Verdict>) -> Vec<(u32, Verdict)> {
-    let mut ranges = vec![(0, Verdict::Return(UNKNOWN))];
+fn ranges(verdicts: &BTreeMap<u32, Verdict>, otherwise: u32) -> Vec<(u32, Verdict)> {
+    let mut ranges = vec![(0, Verdict::Return(otherwise))];
     let mut add = |start, verdict: Verdict| match ranges.last_mut() {
         Some((at, last)) if *at == start => *last = verdict,
         Some((_, last)) if *last == verdict => {}
@@ -120,12 +161,12 @@ fn ranges(verdicts: &BTreeMap<u32, Verdict>) -> Vec<(u32, Verdict)> {
     let mut next = 0;
     for (number, verdict) in verdicts {
         if *number != next {
-            add(next, Verdict::Return(UNKNOWN));
+            add(next, Verdict::Return(otherwise));
         }
         add(*number, verdict.clone());
         next = number + 1;
     }
-    add(next, Verdict::Return(UNKNOWN));
+    add(next, Verdict::Return(otherwise));
     ranges
 }
 
@@ -247,6 +288,32 @@ mod tests {
             }
         }
         assert!(filters.standard_net.len() < 300, "loading is on the path of every start");
+    }
+
+    /// `strict` keeps what its list names, by argument where that matters, and refuses all else.
+    #[test]
+    fn strict_is_its_list() {
+        let judged = [libc::SYS_mmap, libc::SYS_mprotect, libc::SYS_socket, libc::SYS_socketpair];
+        for sockets in [Sockets::None, Sockets::Unix] {
+            let program = compile(&strict(sockets), REFUSE);
+            let unix = sockets == Sockets::Unix;
+            for number in (0..2000).chain([0x4000_0000, u32::MAX]).filter(|n| !judged.contains(&i64::from(*n))) {
+                let listed = |list: &[libc::c_long]| list.iter().any(|call| *call as u32 == number);
+                let kept = listed(calls::STRICT) || unix && listed(calls::STRICT_SOCKETS);
+                assert_eq!(run(&program, ARCH, number, [0; 3]), if kept { ALLOW } else { REFUSE }, "{number}");
+                assert_eq!(run(&program, ARCH ^ 1, number, [0; 3]), KILL);
+            }
+            for family in 0..50 {
+                let wanted = if unix && family == 1 { ALLOW } else { REFUSE };
+                assert_eq!(run(&program, ARCH, libc::SYS_socket as u32, [family, 1, 0]), wanted, "{family}");
+            }
+            for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+                assert_eq!(run(&program, ARCH, call as u32, [0, 0, libc::PROT_READ as u32 | libc::PROT_WRITE as u32]), ALLOW);
+                assert_eq!(run(&program, ARCH, call as u32, [0, 0, libc::PROT_READ as u32 | libc::PROT_EXEC as u32]), REFUSE);
+            }
+        }
+        let no_more = [libc::SYS_execve, libc::SYS_clone, libc::SYS_clone3, libc::SYS_openat, libc::SYS_ioctl, libc::SYS_ptrace];
+        assert!(no_more.iter().all(|call| !calls::STRICT.contains(call) && !calls::STRICT_SOCKETS.contains(call)));
     }
 
     #[test]

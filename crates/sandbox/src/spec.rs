@@ -105,9 +105,13 @@ pub enum Act {
     Move { from: PathBuf, to: PathBuf },
 }
 
-/// The system-call filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The system-call filter. A later one allows more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Profile {
+    /// Nothing but reading, writing, memory and time, for our own children: they load it themselves when they have started
+    /// ([`crate::lock`]), because under it no program starts.
+    Strict,
     /// Everyday programs, without internet sockets.
     Standard,
     /// The same with internet sockets, for programs that bind localhost; the room has still no interface but loopback.
@@ -123,6 +127,8 @@ pub struct Limits {
     pub memory_bytes: Option<u64>,
     /// Data segment per process (RLIMIT_DATA), for hosts without cgroups.
     pub data_bytes: Option<u64>,
+    /// Thousandths of one processor that the tree gets; needs a writable cpu cgroup.
+    pub cpu_milli: Option<u32>,
     /// Processes and threads: of the job with a pids cgroup, else of all jobs of the workspace together.
     pub pids: u32,
     pub open_files: u64,
@@ -130,6 +136,10 @@ pub struct Limits {
     pub cpu_seconds: Option<u64>,
     pub tmp_bytes: u64,
     pub shm_bytes: u64,
+    /// Bytes that the workspace's upper layer may hold, with what was there before; the job that goes beyond is killed.
+    pub disk_bytes: Option<u64>,
+    /// Files and folders in the upper layer.
+    pub disk_files: Option<u64>,
 }
 
 impl Default for Limits {
@@ -138,12 +148,15 @@ impl Default for Limits {
             wall: None,
             memory_bytes: None,
             data_bytes: None,
+            cpu_milli: None,
             pids: 1024,
             open_files: 4096,
             file_bytes: None,
             cpu_seconds: None,
             tmp_bytes: 1 << 30,
             shm_bytes: 256 << 20,
+            disk_bytes: None,
+            disk_files: None,
         }
     }
 }

@@ -189,10 +189,12 @@ pub(crate) fn raise_loopback() -> io::Result<()> {
 }
 
 /// Loads one filter for this process; no_new_privs must be set.
-pub(crate) fn load_filter(program: &[libc::sock_filter]) -> io::Result<()> {
+pub(crate) fn load_filter(program: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<()> {
     let fprog = libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_ptr().cast_mut() };
     // SAFETY: the program outlives the call, its length is given, and the kernel only reads it.
-    check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, ptr::from_ref(&fprog)) }).map(drop)
+    let thread = check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, ptr::from_ref(&fprog)) })?;
+    // Above zero it names a thread that another filter keeps from taking this one.
+    if thread == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EBUSY)) }
 }
 
 /// The version of Landlock that this kernel speaks.

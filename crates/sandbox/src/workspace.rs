@@ -342,6 +342,9 @@ fn clone_error(what: &'static str, error: &io::Error) -> SandboxError {
 /// The order for a job; its id comes with its place on the list.
 fn order(spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
     let bad = |why| Err(SandboxError::BadJob { why });
+    if spec.profile == crate::spec::Profile::Strict {
+        return bad("no program starts under `strict`; a child of ours loads it by itself");
+    }
     let has_nul = |text: &OsString| text.as_bytes().contains(&0);
     if spec.env.iter().any(|(key, value)| key.is_empty() || key.as_bytes().contains(&b'=') || has_nul(key) || has_nul(value)) {
         return bad("a variable has an empty name, or a byte that it cannot hold");

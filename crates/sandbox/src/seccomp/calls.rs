@@ -97,6 +97,24 @@ const ALLOWED_HERE: &[c_long] = &[452, 163, 164, 38, 84];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[c_long] = &[];
 
+/// What a child of ours keeps once it has started: reading, writing, memory, time and the end.
+#[rustfmt::skip]
+pub(super) const STRICT: &[c_long] = &[
+    libc::SYS_read, libc::SYS_write, libc::SYS_close, libc::SYS_fstat, libc::SYS_lseek, libc::SYS_mmap, libc::SYS_mprotect,
+    libc::SYS_munmap, libc::SYS_mremap, libc::SYS_madvise, libc::SYS_brk, libc::SYS_futex, libc::SYS_sched_yield,
+    libc::SYS_nanosleep, libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_clock_nanosleep, libc::SYS_getrandom,
+    libc::SYS_rt_sigaction, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn, libc::SYS_rt_sigpending,
+    libc::SYS_rt_sigtimedwait, libc::SYS_rt_sigsuspend, libc::SYS_sigaltstack, libc::SYS_restart_syscall, libc::SYS_getpid,
+    libc::SYS_gettid, libc::SYS_tgkill, libc::SYS_exit, libc::SYS_exit_group,
+];
+/// Of those who speak over a unix socket.
+#[rustfmt::skip]
+pub(super) const STRICT_SOCKETS: &[c_long] = &[
+    libc::SYS_socket, libc::SYS_socketpair, libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept,
+    libc::SYS_accept4, libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_recvfrom, libc::SYS_recvmsg, libc::SYS_shutdown,
+    libc::SYS_getsockopt, libc::SYS_setsockopt, libc::SYS_getsockname, libc::SYS_getpeername, libc::SYS_ppoll,
+];
+
 pub(super) fn allowed() -> impl Iterator<Item = c_long> {
     ALLOWED_EVERYWHERE.iter().chain(ALLOWED_HERE).copied()
 }

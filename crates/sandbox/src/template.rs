@@ -207,7 +207,8 @@ mod tests {
     fn every_field_can_be_wider() {
         let small = find("code-executor");
         assert_eq!(small.wider_than(&small), None);
-        let widen: &[(&str, fn(&mut Template))] = &[
+        type Widen = fn(&mut Template);
+        let widen: &[(&str, Widen)] = &[
             ("network", |template| template.network = Network::Restricted),
             ("secrets", |template| template.secrets = true),
             ("memory", |template| template.memory_bytes = Some(64 << 30)),

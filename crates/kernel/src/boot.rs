@@ -4,7 +4,7 @@ use crate::desk::Desks;
 use crate::fault::{Fault, FaultKind};
 use crate::ledger::{self, Ledger};
 use crate::notify::{self, Settings};
-use crate::{Home, Kernel, moment, queue};
+use crate::{Home, Kernel, Tuning, moment, queue};
 use journal::{Finding, Journal, Options, Redactor};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -21,6 +21,17 @@ impl Kernel {
         launcher: sandbox::Launcher,
         options: Options,
         kill_at: Option<(String, u64)>,
+    ) -> Result<Arc<Kernel>, Fault> {
+        Kernel::boot_tuned(home, launcher, options, kill_at, Tuning::default()).await
+    }
+
+    /// The same with a clock, a reach or a share of one's own.
+    pub async fn boot_tuned(
+        home: Home,
+        launcher: sandbox::Launcher,
+        options: Options,
+        kill_at: Option<(String, u64)>,
+        tuning: Tuning,
     ) -> Result<Arc<Kernel>, Fault> {
         let settings = Settings::read(&home.path).map_err(|why| {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
@@ -40,6 +51,7 @@ impl Kernel {
             user: user_name(),
             breakers: tool::Breakers::default(),
             redactor: Redactor::new(),
+            tuning,
             settings,
             desks: Desks::default(),
             trusted: Mutex::new(HashMap::new()),

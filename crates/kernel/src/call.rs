@@ -80,9 +80,9 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
         Some(task) => Some(kernel.lanes(task).enter(tool.touches_by_name(&request.input)).await),
         None => None,
     };
-    let pass = match kernel.breakers.enter(&request.tool, start) {
+    let pass = match kernel.breakers.enter(&request.tool, kernel.tuning.clock.instant()) {
         Ok(pass) => pass,
-        Err(refusal) => return settle::refuse(kernel, request, rests(kernel, request, refusal, start), start).await,
+        Err(refusal) => return settle::refuse(kernel, request, rests(kernel, request, refusal), start).await,
     };
     let considered = match consider(kernel, request, tool).await {
         Ok(considered) => considered,
@@ -103,8 +103,8 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
 }
 
 /// A tool that failed too often rests; its caller is told what there is instead.
-fn rests(kernel: &Kernel, request: &Request, refusal: Refusal, now: Instant) -> Refusal {
-    let resting = kernel.breakers.open(now);
+fn rests(kernel: &Kernel, request: &Request, refusal: Refusal) -> Refusal {
+    let resting = kernel.breakers.open(kernel.tuning.clock.instant());
     let names = kernel.tools.list().map(|tool| tool.manifest().name.clone());
     let available_tools = names.filter(|name| *name != request.tool && !resting.contains(name)).collect();
     let (tool_name, current_state) = (request.tool.clone(), "resting".to_owned());

@@ -22,6 +22,7 @@ mod queue;
 mod review;
 mod rules;
 mod token;
+mod tuning;
 mod zone;
 
 pub use call::{End, Outcome, Request};
@@ -30,10 +31,12 @@ pub use fault::{Fault, FaultKind, Stop};
 pub use home::Home;
 pub use ledger::Ledger;
 pub use merge::{APPLY as MERGE, FileDiff, MergeDiff};
+pub use moment::Clock;
 pub use queue::{Added, NewTask};
 pub use review::Reply;
 pub use rules::{Checked, PastPolicy, Range};
 pub use token::TokenWish;
+pub use tuning::Tuning;
 pub use zone::{Bundle, Parsed, Proposal, Trusted, locate};
 
 use desk::Desks;
@@ -58,6 +61,7 @@ pub struct Kernel {
     user: String,
     /// Tools that keep failing are left alone for a while.
     breakers: tool::Breakers,
+    tuning: Tuning,
     redactor: journal::Redactor,
     settings: notify::Settings,
     desks: Desks,

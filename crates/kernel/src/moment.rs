@@ -1,18 +1,42 @@
-//! Time that grants and tokens are measured in: since this boot of the machine, whatever the wall clock does.
+//! Time that grants, tokens and resting tools are measured in: since this boot of the machine, whatever the wall clock does.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use world::{Moment, Until};
 
-/// Now, read once for a whole decision.
-pub(crate) fn now() -> Moment {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let ms = time.tv_sec.cast_unsigned() * 1_000 + time.tv_nsec.cast_unsigned() / 1_000_000;
-    Moment { boot: boot_id(), boottime_ms: ms }
+/// The kernel's clock. A test that holds one can let time pass without waiting for it.
+#[derive(Clone, Debug, Default)]
+pub struct Clock {
+    skipped_ms: Arc<AtomicU64>,
 }
 
-/// The end of something that lasts `ms` from now.
-pub(crate) fn after(ms: u64) -> Until {
-    let Moment { boot, boottime_ms } = now();
-    Until { boot, boottime_ms: boottime_ms.saturating_add(ms) }
+impl Clock {
+    /// Lets time pass at once. It only ever goes forward.
+    pub fn skip(&self, time: Duration) {
+        self.skipped_ms.fetch_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
+    fn skipped(&self) -> Duration {
+        Duration::from_millis(self.skipped_ms.load(Ordering::SeqCst))
+    }
+
+    /// Now, read once for a whole decision.
+    pub(crate) fn now(&self) -> Moment {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let ms = time.tv_sec.cast_unsigned() * 1_000 + time.tv_nsec.cast_unsigned() / 1_000_000;
+        Moment { boot: boot_id(), boottime_ms: ms + self.skipped_ms.load(Ordering::SeqCst) }
+    }
+
+    pub(crate) fn instant(&self) -> Instant {
+        Instant::now() + self.skipped()
+    }
+
+    /// The end of something that lasts `ms` from now.
+    pub(crate) fn after(&self, ms: u64) -> Until {
+        let Moment { boot, boottime_ms } = self.now();
+        Until { boot, boottime_ms: boottime_ms.saturating_add(ms) }
+    }
 }
 
 /// Which boot of the machine this is: times of another one mean nothing.
@@ -25,11 +49,11 @@ pub(crate) fn boot_id() -> String {
 impl crate::Kernel {
     /// Now, as grants measure it.
     pub fn moment(&self) -> Moment {
-        now()
+        self.tuning.clock.now()
     }
 
     /// The end of a grant that lasts `ms` from now.
     pub fn until(&self, ms: u64) -> Until {
-        after(ms)
+        self.tuning.clock.after(ms)
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::call::{End, Outcome, Request};
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::{Kernel, call, hash, moment};
+use crate::{Kernel, call, hash};
 use policy::{Globs, Peer, TokenFacts};
 use serde::{Deserialize, Serialize};
 use world::event::TokenIssued;
@@ -42,6 +42,9 @@ struct Claims {
     token: TokenId,
     tool: String,
     paths: Vec<String>,
+    /// When it was issued, in the measure of `until`.
+    #[serde(default)]
+    issued_ms: u64,
     until: Until,
     sandbox: String,
     pid: u32,
@@ -67,7 +70,8 @@ impl Kernel {
         let request = Request { hands: Hands::Kernel, ..Request::new(pid, None, zone, ISSUE, input) };
         let text = parking_lot::Mutex::new(String::new());
         let outcome = call::run_syscall(self, &request, async {
-            let until = moment::after(ttl_ms);
+            let issued_ms = self.moment().boottime_ms;
+            let until = self.until(ttl_ms);
             let (tool, paths) = (wish.tool.clone(), wish.paths.clone());
             let claims = self
                 .ledger
@@ -77,6 +81,7 @@ impl Kernel {
                         token,
                         tool,
                         paths,
+                        issued_ms,
                         until: until.clone(),
                         sandbox: peer.sandbox,
                         pid: peer.pid,
@@ -125,7 +130,7 @@ impl Presented {
     /// The token in the policy's words, with what the world knows is left of it.
     pub fn facts(&self, world: &World, now: &Moment) -> Option<TokenFacts> {
         let left = world.tokens.get(&self.claims.token)?;
-        let Claims { token, tool, paths, until, sandbox, pid, started_ms } = &self.claims;
+        let Claims { token, tool, paths, until, sandbox, pid, started_ms, .. } = &self.claims;
         let globs = if paths.is_empty() { None } else { Some(Globs::parse(paths).ok()?) };
         Some(TokenFacts {
             id: token.to_string(),

@@ -1,7 +1,7 @@
 //! A kernel in a temporary home beside a temporary project: everything real, nothing shared.
 
 use journal::Options;
-use kernel::{Fault, Home, Kernel};
+use kernel::{Fault, Home, Kernel, Tuning};
 use sandbox::Launcher;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,9 +38,7 @@ impl Bed {
     }
 
     pub fn write(&self, path: &str, text: &str) -> Result<(), String> {
-        let path = self.project().join(path);
-        let parent = path.parent().unwrap_or(Path::new("/"));
-        std::fs::create_dir_all(parent).and_then(|()| std::fs::write(&path, text)).map_err(|error| format!("{}: {error}", path.display()))
+        put(&self.project().join(path), text)
     }
 
     pub fn commit(&self) -> Result<(), String> {
@@ -61,6 +59,20 @@ impl Bed {
 
     /// Boots a kernel in this bed. The launcher must be fresh: it ends with its kernel.
     pub async fn boot(&self, launcher: Launcher) -> Result<Arc<Kernel>, Fault> {
-        Kernel::boot(Home::open(&self.home())?, launcher, Options::default(), None).await
+        self.boot_tuned(launcher, Tuning::default()).await
     }
+
+    pub async fn boot_tuned(&self, launcher: Launcher, tuning: Tuning) -> Result<Arc<Kernel>, Fault> {
+        Kernel::boot_tuned(Home::open(&self.home())?, launcher, Options::default(), None, tuning).await
+    }
+
+    /// A file of the operator's own, below `$SKEP_HOME`.
+    pub fn write_home(&self, path: &str, text: &str) -> Result<(), String> {
+        put(&self.home().join(path), text)
+    }
+}
+
+fn put(path: &Path, text: &str) -> Result<(), String> {
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(parent).and_then(|()| std::fs::write(path, text)).map_err(|error| format!("{}: {error}", path.display()))
 }

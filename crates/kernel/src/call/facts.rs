@@ -145,7 +145,7 @@ async fn opinions(kernel: &Kernel, request: &Request, facts: &Facts) -> Vec<Opin
     if facts.trusted.bundle.rules.is_empty() {
         return Vec::new();
     }
-    let now = crate::moment::now();
+    let now = kernel.moment();
     let token = facts.token.as_ref().and_then(|token| kernel.ledger.look(|world| token.facts(world, &now)));
     let paths = facts.paths();
     let spoken = facts.as_policy(request, &paths, token.as_ref());

@@ -5,9 +5,9 @@
 
 use super::facts::Facts;
 use super::{Request, settle};
+use crate::Kernel;
 use crate::fault::Fault;
 use crate::token::Presented;
-use crate::{Kernel, moment};
 use policy::{Standing, Verdict, Warrant};
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
 use world::{Alternative, Ban, CallId, Code, Event, Grant, Moment, Pid, Refusal, ReviewState, What, World, limits};
@@ -51,7 +51,7 @@ enum Ruling {
 pub(super) async fn admit(kernel: &Kernel, request: &Request, facts: &Facts) -> Result<Option<Admission>, Fault> {
     let sealed = settle::sealed(kernel, request);
     // The clock is read once: nothing runs out between two looks.
-    let now = moment::now();
+    let now = kernel.moment();
     let ruling =
         kernel.ledger.commit(|world, now_ms| rule(world, &Asked { request, facts, sealed: &sealed, now: &now, now_ms }))?.durable().await?;
     Ok(match ruling {
@@ -138,7 +138,7 @@ pub(crate) fn pick<'a>(world: &'a World, pid: Pid, facts: &policy::Facts<'_>, bi
 
 /// The input as a grant demands it, where it demands something else than was asked.
 pub(super) fn overridden(kernel: &Kernel, request: &Request, facts: &Facts) -> Option<serde_json::Value> {
-    let now = moment::now();
+    let now = kernel.moment();
     let paths = facts.paths();
     kernel.ledger.look(|world| {
         let grant = pick(world, request.pid, &facts.as_policy(request, &paths, None), &facts.bind, &now, world.now_ms)?;
@@ -152,7 +152,7 @@ pub(super) fn overridden(kernel: &Kernel, request: &Request, facts: &Facts) -> O
 
 /// Who would speak about this call now, by the policy in force or by a candidate.
 pub(super) fn explain(kernel: &Kernel, request: &Request, facts: &Facts, candidate: Option<&policy::Policy>) -> policy::Explanation {
-    let now = moment::now();
+    let now = kernel.moment();
     let paths = facts.paths();
     kernel.ledger.look(|world| {
         let token = facts.token.as_ref().and_then(|token| token.facts(world, &now));

@@ -125,13 +125,13 @@ impl Permit {
             output_max: limits::OUTPUT_KEPT_MAX,
             visible: &visible,
             mode: request.run_mode,
-            reach: &tool::Reach::default(),
+            reach: &kernel.tuning.reach,
             hops: &tool::SameHost,
             environment: &[],
         };
         let work = async {
             let result = tool.run(&request.input, places, &context).await;
-            pass.settle(&result, Instant::now());
+            pass.settle(&result, kernel.tuning.clock.instant());
             result.map_err(|stop| match stop {
                 ToolStop::Refused(refusal) => Stop::Refused(refusal),
                 ToolStop::Failed(fault) => {
@@ -234,7 +234,7 @@ pub(super) async fn finish(
 /// Is there room for more of this task's output?
 fn fits_its_share(kernel: &Kernel, request: &Request, more: u64) -> bool {
     let held = kernel.ledger.look(|world| request.task.and_then(|task| world.tasks.get(&task)).map_or(0, |task| task.blob_bytes));
-    held.saturating_add(more) <= limits::TASK_BLOB_BYTES_MAX
+    held.saturating_add(more) <= kernel.tuning.task_blob_bytes_max
 }
 
 /// A caller's own word about a call it made itself.

@@ -6,7 +6,7 @@ use crate::call::{self, Request};
 use crate::desk::Desk;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::zone::Trusted;
-use crate::{Kernel, extension, git, hash, moment};
+use crate::{Kernel, extension, git, hash};
 use policy::{RealPath, Standing, Verdict};
 use sandbox::{Change, ChangeKind, FileKind};
 use serde::{Deserialize, Serialize};
@@ -159,7 +159,7 @@ async fn allowed(kernel: &Kernel, task: &Task, trusted: &Trusted, change: &Chang
         opinions = kernel.opinions(task.zone, trusted, &extension::described(&request, &request.input, &facts)).await;
     }
     facts.opinions = &opinions;
-    let now = moment::now();
+    let now = kernel.moment();
     let (ban, grant) = kernel.ledger.look(|world| {
         let ban = world.bans.values().find(|ban| world.in_scope(&ban.scope, task.pid) && policy::ban_covers(ban, &facts, ""));
         (

@@ -5,27 +5,15 @@ use kernel::{Fault, FaultKind, Kernel};
 use serde_json::Value;
 use world::{Event, MergePath, Scope};
 
-/// Every record from the task's start on.
-pub(super) fn told(kernel: &Kernel, bed: &Bed) -> Result<String, Fault> {
-    let records = kernel.ledger.read(&journal::Filter::default())?;
+/// Every record after `from`.
+pub(super) fn told(kernel: &Kernel, bed: &Bed, from: u64) -> Result<String, Fault> {
+    let records = kernel.ledger.read(&journal::Filter { after_seq: Some(from), ..journal::Filter::default() })?;
     let mut text = String::new();
-    let mut number = 0;
     for record in records {
         let event: Event =
             serde_json::from_str(&record.line).map_err(|error| Fault::new(FaultKind::Bug, "a record cannot be read", error))?;
-        let number = match &event {
-            Event::TaskQueued(_) => {
-                number = 1;
-                number
-            }
-            _ if number == 0 => continue,
-            _ => {
-                number += 1;
-                number
-            }
-        };
         let detail = detail(&event).replace(&*bed.folder().to_string_lossy(), "BED");
-        let line = format!("{number:<2} {:<17} p{} {detail}", event.kind(), event.pid());
+        let line = format!("{:<2} {:<17} p{} {detail}", record.seq - from, event.kind(), event.pid());
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -43,7 +31,8 @@ fn detail(event: &Event) -> String {
         Event::CallAdmitted(e) => {
             let grant = e.grant.map_or_else(String::new, |grant| format!("   with {grant}"));
             let own = if e.hands == world::Hands::Caller { "   own hands" } else { "" };
-            format!("{} {}   by {}{grant}{own}", e.tool, target(&e.input), e.rules.join(", "))
+            let token = e.token.map_or_else(String::new, |token| format!("   with {token}"));
+            format!("{} {}   by {}{grant}{token}{own}", e.tool, target(&e.input), e.rules.join(", "))
         }
         Event::CallRefused(e) => format!("{} {}   {}: {}", e.tool, target(&e.input), e.code.as_str(), e.reason),
         Event::CallFinished(e) => format!("{}{}", if e.ok { "ok" } else { "failed" }, answer(&e.output)),
@@ -100,17 +89,21 @@ fn reach(scope: &Scope, uses: Option<u32>) -> String {
 /// What a call is about: its path or command, else nothing.
 fn target(input: &Value) -> String {
     let words = |value: &Value| value.as_array().map(|items| items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "));
-    let path = input["path"].as_str().or(input["pattern"].as_str()).map(str::to_owned);
+    let path = ["path", "pattern", "url"].iter().find_map(|key| input[*key].as_str()).map(str::to_owned);
     path.or_else(|| words(&input["command"])).or_else(|| words(&input["changes"])).unwrap_or_default()
 }
 
 /// The part of an outcome that says most.
 fn answer(output: &Value) -> String {
     let first_line = |text: &str| text.lines().next().unwrap_or("").to_owned();
-    let said = ["reason", "content", "stdout", "claimed"].iter().find_map(|key| output[*key].as_str().filter(|text| !text.is_empty()));
-    if let Some(found) = output["matches"].as_array() {
+    let said =
+        ["reason", "content", "stdout", "error", "claimed"].iter().find_map(|key| output[*key].as_str().filter(|text| !text.is_empty()));
+    if let Some(found) = output["matches"].as_array().or(output["paths"].as_array()) {
         let paths: Vec<&str> = found.iter().filter_map(|found| found.as_str().or(found["path"].as_str())).collect();
         return format!(": {}", paths.join(" "));
+    }
+    if let Some(exists) = output["exists"].as_bool() {
+        return if exists { ": it is there".into() } else { ": it is not there".into() };
     }
     match (output["exit_code"].as_i64(), said) {
         (Some(code), Some(said)) => format!(" exit {code}: {}", first_line(said)),

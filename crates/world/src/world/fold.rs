@@ -3,7 +3,7 @@
 use super::{World, Zone};
 use crate::event::Event;
 use crate::{
-    Ban, Grant, Merge, MergeState, OpenCall, Pid, Process, ProcessState, Review, ReviewState, Task, TaskId, TaskState, Token, What,
+    Ban, Grant, Merge, MergeState, Moment, OpenCall, Pid, Process, ProcessState, Review, ReviewState, Task, TaskId, TaskState, Token, What,
     Workspace, limits,
 };
 
@@ -250,8 +250,9 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::BanLifted(e) => drop(world.bans.remove(&e.ban)),
         Event::TokenIssued(e) => {
             world.last.token = world.last.token.max(e.token.0);
-            // Those of another boot or past their end are of no use to anyone.
-            world.tokens.retain(|_, token| token.until.boot == e.until.boot && token.ops_left > 0);
+            // Those of another boot, past their end or used up are of no use to anyone.
+            let now = Moment { boot: e.until.boot.clone(), boottime_ms: e.claims["issued_ms"].as_u64().unwrap_or(0) };
+            world.tokens.retain(|_, token| !token.until.is_over(&now) && token.ops_left > 0);
             world.tokens.insert(e.token, Token { id: e.token, pid: e.pid, ops_left: e.ops, until: e.until.clone() });
         }
         Event::TokenRevoked(e) => drop(world.tokens.remove(&e.token)),

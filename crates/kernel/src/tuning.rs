@@ -1,0 +1,19 @@
+//! What a kernel is given from outside and a test gives differently: its clock, the addresses it may reach, its shares.
+
+use crate::moment::Clock;
+use world::limits;
+
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    pub clock: Clock,
+    /// Which addresses http.request may connect to.
+    pub reach: tool::Reach,
+    /// Bytes of outputs that are kept for one task.
+    pub task_blob_bytes_max: u64,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning { clock: Clock::default(), reach: tool::Reach::default(), task_blob_bytes_max: limits::TASK_BLOB_BYTES_MAX }
+    }
+}

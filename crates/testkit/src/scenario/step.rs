@@ -1,0 +1,276 @@
+//! What people do in a scenario, and the kernel they do it to.
+
+use super::{Scenario, journal};
+use crate::bed::Bed;
+use brain::script::Script;
+use brain::{Brain, Heard, Move};
+use kernel::{Ask, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenWish, Tuning};
+use policy::Peer;
+use sandbox::Launcher;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use world::{Mode, Pid, ReviewId, ReviewState, Scope, TaskId, TaskState, Terms};
+
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    Answer { how: Answered, terms: Box<Terms>, why: Option<String> },
+    Silent,
+    Edit(String, String),
+    Trust,
+    Token(String, TokenWish),
+    Call { who: Who, token: Option<String>, call: String },
+    Revoke(String),
+    Cancel,
+    Verify,
+    Wait(Duration),
+    Restart,
+    TamperRecord(u64),
+    TamperCut(u64),
+}
+
+impl Step {
+    /// Does it need a new kernel?
+    pub fn restarts(&self) -> bool {
+        matches!(self, Step::Restart | Step::TamperRecord(_) | Step::TamperCut(_))
+    }
+}
+
+/// How far an answer reaches.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Answered {
+    Once,
+    Session,
+    Always,
+    No,
+    Never,
+}
+
+/// Who presents a token.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Who {
+    Operator,
+    Thief,
+    Stranger,
+    Reborn,
+}
+
+impl Who {
+    fn peer(self) -> Peer {
+        let own = Peer { sandbox: "host".into(), pid: 4242, started_ms: 1 };
+        match self {
+            Who::Operator => own,
+            Who::Thief => Peer { pid: 4243, ..own },
+            Who::Stranger => Peer { sandbox: "another".into(), ..own },
+            Who::Reborn => Peer { started_ms: 2, ..own },
+        }
+    }
+}
+
+/// A story on its way.
+pub(super) struct Story<'a> {
+    bed: &'a Bed,
+    /// `None` only between two kernels.
+    kernel: Option<Arc<Kernel>>,
+    launchers: std::vec::IntoIter<Launcher>,
+    clock: Clock,
+    task: Option<TaskId>,
+    tokens: HashMap<String, String>,
+    /// What was told beside the journal.
+    aside: String,
+    /// The last record before the story.
+    from: u64,
+}
+
+impl<'a> Story<'a> {
+    pub async fn open(bed: &'a Bed, launchers: Vec<Launcher>) -> Result<Story<'a>, Stop> {
+        let mut launchers = launchers.into_iter();
+        let clock = Clock::default();
+        let kernel = Some(boot(bed, &clock, launchers.next()).await?);
+        Ok(Story { bed, kernel, launchers, clock, task: None, tokens: HashMap::new(), aside: String::new(), from: 0 })
+    }
+
+    fn kernel(&self) -> Result<&Arc<Kernel>, Stop> {
+        self.kernel.as_ref().ok_or_else(|| wrong("no kernel runs"))
+    }
+
+    /// Puts the project's own files in force, and gives what a look at them warned of.
+    pub async fn trust(&mut self) -> Result<String, Stop> {
+        let project = self.bed.project();
+        let proposal = self.kernel()?.init(&project).await?;
+        if !proposal.ready() || !proposal.diff.is_empty() {
+            self.kernel()?.trust(&project, &proposal.hash).await?;
+        }
+        let warnings = self.kernel()?.check_policy(&project, None).await?.warnings;
+        Ok(warnings.iter().map(|warning| format!("warned: {warning}\n")).collect())
+    }
+
+    /// What comes from here on is the story.
+    pub fn begin(&mut self) -> Result<(), Stop> {
+        self.from = self.kernel()?.ledger.journal().head().seq;
+        Ok(())
+    }
+
+    pub async fn add(&mut self, scenario: &Scenario, script: &Path) -> Result<(), Stop> {
+        let new = NewTask {
+            path: self.bed.project(),
+            mode: if scenario.ask { Mode::Ask } else { Mode::Act },
+            prompt: "play the scenario".into(),
+            brain: Some(format!("script:{}", script.display())),
+            priority: 0,
+            calls_max: scenario.limit,
+        };
+        self.task = Some(self.kernel()?.add(new).await?.task);
+        Ok(())
+    }
+
+    pub async fn told(&self) -> Result<String, Stop> {
+        self.question().await?;
+        Ok(journal::told(self.kernel()?, self.bed, self.from)? + &self.aside)
+    }
+
+    /// Does one step. `false` when the story ends here.
+    pub async fn take(&mut self, step: &Step) -> Result<bool, Stop> {
+        let question = self.question().await?;
+        match step {
+            Step::Silent => return Ok(false),
+            Step::Answer { how, terms, why } => {
+                let review = question.ok_or_else(|| wrong("nobody asks, and the scenario has an answer"))?;
+                let reply = self.reply(review, *how, terms)?;
+                self.kernel()?.answer(review, reply, "human", why.clone()).await?;
+            }
+            Step::Edit(path, text) => self.bed.write(path, text).map_err(|why| wrong(&why))?,
+            Step::Trust => drop(self.trust().await?),
+            Step::Token(name, wish) => {
+                let zone = self.kernel()?.zone(&self.project()?)?.id;
+                let (text, _) = self.kernel()?.issue_token(Pid::OPERATOR, zone, wish.clone(), Who::Operator.peer()).await?;
+                self.tokens.insert(name.clone(), text);
+            }
+            Step::Call { who, token, call } => self.call(*who, token.as_deref(), call).await?,
+            Step::Revoke(id) => self.revoke(id).await?,
+            Step::Cancel => {
+                let task = self.task.ok_or_else(|| wrong("there is no task to cancel"))?;
+                match self.kernel()?.cancel(task, "human").await {
+                    Ok(()) | Err(Stop::Refused(_)) => {}
+                    Err(fault) => return Err(fault),
+                }
+            }
+            Step::Verify => {
+                let report = self.kernel()?.ledger.journal().verify().map_err(|error| wrong(&error.to_string()))?;
+                if report.is_intact() {
+                    self.aside.push_str("verified: intact\n");
+                }
+                for finding in &report.findings {
+                    let at = finding.seq.map_or_else(String::new, |seq| format!(" at {}", seq.saturating_sub(self.from)));
+                    let line = format!("verified: {}{at}\n", finding.what);
+                    if !self.aside.ends_with(&line) {
+                        self.aside.push_str(&line);
+                    }
+                }
+            }
+            Step::Wait(time) => self.clock.skip(*time),
+            Step::Restart => self.reboot(|_| Ok(())).await?,
+            Step::TamperRecord(nth) => {
+                let seq = self.from + nth;
+                self.reboot(|journal| change(journal, seq)).await?;
+            }
+            Step::TamperCut(last) => self.reboot(|journal| cut(journal, *last)).await?,
+        }
+        Ok(true)
+    }
+
+    /// Waits until nothing moves and gives the question that is open.
+    async fn question(&self) -> Result<Option<ReviewId>, Stop> {
+        if let Some(task) = self.task
+            && let TaskState::Parked { review } = self.kernel()?.settled(task).await?.state
+        {
+            return Ok(Some(review));
+        }
+        let open = |world: &world::World| world.reviews.values().find(|review| review.state == ReviewState::Open).map(|review| review.id);
+        Ok(self.kernel()?.ledger.look(open))
+    }
+
+    /// What the kernel is told for an answer.
+    fn reply(&self, review: ReviewId, how: Answered, terms: &Terms) -> Result<Reply, Stop> {
+        let pid = self.kernel()?.review(review)?.pid;
+        let terms = terms.clone();
+        Ok(match how {
+            Answered::Once => Reply::Once { terms },
+            Answered::No => Reply::no(),
+            Answered::Session => {
+                let session = self.kernel()?.ledger.look(|world| world.session(pid));
+                Reply::Wide { scope: Scope::Session { session }, what: None, terms }
+            }
+            Answered::Always => Reply::Wide { scope: Scope::All, what: None, terms },
+            Answered::Never => Reply::Never { scope: Scope::All, what: None, alternative: None },
+        })
+    }
+
+    fn project(&self) -> Result<std::path::PathBuf, Stop> {
+        kernel::locate(&self.bed.project())
+    }
+
+    async fn call(&mut self, who: Who, token: Option<&str>, call: &str) -> Result<(), Stop> {
+        let mut script = Script::parse(&format!("call {call}")).map_err(|error| wrong(&error.to_string()))?;
+        let start = Heard::Start { prompt: String::new(), settled: 0, resumed: false };
+        let Ok(Move::Call { tool, input }) = script.next(start).await else { return Err(wrong("wants TOOL key=value…")) };
+        let token = match token {
+            None => None,
+            Some(name) => Some((self.tokens.get(name).cloned().ok_or_else(|| wrong("there is no such token"))?, who.peer())),
+        };
+        let kernel = self.kernel()?;
+        let task = self.task.filter(|task| kernel.task(*task).is_ok_and(|task| !task.state.ended()));
+        kernel.call(&self.project()?, task, &tool, input, Ask { token, ..Ask::default() }).await?;
+        Ok(())
+    }
+
+    async fn revoke(&self, id: &str) -> Result<(), Stop> {
+        if let Ok(grant) = id.parse() {
+            return self.kernel()?.revoke_grant(grant, "human").await;
+        }
+        if let Ok(ban) = id.parse() {
+            return self.kernel()?.lift_ban(ban, "human").await;
+        }
+        let token = id.parse().map_err(|_| wrong("wants g-1, b-1 or t-1"))?;
+        self.kernel()?.revoke_token(token, "human").await
+    }
+
+    /// Stops the kernel, does something to its journal, and starts another one.
+    async fn reboot(&mut self, between: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<()>) -> Result<(), Stop> {
+        let old = self.kernel.take().ok_or_else(|| wrong("no kernel runs"))?;
+        old.stop("scenario").await?;
+        drop(old);
+        // The old kernel's last task may still hold the home for a moment.
+        for _ in 0..500 {
+            if kernel::Home::open(&self.bed.home()).is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let journal = rusqlite::Connection::open(self.bed.home().join("journal.db")).map_err(|error| wrong(&error.to_string()))?;
+        between(&journal).map_err(|error| wrong(&error.to_string()))?;
+        drop(journal);
+        self.kernel = Some(boot(self.bed, &self.clock, self.launchers.next()).await?);
+        Ok(())
+    }
+}
+
+async fn boot(bed: &Bed, clock: &Clock, launcher: Option<Launcher>) -> Result<Arc<Kernel>, Stop> {
+    let launcher = launcher.ok_or_else(|| wrong("no launcher is left"))?;
+    Ok(bed.boot_tuned(launcher, Tuning { clock: clock.clone(), ..Tuning::default() }).await?)
+}
+
+/// A record is dated back by ten years: still a record, and another one.
+fn change(journal: &rusqlite::Connection, seq: u64) -> rusqlite::Result<()> {
+    let changed = "update record set line = replace(line, '\"timestamp\":\"202', '\"timestamp\":\"201') where seq = ?1";
+    journal.execute(changed, [seq.to_string()]).map(drop)
+}
+
+fn cut(journal: &rusqlite::Connection, last: u64) -> rusqlite::Result<()> {
+    journal.execute("delete from record where seq > (select max(seq) from record) - cast(?1 as integer)", [last.to_string()]).map(drop)
+}
+
+fn wrong(why: &str) -> Stop {
+    Fault::new(FaultKind::Bug, "the scenario cannot go on", why).into()
+}

@@ -1,8 +1,28 @@
 //! What the vendors' clients say on the wire, read and answered without changing it.
 //!
-//! Pure: bytes in, facts out.
+//! Pure: bytes in, facts out. Requests are read leniently: a member that we do not know is none of our business. What would make the
+//! bill uncertain, such as a model that is named twice, is refused.
+//!
+//! **Invariant.** A rewritten request differs from the original in `model` and the output limit, and in no other byte.
 
+mod anthropic;
+mod body;
+mod chat;
+pub mod count;
+mod gemini;
+mod image;
+mod meter;
+mod responses;
+mod scan;
+pub mod sse;
+#[cfg(test)]
+mod tests;
+
+use body::{Members, number, quoted, splice, text};
+pub use meter::{Meter, Metered};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::ops::Range;
 
 /// A wire format of a vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -44,7 +64,13 @@ pub struct Usage {
     pub output: u64,
     pub cache_read: u64,
     pub cache_write: u64,
+    /// The part of `cache_write` that is kept for an hour and costs more.
+    #[serde(default)]
+    pub cache_write_1h: u64,
     pub reasoning: u64,
+    /// Searches that the provider made and charges for one by one.
+    #[serde(default)]
+    pub searches: u64,
     pub source: Source,
 }
 
@@ -56,9 +82,13 @@ pub struct Ask {
     /// As the client named it; empty where the endpoint has none.
     pub model: String,
     pub stream: bool,
+    /// The most that one answer may have.
     pub output_max: Option<u64>,
+    /// How many answers are asked for at once; each may be as long as `output_max`.
+    pub answers: u32,
     /// Bytes of the body, images left out.
     pub input_bytes: u64,
+    /// Pictures, and files that are only referred to.
     pub images: u32,
 }
 
@@ -88,6 +118,8 @@ pub enum Trouble {
 pub struct Reply {
     pub status: u16,
     pub content_type: &'static str,
+    /// Further headers. The vendors' clients retry some refusals unless they are told not to.
+    pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
 }
 
@@ -99,77 +131,254 @@ pub struct BadRequest {
     pub why: String,
 }
 
+/// Tokens that one picture is taken to have: about what the providers charge for their largest.
+pub const IMAGE_TOKENS: u64 = 1_700;
+/// Bytes of a request that are taken to be one token. English has more than four, code and JSON about three and a half.
+const REQUEST_BYTES_A_TOKEN: u64 = 3;
+
+impl Ask {
+    /// What this request costs in input, by its size. An estimate that errs high.
+    pub fn input_tokens(&self) -> u64 {
+        self.input_bytes.div_ceil(REQUEST_BYTES_A_TOKEN) + u64::from(self.images) * IMAGE_TOKENS
+    }
+}
+
 impl Dialect {
-    /// Which dialect and endpoint a method and path (query allowed) belong to.
+    pub const ALL: [Dialect; 4] = [Dialect::Anthropic, Dialect::Responses, Dialect::Chat, Dialect::Gemini];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Dialect::Anthropic => "anthropic",
+            Dialect::Responses => "responses",
+            Dialect::Chat => "chat",
+            Dialect::Gemini => "gemini",
+        }
+    }
+
+    /// Which dialect and endpoint a method and path (query allowed) belong to. A client may leave the version out of its base URL.
+    ///
+    /// `GET /v1/models` is the same in two dialects and is taken as OpenAI's; a client that sends `anthropic-version` means the other.
     pub fn of(method: &str, path: &str) -> Option<(Dialect, Endpoint)> {
         let path = path.split('?').next().unwrap_or(path);
-        match (method, path) {
-            ("POST", "/v1/messages") => Some((Dialect::Anthropic, Endpoint::Generate)),
-            ("POST", "/v1/messages/count_tokens") => Some((Dialect::Anthropic, Endpoint::CountTokens)),
-            ("POST", "/v1/responses") => Some((Dialect::Responses, Endpoint::Generate)),
-            ("POST", "/v1/chat/completions") => Some((Dialect::Chat, Endpoint::Generate)),
-            _ => None,
+        if let Some(endpoint) = gemini::endpoint(method, path) {
+            return Some((Dialect::Gemini, endpoint));
         }
+        let rest = path.strip_prefix("/v1/").or_else(|| path.strip_prefix('/'))?;
+        let anthropic = anthropic::endpoint(method, rest).map(|endpoint| (Dialect::Anthropic, endpoint));
+        let responses = || responses::endpoint(method, rest).map(|endpoint| (Dialect::Responses, endpoint));
+        let chat = || chat::endpoint(method, rest).map(|endpoint| (Dialect::Chat, endpoint));
+        anthropic.or_else(responses).or_else(chat)
     }
 
     /// Reads a request. `path` includes the query.
     pub fn read(self, path: &str, body: &[u8]) -> Result<Ask, BadRequest> {
-        let bad = |why: String| BadRequest { dialect: self, why };
-        let value: serde_json::Value = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
-        let endpoint = Dialect::of("POST", path).map_or(Endpoint::Generate, |(_, endpoint)| endpoint);
-        Ok(Ask {
-            dialect: self,
-            endpoint,
-            model: value.get("model").and_then(|model| model.as_str()).unwrap_or_default().to_owned(),
-            stream: value.get("stream").and_then(serde_json::Value::as_bool).unwrap_or(false),
-            output_max: value.get("max_tokens").and_then(serde_json::Value::as_u64),
-            input_bytes: body.len() as u64,
-            images: 0,
-        })
+        self.read_parts(path, body).map_err(|why| BadRequest { dialect: self, why })
+    }
+
+    fn read_parts(self, path: &str, body: &[u8]) -> Result<Ask, String> {
+        let method = if body.is_empty() { "GET" } else { "POST" };
+        let endpoint = match Dialect::of(method, path) {
+            Some((dialect, endpoint)) if dialect == self || endpoint == Endpoint::Models => endpoint,
+            _ => return Err(format!("`{path}` is none of its paths")),
+        };
+        let mut ask =
+            Ask { dialect: self, endpoint, model: String::new(), stream: false, output_max: None, answers: 1, input_bytes: 0, images: 0 };
+        if endpoint == Endpoint::Models {
+            return Ok(ask);
+        }
+        let body = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
+        let members = Members::read(body)?;
+        let (conversation, answers) = match self {
+            Dialect::Anthropic => ("messages", None),
+            Dialect::Chat => ("messages", members.one(&["n"])?.map(|(value, _)| value)),
+            Dialect::Responses => ("input", None),
+            Dialect::Gemini => {
+                let config = self.config(body, &members)?;
+                ("contents", config.map(|(config, _)| config.one(gemini::ANSWERS)).transpose()?.flatten().map(|(value, _)| value))
+            }
+        };
+        ask.answers = answers.map(|value| number("n", value)).transpose()?.flatten().unwrap_or(1).clamp(1, u64::from(u32::MAX)) as u32;
+        (ask.model, ask.stream) = match self {
+            Dialect::Gemini => {
+                let (place, verb) = gemini::place(path).ok_or("its path names no model")?;
+                (path[place].to_owned(), verb == "streamGenerateContent")
+            }
+            _ => {
+                let (model, _) = members.one(&["model"])?.ok_or("`model` is missing")?;
+                let stream = members.one(&["stream"])?.is_some_and(|(value, _)| value == "true");
+                (text("model", model)?, stream)
+            }
+        };
+        if ask.model.is_empty() {
+            return Err("`model` is empty".to_owned());
+        }
+        for (value, _) in self.limits(body, &members)? {
+            ask.output_max = ask.output_max.max(number(self.output()[0], value)?);
+        }
+        let images = match members.one(&[conversation])? {
+            Some((value, _)) => image::count(self, value),
+            None => image::Images::default(),
+        };
+        ask.images = images.count;
+        ask.input_bytes = (body.len() as u64).saturating_sub(images.bytes);
+        Ok(ask)
     }
 
     /// The same request for another model or output limit; byte for byte the same where neither is given.
-    pub fn rewrite(self, path: &str, body: &[u8], model: Option<&str>, output_max: Option<u64>) -> (String, Vec<u8>) {
-        let _ = (model, output_max);
-        (path.to_owned(), body.to_vec())
+    pub fn rewrite(self, path: &str, body: &[u8], model: Option<&str>, output_max: Option<u64>) -> Result<(String, Vec<u8>), BadRequest> {
+        if model.is_none() && output_max.is_none() {
+            return Ok((path.to_owned(), body.to_vec()));
+        }
+        self.rewrite_parts(path, body, model, output_max).map_err(|why| BadRequest { dialect: self, why })
     }
 
-    /// A meter for the answer to a request of this dialect.
+    fn rewrite_parts(self, path: &str, body: &[u8], model: Option<&str>, output_max: Option<u64>) -> Result<(String, Vec<u8>), String> {
+        let body = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
+        let members = Members::read(body)?;
+        let mut path = path.to_owned();
+        let mut edits = Vec::new();
+        let named = match (self, members.one(&["model"])?) {
+            (Dialect::Gemini, _) | (_, None) => None,
+            (_, Some((value, span))) => Some((text("model", value)?, span)),
+        };
+        match (model, self, &named) {
+            (None, ..) => {}
+            (Some(model), Dialect::Gemini, _) => {
+                let (place, _) = gemini::place(&path).ok_or("its path names no model")?;
+                path.replace_range(place, &in_path(model));
+            }
+            (Some(model), _, Some((_, span))) => edits.push((span.clone(), quoted(model))),
+            (Some(_), _, None) => return Err("`model` is missing".to_owned()),
+        }
+        if let Some(output_max) = output_max {
+            let limit = output_max.to_string();
+            let places: Vec<Range<usize>> = self.limits(body, &members)?.into_iter().map(|(_, span)| span).collect();
+            if places.is_empty() {
+                let name = match self {
+                    Dialect::Chat => chat::output_name(model.or(named.as_ref().map(|(model, _)| model.as_str())).unwrap_or_default()),
+                    _ => self.output()[0],
+                };
+                edits.push(match (self, self.config(body, &members)?) {
+                    (Dialect::Gemini, Some((config, at))) => {
+                        let (span, new) = config.insert(name, &limit);
+                        (span.start + at..span.end + at, new)
+                    }
+                    (Dialect::Gemini, None) => members.insert(gemini::CONFIG[0], &format!("{{\"{name}\":{limit}}}")),
+                    _ => members.insert(name, &limit),
+                });
+            }
+            edits.extend(places.into_iter().map(|span| (span, limit.clone())));
+        }
+        Ok((path, splice(body.as_bytes(), edits)))
+    }
+
+    fn output(self) -> &'static [&'static str] {
+        match self {
+            Dialect::Anthropic => anthropic::OUTPUT,
+            Dialect::Responses => responses::OUTPUT,
+            Dialect::Chat => chat::OUTPUT,
+            Dialect::Gemini => gemini::OUTPUT,
+        }
+    }
+
+    /// Gemini's object of settings and where it stands. `null` is none.
+    fn config<'a>(self, body: &'a str, members: &Members<'a>) -> Result<Option<(Members<'a>, usize)>, String> {
+        match members.one(gemini::CONFIG)? {
+            Some((_, span)) if self == Dialect::Gemini && &body[span.clone()] != "null" => {
+                Ok(Some((Members::read(&body[span.clone()])?, span.start)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The output limits of a request and where they stand.
+    fn limits<'a>(self, body: &'a str, members: &Members<'a>) -> Result<Vec<(&'a str, Range<usize>)>, String> {
+        if self == Dialect::Gemini {
+            let Some((config, at)) = self.config(body, members)? else { return Ok(Vec::new()) };
+            let limit = config.one(self.output())?;
+            return Ok(limit.into_iter().map(|(value, span)| (value, span.start + at..span.end + at)).collect());
+        }
+        let each = self.output().iter().map(|name| members.one(&[name]));
+        Ok(each.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
+    fn tally(self, usage: &Value, tally: &mut meter::Tally) {
+        match self {
+            Dialect::Anthropic => anthropic::tally(usage, tally),
+            Dialect::Responses => responses::tally(usage, tally),
+            Dialect::Chat => chat::tally(usage, tally),
+            Dialect::Gemini => gemini::tally(usage, tally),
+        }
+    }
+
+    /// A meter for an answer in this dialect. [`Ask::meter`] also knows the request's size, for when no usage is reported.
     pub fn meter(self, stream: bool) -> Meter {
-        Meter { dialect: self, stream, bytes: 0 }
+        Meter::new(self, stream)
     }
 
     /// A refusal as this provider's client expects it.
     pub fn refusal(self, status: u16, trouble: Trouble, message: &str) -> Reply {
-        let body = serde_json::json!({"type": "error", "error": {"type": format!("{trouble:?}"), "message": message}});
-        Reply { status, content_type: "application/json", body: body.to_string().into_bytes() }
+        // Waiting does not help against these, and the clients would try ten times.
+        let retry = matches!(trouble, Trouble::RateLimited | Trouble::Overloaded | Trouble::Upstream);
+        let headers = if retry { Vec::new() } else { vec![("x-should-retry", "false".to_owned())] };
+        let body = self.error(status, trouble, message).to_string().into_bytes();
+        Reply { status, content_type: "application/json", headers, body }
+    }
+
+    /// A refusal within a stream that has begun, as the bytes of its last event.
+    pub fn refusal_event(self, status: u16, trouble: Trouble, message: &str) -> Vec<u8> {
+        let error = self.error(status, trouble, message);
+        let event = match self {
+            Dialect::Anthropic => format!("event: error\ndata: {error}\n\n"),
+            Dialect::Responses => {
+                let inner = &error["error"];
+                let event =
+                    serde_json::json!({"type": "error", "code": inner["code"], "message": message, "param": null, "sequence_number": 0});
+                format!("event: error\ndata: {event}\n\n")
+            }
+            Dialect::Chat | Dialect::Gemini => format!("data: {error}\n\n"),
+        };
+        event.into_bytes()
+    }
+
+    /// The status that this provider gives such a refusal.
+    pub fn status(self, trouble: Trouble) -> u16 {
+        match trouble {
+            Trouble::Unauthorized => 401,
+            Trouble::Denied => 403,
+            // OpenAI's and Google's clients know a used-up quota by 429 and their own word for it.
+            Trouble::Budget if self == Dialect::Anthropic => 402,
+            Trouble::Budget | Trouble::RateLimited => 429,
+            Trouble::BadRequest => 400,
+            Trouble::TooLarge => 413,
+            Trouble::NotFound => 404,
+            Trouble::Overloaded if self == Dialect::Anthropic => 529,
+            Trouble::Overloaded => 503,
+            Trouble::Upstream => 502,
+        }
+    }
+
+    fn error(self, status: u16, trouble: Trouble, message: &str) -> Value {
+        match self {
+            Dialect::Anthropic => anthropic::error(trouble, message),
+            Dialect::Responses | Dialect::Chat => chat::error(trouble, message),
+            Dialect::Gemini => gemini::error(status, trouble, message),
+        }
+    }
+
+    /// The list of models that a client may ask for.
+    pub fn models(self, names: &[&str]) -> Reply {
+        let list = match self {
+            Dialect::Anthropic => anthropic::models(names),
+            Dialect::Responses | Dialect::Chat => chat::models(names),
+            Dialect::Gemini => gemini::models(names),
+        };
+        Reply { status: 200, content_type: "application/json", headers: Vec::new(), body: list.to_string().into_bytes() }
     }
 }
 
-/// Reads usage out of an answer as it passes. Takes what the client gets, in pieces of any size; keeps little of it.
-#[derive(Debug)]
-pub struct Meter {
-    pub dialect: Dialect,
-    pub stream: bool,
-    bytes: u64,
-}
-
-/// What a meter read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metered {
-    pub usage: Usage,
-    /// The model that answered, where the answer says so.
-    pub model: Option<String>,
-    /// What was odd about the answer, for the record.
-    pub notes: Vec<String>,
-}
-
-impl Meter {
-    pub fn feed(&mut self, bytes: &[u8]) {
-        self.bytes += bytes.len() as u64;
-    }
-
-    pub fn finish(self) -> Metered {
-        Metered { usage: Usage { output: self.bytes / 4, ..Usage::default() }, model: None, notes: Vec::new() }
-    }
+/// A model's name as a segment of a path.
+fn in_path(model: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte);
+    model.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

@@ -1,0 +1,125 @@
+//! A request's JSON read by place, so that a change of one value leaves every other byte alone.
+//!
+//! **Invariant.** [`splice`] changes the spans it is given and nothing else.
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::{borrow::Cow, fmt, ops::Range};
+
+/// The members of one JSON object and where each value stands in the text.
+pub(super) struct Members<'a> {
+    /// Just behind the opening brace.
+    open: usize,
+    members: Vec<(Cow<'a, str>, &'a str, usize)>,
+}
+
+struct Listed<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Listed<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Listed<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some((key, value)) = map.next_entry::<Key<'de>, &'de RawValue>()? {
+                    members.push((key.0, value));
+                }
+                Ok(Listed(members))
+            }
+        }
+        from.deserialize_map(Each)
+    }
+}
+
+/// A key, borrowed where it has no escapes.
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Key<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Key(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Key(Cow::Owned(text.to_owned())))
+            }
+        }
+        from.deserialize_str(Text)
+    }
+}
+
+impl<'a> Members<'a> {
+    pub(super) fn read(text: &'a str) -> Result<Members<'a>, String> {
+        let listed: Listed<'a> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let open = text.find('{').map_or(0, |at| at + 1);
+        // A raw value is borrowed from the text, so the distance of the two is its place.
+        let place = |value: &str| value.as_ptr() as usize - text.as_ptr() as usize;
+        let members = listed.0.into_iter().map(|(key, value)| (key, value.get(), place(value.get()))).collect();
+        Ok(Members { open, members })
+    }
+
+    /// The value of a member by any of its names. Given twice it is an error: who decides, we or the provider, which one counts?
+    pub(super) fn one(&self, names: &[&str]) -> Result<Option<(&'a str, Range<usize>)>, String> {
+        let mut found = None;
+        for (key, value, at) in self.members.iter().filter(|(key, ..)| names.contains(&key.as_ref())) {
+            if found.is_some() {
+                return Err(format!("`{key}` is given twice"));
+            }
+            found = Some((*value, *at..*at + value.len()));
+        }
+        Ok(found)
+    }
+
+    /// The edit that adds a member in front of all others.
+    pub(super) fn insert(&self, key: &str, value: &str) -> (Range<usize>, String) {
+        let comma = if self.members.is_empty() { "" } else { "," };
+        (self.open..self.open, format!("\"{key}\":{value}{comma}"))
+    }
+}
+
+/// The text with each span replaced. Spans do not overlap.
+pub(super) fn splice(text: &[u8], mut edits: Vec<(Range<usize>, String)>) -> Vec<u8> {
+    edits.sort_by_key(|(span, _)| (span.start, span.end));
+    let mut out = Vec::with_capacity(text.len() + 64);
+    let mut at = 0;
+    for (span, new) in edits {
+        out.extend_from_slice(text.get(at..span.start).unwrap_or_default());
+        out.extend_from_slice(new.as_bytes());
+        at = span.end;
+    }
+    out.extend_from_slice(text.get(at..).unwrap_or_default());
+    out
+}
+
+/// A whole number as clients write it: `100`, `1e2`, and `"100"`, which Google's JSON allows. `null` is none.
+pub(super) fn number(name: &str, value: &str) -> Result<Option<u64>, String> {
+    let value: serde_json::Value = serde_json::from_str(value).map_err(|error| error.to_string())?;
+    let whole = match &value {
+        serde_json::Value::Null => return Ok(None),
+        serde_json::Value::Number(number) => number.as_u64().or_else(|| {
+            // INVARIANT: within f64's whole range, so the cast is exact enough for a limit and never wraps.
+            number.as_f64().filter(|number| (0.0..1e15).contains(number)).map(|number| number.ceil() as u64)
+        }),
+        serde_json::Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    whole.map(Some).ok_or_else(|| format!("`{name}` is not a whole number"))
+}
+
+pub(super) fn text(name: &str, value: &str) -> Result<String, String> {
+    serde_json::from_str::<String>(value).map_err(|_| format!("`{name}` is not text"))
+}
+
+/// `"text"` as JSON writes it.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

@@ -1,0 +1,63 @@
+//! Gemini generateContent and streamGenerateContent. The model and the kind of answer stand in the path.
+
+use super::{Endpoint, Trouble, meter::Tally};
+use serde_json::{Value, json};
+use std::ops::Range;
+
+pub(super) const CONFIG: &[&str] = &["generationConfig", "generation_config"];
+pub(super) const OUTPUT: &[&str] = &["maxOutputTokens", "max_output_tokens"];
+pub(super) const ANSWERS: &[&str] = &["candidateCount", "candidate_count"];
+
+/// Where in the path the model's name and the verb behind it stand.
+pub(super) fn place(path: &str) -> Option<(Range<usize>, &str)> {
+    let path = path.split('?').next().unwrap_or(path);
+    let from = path.rfind("/models/")? + "/models/".len();
+    let colon = from + path.get(from..)?.rfind(':')?;
+    let verb = path.get(colon + 1..)?;
+    (colon > from && !path[from..colon].contains('/')).then_some((from..colon, verb))
+}
+
+pub(super) fn endpoint(method: &str, path: &str) -> Option<Endpoint> {
+    if method == "GET" {
+        return (path == "/v1beta/models").then_some(Endpoint::Models);
+    }
+    match (method, place(path)?.1) {
+        ("POST", "generateContent" | "streamGenerateContent") => Some(Endpoint::Generate),
+        ("POST", "countTokens") => Some(Endpoint::CountTokens),
+        _ => None,
+    }
+}
+
+/// Each chunk reports everything so far. What was thought is not part of the candidates.
+pub(super) fn tally(usage: &Value, tally: &mut Tally) {
+    let read = |name: &str| usage.get(name).and_then(Value::as_u64);
+    if let Some(prompt) = read("promptTokenCount") {
+        let prompt = prompt.saturating_add(read("toolUsePromptTokenCount").unwrap_or(0));
+        tally.cache_read = read("cachedContentTokenCount").unwrap_or(0).min(prompt);
+        tally.input = Some(prompt - tally.cache_read);
+    }
+    let (candidates, thoughts) = (read("candidatesTokenCount"), read("thoughtsTokenCount"));
+    if candidates.is_some() || thoughts.is_some() {
+        tally.reasoning = thoughts.unwrap_or(0);
+        tally.output = Some(candidates.unwrap_or(0).saturating_add(tally.reasoning));
+    }
+}
+
+pub(super) fn error(status: u16, trouble: Trouble, message: &str) -> Value {
+    let word = match trouble {
+        Trouble::Unauthorized => "UNAUTHENTICATED",
+        Trouble::Denied => "PERMISSION_DENIED",
+        Trouble::Budget | Trouble::RateLimited => "RESOURCE_EXHAUSTED",
+        Trouble::BadRequest | Trouble::TooLarge => "INVALID_ARGUMENT",
+        Trouble::NotFound => "NOT_FOUND",
+        Trouble::Overloaded => "UNAVAILABLE",
+        Trouble::Upstream => "INTERNAL",
+    };
+    json!({"error": {"code": status, "message": message, "status": word}})
+}
+
+pub(super) fn models(names: &[&str]) -> Value {
+    let methods = ["generateContent", "streamGenerateContent", "countTokens"];
+    let each = |name: &&str| json!({"name": format!("models/{name}"), "displayName": name, "supportedGenerationMethods": methods});
+    json!({"models": names.iter().map(each).collect::<Vec<Value>>()})
+}

@@ -1,0 +1,276 @@
+//! Requests and answers of the four dialects, each in every cut.
+
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+const ANTHROPIC: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"claude-opus-4-8\",\"content\":[],\"usage\":{\"input_tokens\":12,\"cache_creation_input_tokens\":300,\"cache_read_input_tokens\":4000,\"cache_creation\":{\"ephemeral_5m_input_tokens\":100,\"ephemeral_1h_input_tokens\":200},\"output_tokens\":1}}}\n\nevent: ping\ndata: {\"type\": \"ping\"}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\nevent: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hello, \\u00fcber world\"}}\n\nevent: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":15,\"server_tool_use\":{\"web_search_requests\":2}}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+const RESPONSES: &str = "event: response.created\r\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\",\"model\":\"gpt-5.5\",\"usage\":null}}\r\n\r\nevent: response.output_text.delta\r\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Hello world\"}\r\n\r\nevent: response.completed\r\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"model\":\"gpt-5.5\",\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"Hello world\"}]}],\"usage\":{\"input_tokens\":100,\"input_tokens_details\":{\"cached_tokens\":60,\"cache_write_tokens\":30},\"output_tokens\":20,\"output_tokens_details\":{\"reasoning_tokens\":8},\"total_tokens\":120}}}\r\n\r\n";
+const CHAT: &str = ": keep-alive\n\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"model\":\"gpt-5.4\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Hello world\"}}],\"usage\":null}\n\ndata: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: {\"id\":\"c\",\"choices\":[],\"usage\":{\"prompt_tokens\":50,\"completion_tokens\":9,\"prompt_tokens_details\":{\"cached_tokens\":20},\"completion_tokens_details\":{\"reasoning_tokens\":3}}}\n\ndata: [DONE]\n\n";
+const GEMINI: &str = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hello\"}],\"role\":\"model\"}}],\"usageMetadata\":{\"promptTokenCount\":70,\"totalTokenCount\":70},\"modelVersion\":\"gemini-3-pro\"}\r\n\r\ndata: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\" world\"}]},\"finishReason\":\"STOP\"}],\r\ndata: \"usageMetadata\":{\"promptTokenCount\":70,\"cachedContentTokenCount\":30,\"candidatesTokenCount\":6,\"thoughtsTokenCount\":4}}\r\n\r\n";
+
+fn metered(dialect: Dialect, chunks: &[&[u8]]) -> Metered {
+    let mut meter = dialect.meter(true);
+    chunks.iter().for_each(|chunk| meter.feed(chunk));
+    meter.finish()
+}
+
+fn reported(input: u64, output: u64, cache_read: u64, cache_write: u64, reasoning: u64) -> Usage {
+    Usage { input, output, cache_read, cache_write, reasoning, source: Source::Reported, ..Usage::default() }
+}
+
+fn streams() -> [(Dialect, &'static str, Usage); 4] {
+    let anthropic = Usage { cache_write_1h: 200, searches: 2, ..reported(12, 15, 4000, 300, 0) };
+    [
+        (Dialect::Anthropic, ANTHROPIC, anthropic),
+        (Dialect::Responses, RESPONSES, reported(10, 20, 60, 30, 8)),
+        (Dialect::Chat, CHAT, reported(30, 9, 20, 0, 3)),
+        (Dialect::Gemini, GEMINI, reported(40, 10, 30, 0, 4)),
+    ]
+}
+
+#[test]
+fn each_stream_is_metered_by_its_own_usage() {
+    for (dialect, stream, usage) in streams() {
+        let whole = metered(dialect, &[stream.as_bytes()]);
+        assert_eq!((whole.usage, whole.complete, &whole.notes), (usage, true, &Vec::new()), "{dialect:?}");
+        assert!(whole.model.is_some(), "{dialect:?}");
+        let bytes: Vec<&[u8]> = stream.as_bytes().chunks(1).collect();
+        assert_eq!(metered(dialect, &bytes), whole, "{dialect:?}");
+    }
+}
+
+#[test]
+fn an_answer_in_one_piece_is_metered_too() {
+    let check = |dialect: Dialect, body: Value, usage: Usage| {
+        let text = serde_json::to_string_pretty(&body).unwrap();
+        let metered = metered(dialect, &[text.as_bytes()]);
+        assert_eq!((metered.usage, metered.complete, metered.notes), (usage, true, vec![]), "{dialect:?}");
+    };
+    check(
+        Dialect::Anthropic,
+        json!({"type": "message", "content": [{"type": "text", "text": "x"}], "usage": {"input_tokens": 3, "output_tokens": 4}}),
+        reported(3, 4, 0, 0, 0),
+    );
+    check(
+        Dialect::Responses,
+        json!({"object": "response", "status": "completed", "usage": {"input_tokens": 3, "output_tokens": 4}}),
+        reported(3, 4, 0, 0, 0),
+    );
+    check(
+        Dialect::Chat,
+        json!({"choices": [{"finish_reason": "stop"}], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}),
+        reported(3, 4, 0, 0, 0),
+    );
+    // Without `alt=sse` Gemini streams an array.
+    let chunk = |output: u64| json!({"candidates": [{}], "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": output}});
+    check(Dialect::Gemini, json!([chunk(1), chunk(4)]), reported(3, 4, 0, 0, 0));
+}
+
+#[test]
+fn what_nobody_reported_is_counted_and_marked() {
+    // The client did not ask for usage.
+    let chat = "data: {\"choices\":[{\"delta\":{\"content\":\"Hello world, how are you?\"}}]}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let ask = Dialect::Chat.read("/v1/chat/completions", br#"{"model":"m","stream":true,"messages":[]}"#).unwrap();
+    let mut meter = ask.meter();
+    meter.feed(chat.as_bytes());
+    let metered = meter.finish();
+    assert_eq!(metered.usage, Usage { input: ask.input_tokens(), output: 7, source: Source::Estimated, ..Usage::default() });
+    assert!(metered.complete && metered.notes.len() == 2, "{:?}", metered.notes);
+}
+
+#[test]
+fn a_stream_that_breaks_off_is_an_estimate_of_no_less_than_was_said() {
+    for (dialect, stream, _) in streams() {
+        let cut = stream.find("world").unwrap() + 20;
+        let metered = metered(dialect, &[&stream.as_bytes()[..cut]]);
+        assert_eq!(metered.usage.source, Source::Estimated, "{dialect:?}");
+        assert!(!metered.complete && metered.usage.output >= 2, "{dialect:?} {metered:?}");
+    }
+}
+
+#[test]
+fn an_error_in_a_stream_is_noted() {
+    for dialect in Dialect::ALL {
+        let mut meter = dialect.meter(true);
+        meter.feed(&dialect.refusal_event(529, Trouble::Overloaded, "try later"));
+        let metered = meter.finish();
+        // Responses tells its error at the top level of the event, which is not kept.
+        let words = if dialect == Dialect::Responses { "an error event" } else { "try later" };
+        let told = metered.notes.iter().any(|note| note == &format!("the provider reported an error: {words}"));
+        assert!(told && !metered.complete, "{dialect:?} {:?}", metered.notes);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_cut_gives_the_same_usage(which in 0..4_usize, cuts in proptest::collection::vec(0..2000_usize, 0..12), until in 0..2000_usize) {
+        let (dialect, stream, _) = streams()[which];
+        let stream = &stream.as_bytes()[..until.min(stream.len())];
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(stream.len())).collect();
+        cuts.sort_unstable();
+        let (mut chunks, mut at) = (Vec::new(), 0);
+        for cut in cuts {
+            chunks.push(&stream[at..cut]);
+            at = cut;
+        }
+        chunks.push(&stream[at..]);
+        prop_assert_eq!(metered(dialect, &chunks), metered(dialect, &[stream]));
+    }
+}
+
+#[test]
+fn paths_tell_the_dialect() {
+    let check = |method: &str, path: &str, expected: Option<(Dialect, Endpoint)>| {
+        assert_eq!(Dialect::of(method, path), expected, "{method} {path}")
+    };
+    check("POST", "/v1/messages?beta=true", Some((Dialect::Anthropic, Endpoint::Generate)));
+    check("POST", "/v1/messages/count_tokens", Some((Dialect::Anthropic, Endpoint::CountTokens)));
+    check("POST", "/v1/responses", Some((Dialect::Responses, Endpoint::Generate)));
+    check("POST", "/responses/compact", Some((Dialect::Responses, Endpoint::Generate)));
+    check("POST", "/v1/chat/completions", Some((Dialect::Chat, Endpoint::Generate)));
+    check("GET", "/v1/models", Some((Dialect::Chat, Endpoint::Models)));
+    check("GET", "/v1beta/models", Some((Dialect::Gemini, Endpoint::Models)));
+    check("POST", "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse", Some((Dialect::Gemini, Endpoint::Generate)));
+    check("POST", "/v1beta/models/gemini-3-pro:countTokens", Some((Dialect::Gemini, Endpoint::CountTokens)));
+    for (method, path) in [
+        ("GET", "/v1/messages"),
+        ("POST", "/v1/messages/batches"),
+        ("POST", "/v1/embeddings"),
+        ("POST", "/v1beta/models/m:embedContent"),
+        ("POST", "/v1beta/models/:generateContent"),
+        ("GET", "/v1/responses/resp_1"),
+        ("POST", "messages"),
+        ("POST", ""),
+    ] {
+        check(method, path, None);
+    }
+}
+
+#[test]
+fn a_request_is_read() {
+    let ask = |dialect: Dialect, path: &str, body: &str| {
+        let ask = dialect.read(path, body.as_bytes()).unwrap();
+        (ask.model, ask.stream, ask.output_max, ask.answers, ask.images)
+    };
+    let body = r#"{"model":"m","max_tokens":100,"stream":true,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgoAAAA"}},{"type":"tool_result","content":[{"type":"image","source":{"type":"url","url":"https://x/y.png"}}]}]}]}"#;
+    let read = Dialect::Anthropic.read("/v1/messages", body.as_bytes()).unwrap();
+    assert_eq!((read.model.as_str(), read.stream, read.output_max), ("m", true, Some(100)));
+    assert_eq!((read.input_bytes, read.images), (body.len() as u64 - 15, 2));
+    assert_eq!(
+        ask(Dialect::Chat, "/v1/chat/completions", r#"{"model":"m","n":3,"max_tokens":5,"max_completion_tokens":9}"#),
+        ("m".into(), false, Some(9), 3, 0)
+    );
+    assert_eq!(ask(Dialect::Responses, "/v1/responses", r#"{"model":"m","max_output_tokens":null}"#), ("m".into(), false, None, 1, 0));
+    let gemini = r#"{"generation_config":{"maxOutputTokens":"77","candidateCount":2},"contents":[]}"#;
+    assert_eq!(ask(Dialect::Gemini, "/v1beta/models/g-1:streamGenerateContent?alt=sse", gemini), ("g-1".into(), true, Some(77), 2, 0));
+    // A tool's input is text, however it is dressed up.
+    let dressed = r#"{"model":"m","messages":[{"role":"assistant","content":[{"type":"tool_use","input":{"source":{"type":"base64","data":"iVBORw0KGgoAAAA"}}}]}]}"#;
+    assert_eq!(Dialect::Anthropic.read("/v1/messages", dressed.as_bytes()).unwrap().input_bytes, dressed.len() as u64);
+}
+
+#[test]
+fn what_would_make_the_bill_uncertain_is_refused() {
+    let check = |dialect: Dialect, path: &str, body: &[u8], why: &str| assert_eq!(dialect.read(path, body).unwrap_err().why, why);
+    check(Dialect::Anthropic, "/v1/messages", br#"{"model":"a","model":"b"}"#, "`model` is given twice");
+    check(Dialect::Anthropic, "/v1/messages", br#"{"model":"a","\u006dodel":"b"}"#, "`model` is given twice");
+    check(Dialect::Anthropic, "/v1/messages", br#"{"model":"a","max_tokens":"many"}"#, "`max_tokens` is not a whole number");
+    check(Dialect::Anthropic, "/v1/messages", br#"{"model":"a","max_tokens":-1}"#, "`max_tokens` is not a whole number");
+    check(Dialect::Responses, "/v1/responses", br#"{"input":[]}"#, "`model` is missing");
+    check(Dialect::Responses, "/v1/responses", br#"{"model":7}"#, "`model` is not text");
+    check(Dialect::Chat, "/v1/chat/completions", b"\xff", "it is not UTF-8");
+    check(Dialect::Chat, "/v1/messages", b"{}", "`/v1/messages` is none of its paths");
+    let twice = br#"{"generationConfig":{"maxOutputTokens":1},"generation_config":{"maxOutputTokens":9}}"#;
+    check(Dialect::Gemini, "/v1beta/models/m:generateContent", twice, "`generation_config` is given twice");
+    let positive = br#"{"model":"a","max_tokens":1}"#;
+    assert_eq!(Dialect::Anthropic.read("/v1/messages", positive).unwrap().output_max, Some(1));
+}
+
+#[test]
+fn a_rewrite_changes_model_and_limit_and_no_other_byte() {
+    let check = |dialect: Dialect, path: &str, body: &str, expected: (&str, &str)| {
+        let (path, body) = dialect.rewrite(path, body.as_bytes(), Some("new"), Some(7)).unwrap();
+        assert_eq!((path.as_str(), std::str::from_utf8(&body).unwrap()), expected);
+    };
+    let path = "/v1/messages?beta=true";
+    check(
+        Dialect::Anthropic,
+        path,
+        " {\"z\" : 1.0e0,\r\n\t\"model\" : \"old\" , \"messages\":[ {\"model\":\"old\",\"max_tokens\":5, \"\\u00e4\":\"ä\"} ], \"max_tokens\": 4096 }\n",
+        (
+            path,
+            " {\"z\" : 1.0e0,\r\n\t\"model\" : \"new\" , \"messages\":[ {\"model\":\"old\",\"max_tokens\":5, \"\\u00e4\":\"ä\"} ], \"max_tokens\": 7 }\n",
+        ),
+    );
+    check(Dialect::Responses, "/v1/responses", r#"{"model":"old"}"#, ("/v1/responses", r#"{"max_output_tokens":7,"model":"new"}"#));
+    let path = "/v1/chat/completions";
+    check(
+        Dialect::Chat,
+        path,
+        r#"{"model":"old","max_tokens":1,"max_completion_tokens":2}"#,
+        (path, r#"{"model":"new","max_tokens":7,"max_completion_tokens":7}"#),
+    );
+    check(Dialect::Chat, path, r#"{"model":"old"}"#, (path, r#"{"max_tokens":7,"model":"new"}"#));
+    let (old, new) = ("/v1beta/models/old:generateContent?alt=sse", "/v1beta/models/new:generateContent?alt=sse");
+    check(Dialect::Gemini, old, r#"{"model":"x"}"#, (new, r#"{"generationConfig":{"maxOutputTokens":7},"model":"x"}"#));
+    check(Dialect::Gemini, old, r#"{ }"#, (new, r#"{"generationConfig":{"maxOutputTokens":7} }"#));
+    check(Dialect::Gemini, old, r#"{"generationConfig": {"a":1}}"#, (new, r#"{"generationConfig": {"maxOutputTokens":7,"a":1}}"#));
+    check(
+        Dialect::Gemini,
+        old,
+        r#"{"generation_config":{"maxOutputTokens": 900}}"#,
+        (new, r#"{"generation_config":{"maxOutputTokens": 7}}"#),
+    );
+    let (_, same) = Dialect::Chat.rewrite(path, b" not json", None, None).unwrap();
+    assert_eq!(same, b" not json");
+    let odd = Dialect::Gemini.rewrite(old, b"{}", Some("a/b c"), None).unwrap();
+    assert_eq!(odd.0, "/v1beta/models/a%2Fb%20c:generateContent?alt=sse");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    #[test]
+    fn a_rewrite_reads_back_and_leaves_the_rest(words in proptest::collection::vec(("[a-z]{1,6}", "\\PC{0,8}"), 0..5), has in any::<(bool, u64)>(), limit in 1..1_000_000_u64) {
+        for dialect in [Dialect::Anthropic, Dialect::Responses, Dialect::Chat] {
+            let path = match dialect { Dialect::Anthropic => "/v1/messages", Dialect::Responses => "/v1/responses", _ => "/v1/chat/completions" };
+            let mut value = json!({"model": "old"});
+            for (key, text) in &words {
+                if !["model", "n", "stream", "input"].contains(&key.as_str()) {
+                    value[key] = json!([text]);
+                }
+            }
+            if has.0 {
+                value[dialect.output()[0]] = json!(has.1);
+            }
+            let body = serde_json::to_vec_pretty(&value).unwrap();
+            let (_, new) = dialect.rewrite(path, &body, Some("new"), Some(limit)).unwrap();
+            let ask = dialect.read(path, &new).unwrap();
+            prop_assert_eq!((ask.model.as_str(), ask.output_max), ("new", Some(limit)));
+            let mut back: Value = serde_json::from_slice(&new).unwrap();
+            back["model"] = json!("old");
+            for name in ["max_tokens", "max_output_tokens", "max_completion_tokens"] {
+                back.as_object_mut().unwrap().remove(name);
+                value.as_object_mut().unwrap().remove(name);
+            }
+            prop_assert_eq!(back, value);
+        }
+    }
+}
+
+#[test]
+fn refusals_are_in_the_providers_own_words() {
+    let body = |dialect: Dialect| {
+        let reply = dialect.refusal(dialect.status(Trouble::Budget), Trouble::Budget, "no");
+        assert_eq!(reply.headers, vec![("x-should-retry", "false".to_owned())]);
+        (reply.status, String::from_utf8(reply.body).unwrap())
+    };
+    assert_eq!(body(Dialect::Anthropic), (402, r#"{"error":{"message":"no","type":"billing_error"},"type":"error"}"#.into()));
+    let openai = r#"{"error":{"code":"insufficient_quota","message":"no","param":null,"type":"insufficient_quota"}}"#;
+    assert_eq!(body(Dialect::Chat), (429, openai.into()));
+    assert_eq!(body(Dialect::Responses), (429, openai.into()));
+    assert_eq!(body(Dialect::Gemini), (429, r#"{"error":{"code":429,"message":"no","status":"RESOURCE_EXHAUSTED"}}"#.into()));
+    assert!(Dialect::Chat.refusal(429, Trouble::RateLimited, "no").headers.is_empty());
+    let event = String::from_utf8(Dialect::Anthropic.refusal_event(529, Trouble::Overloaded, "no")).unwrap();
+    assert_eq!(event, "event: error\ndata: {\"error\":{\"message\":\"no\",\"type\":\"overloaded_error\"},\"type\":\"error\"}\n\n");
+}

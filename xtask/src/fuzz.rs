@@ -10,6 +10,8 @@ const TARGETS: &[(&str, &str)] = &[
     ("units", "policy"),
     ("paths", "tool"),
     ("manifests", "tool"),
+    ("proxy_heads", "sandbox"),
+    ("tls_hellos", "sandbox"),
     ("frames", "wire"),
     ("jsonrpc", "wire"),
 ];

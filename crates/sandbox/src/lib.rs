@@ -17,6 +17,7 @@
 mod cgroup;
 mod changes;
 mod door;
+pub mod egress;
 mod fault;
 mod holder;
 mod job;

@@ -4,7 +4,6 @@
 //! says which addresses may be connected to. **Invariant.** An address is judged where it is used: whatever a name resolves to, a
 //! socket is opened to no address that `Reach::refuses`.
 
-mod address;
 mod client;
 
 pub(crate) use client::{Answer, Question, fetch};
@@ -44,7 +43,7 @@ impl Reach {
         if !self.ports.contains(&address.port()) {
             return Some("its port is not one of those that may be used");
         }
-        address::closed(address.ip())
+        sandbox::egress::closed(address.ip())
     }
 
     /// What can be said before a name is resolved.

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Why an address is not on the public internet; `None` for one that is.
-pub(super) fn closed(ip: IpAddr) -> Option<&'static str> {
+pub fn closed(ip: IpAddr) -> Option<&'static str> {
     match ip {
         IpAddr::V4(ip) => closed_v4(ip),
         IpAddr::V6(ip) => closed_v6(ip),

@@ -1,0 +1,17 @@
+//! Attempts to break out of a room, kept as data in `escape/attempts`, each made inside and, to prove that it works, outside.
+//!
+//! `SKEP_ESCAPES=folder` runs the attempts of another folder; `escape/attempts/README.md` says how they are written.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a suite with its own main is a test, but does not look like one")]
+
+mod escape {
+    pub mod attempt;
+    pub mod native;
+    pub mod runner;
+    pub mod runtime;
+    pub mod scene;
+}
+
+fn main() -> std::process::ExitCode {
+    escape::runner::main()
+}

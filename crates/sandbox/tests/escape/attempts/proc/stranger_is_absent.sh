@@ -1,0 +1,4 @@
+# tries: to find the host's processes in /proc
+# inside: none
+# outside: there
+[ -e /proc/$STRANGER/status ] && echo there || echo none

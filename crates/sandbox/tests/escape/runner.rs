@@ -1,0 +1,116 @@
+//! A test main: one test per attempt, runtime and user; each prints its row and fails on any difference.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use super::attempt::{Attempt, Outside};
+use super::runtime::{RUNTIMES, Ran};
+use super::scene::{SECRET, Scene, VARIABLE};
+
+/// Where attempts are, unless `SKEP_ESCAPES` says another place.
+fn own() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/escape/attempts")
+}
+
+struct Test {
+    name: String,
+    runtime: usize,
+    root: bool,
+    attempt: usize,
+}
+
+pub fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let attempts = Attempt::all(&std::env::var_os("SKEP_ESCAPES").map_or_else(own, Into::into));
+    let tests = tests(&attempts);
+    if has("--list") {
+        let listed = if has("--ignored") { &[][..] } else { &tests };
+        listed.iter().for_each(|test| println!("{}: test", test.name));
+        return ExitCode::SUCCESS;
+    }
+    let wanted = arguments.iter().find(|argument| !argument.starts_with('-'));
+    if has("--exact") {
+        let test = tests.iter().find(|test| Some(&test.name) == wanted).expect("a test's full name");
+        if std::env::var_os(VARIABLE).is_none() {
+            // The secret must be in the memory that this process was started with, as a real one would be.
+            let me = std::env::current_exe().unwrap();
+            panic!("{}", Command::new(me).args(&arguments).env(VARIABLE, SECRET).exec());
+        }
+        return run(test, &attempts[test.attempt]);
+    }
+    each(&tests, wanted)
+}
+
+/// Without root there are no rooms of root's, and attempts that only root can make outside have no proof. Nor has one for which
+/// this host lacks what it needs.
+fn tests(attempts: &[Attempt]) -> Vec<Test> {
+    let is_root = rustix::process::geteuid().is_root();
+    let users: &[&str] = if is_root { &["root", "user"] } else { &["user"] };
+    let provable =
+        |attempt: &Attempt| (is_root || attempt.outside.0 != Outside::Root) && attempt.needs.as_ref().is_none_or(|file| file.exists());
+    let mut tests = Vec::new();
+    for (runtime, (runtime_name, _)) in RUNTIMES.iter().enumerate() {
+        for user in users {
+            for (index, attempt) in attempts.iter().enumerate().filter(|(_, attempt)| provable(attempt)) {
+                let name = format!("{runtime_name}::{user}::{}", attempt.name);
+                tests.push(Test { name, runtime, root: *user == "root", attempt: index });
+            }
+        }
+    }
+    tests
+}
+
+/// `cargo test`: one after another, which makes the table.
+fn each(tests: &[Test], part: Option<&String>) -> ExitCode {
+    let (mut passed, mut failed) = (0, 0);
+    for test in tests.iter().filter(|test| part.is_none_or(|part| test.name.contains(part.as_str()))) {
+        let status = std::env::current_exe().and_then(|me| Command::new(me).args(["--exact", &test.name]).status());
+        *(if status.is_ok_and(|status| status.success()) { &mut passed } else { &mut failed }) += 1;
+    }
+    println!("\n{passed} as they must be; {failed} not");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run(test: &Test, attempt: &Attempt) -> ExitCode {
+    let (runtime_name, start) = RUNTIMES[test.runtime];
+    let user = if test.root { "root" } else { "user" };
+    println!("{}\n    tries {}", test.name, attempt.tries);
+    let scene = Scene::new(test.root);
+    let [inside, outside] = scene.places().map(|place| attempt.place(&place, &own()));
+    let (how, proof) = &attempt.outside;
+    let mut all_well = true;
+    let check = |place: &str, wanted: &str, ran: Ran, may_tell: bool| {
+        let shown = ran.shown();
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        let leaked = !may_tell && (shown.contains(SECRET) || stderr.contains(SECRET));
+        let well = shown == wanted && !leaked;
+        let verdict = if well { "ok" } else { "DIFFERENT" };
+        println!("    {place:<28} {shown:<48} {verdict}");
+        if !well {
+            println!("    {:<28} {wanted}\n{stderr}{}", "wanted", if leaked { "THE SECRET WAS TOLD\n" } else { "" });
+        }
+        well
+    };
+    if *how == Outside::Root {
+        all_well &= check("outside, root", proof, scene.run_outside(*how, &outside), true);
+    }
+    scene.become_user(test.root);
+    // Forks a launcher, so it comes before anything that makes threads.
+    let runtime = start(&scene);
+    for profile in runtime.profiles() {
+        let wanted = attempt.wanted(&[runtime_name, user, profile]);
+        all_well &=
+            check(&format!("{runtime_name}, {user}, {profile}"), wanted, runtime.run(attempt, &inside, &scene.env(true), profile), false);
+    }
+    for harm in scene.harm() {
+        println!("    the host: {harm:<66} DIFFERENT");
+        all_well = false;
+    }
+    if *how != Outside::Root {
+        let place = if *how == Outside::Plain { format!("outside, {user}") } else { "outside, own namespaces".to_owned() };
+        all_well &= check(&place, proof, scene.run_outside(*how, &outside), true);
+    }
+    if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

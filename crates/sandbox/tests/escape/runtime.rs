@@ -1,0 +1,45 @@
+//! What runs rooms. Every attempt is made in every runtime of the list.
+
+use super::attempt::Attempt;
+use super::native;
+use super::scene::Scene;
+
+/// A way to run a program in a closed room.
+pub trait Runtime {
+    /// The profiles of system calls that it has, by their names in attempts.
+    fn profiles(&self) -> &'static [&'static str];
+
+    /// Runs a command line in a new room over the scene's project and tells what came of it.
+    fn run(&self, attempt: &Attempt, argv: &[String], env: &[(String, String)], profile: &str) -> Ran;
+}
+
+/// Name and start. A start comes as the tested user and before the process has a second thread.
+pub const RUNTIMES: &[(&str, fn(&Scene) -> Box<dyn Runtime>)] = &[("native", native::start)];
+
+/// How a program ended, in a room or outside.
+#[derive(Debug)]
+pub struct Ran {
+    /// The exit code, or the number of the signal.
+    pub exit: Result<i32, i32>,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    pub cut: bool,
+    pub timed_out: bool,
+    pub out_of_memory: bool,
+}
+
+impl Ran {
+    /// One line, as attempts state it.
+    pub fn shown(&self) -> String {
+        let text = String::from_utf8_lossy(&self.stdout);
+        let said = if self.cut { "much".to_owned() } else { text.trim_end().replace('\n', " / ") };
+        let end = match self.exit {
+            _ if self.timed_out => "timed out".to_owned(),
+            _ if self.out_of_memory => "out of memory".to_owned(),
+            Ok(0) => return said,
+            Ok(code) => format!("exit {code}"),
+            Err(signal) => format!("signal {signal}"),
+        };
+        if said.is_empty() { end } else { format!("{said}, {end}") }
+    }
+}

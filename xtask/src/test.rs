@@ -11,6 +11,7 @@ const NEEDS: &[(&str, &str)] = &[
     ("cc", "gcc"),
     ("setpriv", "util-linux"),
     ("unshare", "util-linux"),
+    ("ip", "iproute2"),
     ("node", "nodejs"),
     ("tmux", "tmux"),
 ];

@@ -37,6 +37,10 @@ const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
 const TIOCLINUX: u32 = 0x541C;
+const TIOCSETD: u32 = 0x5423;
+
+/// The transports of internet sockets; zero is the usual one of the type. Others are code that the host would load for a job.
+const TRANSPORTS: &[i32] = &[0, libc::IPPROTO_ICMP, libc::IPPROTO_TCP, libc::IPPROTO_UDP, libc::IPPROTO_ICMPV6];
 
 /// Every profile, compiled.
 #[derive(Debug)]
@@ -108,9 +112,9 @@ enum Verdict {
         argument: u32,
         values: Vec<u32>,
     },
-    /// As `Only` with the first argument, and netlink with nothing but the routing protocol.
-    SocketsAndRoutes {
-        families: Vec<u32>,
+    /// Refused for all families but these, and for all but these protocols of theirs; no list means any.
+    Sockets {
+        families: Vec<(i32, &'static [i32])>,
     },
 }
 
@@ -128,15 +132,22 @@ fn standard(families: Families) -> BTreeMap<u32, Verdict> {
     let unix = libc::AF_UNIX as u32;
     let sockets = match families {
         Families::Unix => Verdict::Only { argument: 0, values: vec![unix] },
-        Families::Internet => Verdict::SocketsAndRoutes { families: vec![unix, libc::AF_INET as u32, libc::AF_INET6 as u32] },
+        Families::Internet => Verdict::Sockets {
+            families: vec![
+                (libc::AF_UNIX, &[]),
+                (libc::AF_INET, TRANSPORTS),
+                (libc::AF_INET6, TRANSPORTS),
+                (libc::AF_NETLINK, &[libc::NETLINK_ROUTE]),
+            ],
+        },
     };
     verdicts.extend([
         // A new namespace, whichever bit asks for it.
         (libc::SYS_clone as u32, Verdict::NoneOf { argument: 0, bits: calls::NAMESPACE_FLAGS }),
         (libc::SYS_socket as u32, sockets),
         (libc::SYS_socketpair as u32, Verdict::Only { argument: 0, values: vec![unix] }),
-        // Typing into another's terminal.
-        (libc::SYS_ioctl as u32, Verdict::AllBut { argument: 1, values: vec![libc::TIOCSTI as u32, TIOCLINUX] }),
+        // Typing into another's terminal; having the host load a driver for a line.
+        (libc::SYS_ioctl as u32, Verdict::AllBut { argument: 1, values: vec![libc::TIOCSTI as u32, TIOCLINUX, TIOCSETD] }),
         // Asking is harmless; changing turns off address randomisation and the like.
         (libc::SYS_personality as u32, Verdict::Only { argument: 0, values: vec![0, u32::MAX] }),
     ]);
@@ -205,12 +216,15 @@ fn judge(verdict: &Verdict) -> Vec<sock_filter> {
         Verdict::NoneOf { argument, bits } => on(*argument, vec![jump(libc::BPF_JSET, *bits, 0, 1), answer(REFUSE), answer(ALLOW)]),
         Verdict::AllBut { argument, values } => on(*argument, listed(values, REFUSE, ALLOW)),
         Verdict::Only { argument, values } => on(*argument, listed(values, ALLOW, REFUSE)),
-        Verdict::SocketsAndRoutes { families } => {
-            let protocol = on(2, listed(&[libc::NETLINK_ROUTE as u32], ALLOW, REFUSE));
-            let mut code = listed(families, ALLOW, REFUSE);
-            code.pop();
-            code.extend([jump(libc::BPF_JEQ, libc::AF_NETLINK as u32, 1, 0), answer(REFUSE)]);
-            code.extend(protocol);
+        Verdict::Sockets { families } => {
+            let mut code = Vec::new();
+            for (family, protocols) in families {
+                let values: Vec<u32> = protocols.iter().map(|protocol| *protocol as u32).collect();
+                let inner = if values.is_empty() { vec![answer(ALLOW)] } else { on(2, listed(&values, ALLOW, REFUSE)) };
+                code.push(jump(libc::BPF_JEQ, *family as u32, 0, inner.len() as u8));
+                code.extend(inner);
+            }
+            code.push(answer(REFUSE));
             on(0, code)
         }
     }
@@ -333,12 +347,14 @@ mod tests {
             let (unix, inet) = (family == 1, family == 2 || family == 10);
             check(plain, libc::SYS_socket, [family, 1, 0], if unix { ALLOW } else { REFUSE });
             check(net, libc::SYS_socket, [family, 1, 0], if unix || inet || family == 16 { ALLOW } else { REFUSE });
-            check(net, libc::SYS_socket, [family, 1, 9], if unix || inet { ALLOW } else { REFUSE });
+            check(net, libc::SYS_socket, [family, 1, 6], if unix || inet { ALLOW } else { REFUSE });
+            check(net, libc::SYS_socket, [family, 1, 132], if unix { ALLOW } else { REFUSE });
             check(net, libc::SYS_socketpair, [family, 1, 0], if unix { ALLOW } else { REFUSE });
         }
         check(plain, libc::SYS_ioctl, [0, libc::TCGETS as i64, 0], ALLOW);
         check(plain, libc::SYS_ioctl, [0, libc::TIOCSTI as i64, 0], REFUSE);
         check(plain, libc::SYS_ioctl, [0, i64::from(TIOCLINUX), 0], REFUSE);
+        check(plain, libc::SYS_ioctl, [0, i64::from(TIOCSETD), 0], REFUSE);
         check(plain, libc::SYS_personality, [0xffff_ffff, 0, 0], ALLOW);
         check(plain, libc::SYS_personality, [0x0040000, 0, 0], REFUSE);
     }

@@ -13,8 +13,11 @@ pub trait Runtime {
     fn run(&self, attempt: &Attempt, argv: &[String], env: &[(String, String)], profile: &str) -> Ran;
 }
 
-/// Name and start. A start comes as the tested user and before the process has a second thread.
-pub const RUNTIMES: &[(&str, fn(&Scene) -> Box<dyn Runtime>)] = &[("native", native::start)];
+/// Comes as the tested user and before the process has a second thread.
+type Start = fn(&Scene) -> Box<dyn Runtime>;
+
+/// Name and start.
+pub const RUNTIMES: &[(&str, Start)] = &[("native", native::start)];
 
 /// How a program ended, in a room or outside.
 #[derive(Debug)]

@@ -36,6 +36,8 @@ pub struct Scene {
     name: String,
     /// Somebody listens as long as the scene stands.
     sockets: Vec<UnixListener>,
+    /// The project as it was at first.
+    listing: Vec<String>,
 }
 
 impl Scene {
@@ -58,6 +60,7 @@ impl Scene {
             tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
             name,
             sockets: vec![listener],
+            listing: Vec::new(),
         };
         for top in [scene.project(), scene.outside()] {
             write(&top.join("open.txt"), "open\n");
@@ -76,6 +79,7 @@ impl Scene {
         if !root && rustix::process::geteuid().is_root() {
             give(scene.folder.path());
         }
+        scene.listing = listing(&scene.project());
         scene
     }
 
@@ -130,9 +134,9 @@ impl Scene {
         }
         self.tcp.set_nonblocking(true).unwrap();
         harm.extend(self.tcp.accept().map(|(_, from)| format!("the port was reached by {from}")));
-        let (project, outside) = (listing(&self.project()), listing(&self.outside()));
-        if project != outside {
-            harm.push(format!("the project has changed: {project:?}"));
+        let listing = listing(&self.project());
+        if listing != self.listing {
+            harm.push(format!("the project has changed: {listing:?}"));
         }
         harm
     }

@@ -3,7 +3,7 @@
 //! One move a line: `say`, `call TOOL key=value…`, `own TOOL key=value…`, `report ok|failed TEXT`, `done TEXT`; `#` starts a comment. A value is
 //! a word, a "quoted string" with JSON escapes, JSON itself, or a heredoc (`content=<<END` … `END`). A refused call does not stop it.
 
-use crate::{Brain, BrainFault, Heard, Move};
+use crate::{Brain, BrainFault, Heard, Move, Wish};
 use serde_json::{Map, Value};
 use std::{future::Future, pin::Pin};
 
@@ -58,8 +58,8 @@ impl Script {
                         None
                     };
                     let input = arguments_of(arguments, &mut heredoc).map_err(fail)?;
-                    let tool = tool.to_owned();
-                    if verb == "call" { Move::Call { tool, input } } else { Move::Own { tool, input } }
+                    let wish = Wish { tool: tool.to_owned(), input };
+                    if verb == "call" { Move::Call(vec![wish]) } else { Move::Own(wish) }
                 }
                 other => return Err(fail(format!("`{other}` is not one of say, call, own, report, done"))),
             });
@@ -71,7 +71,7 @@ impl Script {
     fn resume(&mut self, settled: u64) {
         let mut left = settled;
         while left > 0 && self.at < self.moves.len() {
-            if matches!(self.moves[self.at], Move::Call { .. } | Move::Own { .. }) {
+            if matches!(self.moves[self.at], Move::Call(_) | Move::Own(_)) {
                 left -= 1;
             }
             self.at += 1;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn call(tool: &str, input: Value) -> Move {
-        Move::Call { tool: tool.into(), input }
+        Move::Call(vec![Wish { tool: tool.into(), input }])
     }
 
     #[test]
@@ -175,10 +175,10 @@ mod tests {
     #[tokio::test]
     async fn a_resumed_script_steps_over_what_is_settled_and_said() {
         let mut script = Script::parse("say a\ncall x\nsay b\nown y\nreport ok\ncall z\n").unwrap();
-        let start = |settled, resumed| Heard::Start { prompt: String::new(), settled, resumed };
+        let start = |settled, resumed| Heard::Start { prompt: String::new(), settled, resumed, memory: Vec::new() };
         assert_eq!(script.next(start(0, false)).await.unwrap(), Move::Say("a".into()));
         assert_eq!(script.next(start(0, true)).await.unwrap(), call("x", json!({})));
-        assert_eq!(script.next(start(1, true)).await.unwrap(), Move::Own { tool: "y".into(), input: json!({}) });
+        assert_eq!(script.next(start(1, true)).await.unwrap(), Move::Own(Wish { tool: "y".into(), input: json!({}) }));
         assert_eq!(script.next(start(2, true)).await.unwrap(), call("z", json!({})));
         assert_eq!(script.next(start(9, true)).await.unwrap(), Move::Done(String::new()));
     }

@@ -1,0 +1,108 @@
+//! OpenAI Chat Completions, and the many servers that speak it.
+
+use super::talk::{Garbled, Reply, Stop, Wanted, call, name_for, text};
+use super::turn::{By, Part, Turn};
+use serde_json::{Value, json};
+
+pub fn request(wanted: &Wanted<'_>) -> (String, Value) {
+    let mut messages = vec![json!({"role": "system", "content": wanted.system})];
+    messages.extend(wanted.turns.iter().flat_map(message));
+    let tools: Vec<Value> = wanted
+        .tools
+        .iter()
+        .map(|tool| {
+            let function = json!({"name": name_for(&tool.name), "description": tool.description, "parameters": tool.input_schema});
+            json!({"type": "function", "function": function})
+        })
+        .collect();
+    let mut body = json!({
+        "model": wanted.card.model,
+        "messages": messages,
+        // The older name of the limit: it is the one that every server of this speech knows.
+        "max_tokens": wanted.output_tokens,
+        "stream": true,
+        "stream_options": {"include_usage": true},
+    });
+    if !tools.is_empty() {
+        body["tools"] = Value::Array(tools);
+    }
+    ("/v1/chat/completions".to_owned(), body)
+}
+
+fn message(turn: &Turn) -> Vec<Value> {
+    if turn.by == By::User {
+        let one = |part: &Part| match part {
+            Part::Text(text) => Some(json!({"role": "user", "content": text})),
+            Part::Result { id, text, .. } => Some(json!({"role": "tool", "tool_call_id": id, "content": text})),
+            _ => None,
+        };
+        return turn.parts.iter().filter_map(one).collect();
+    }
+    let calls: Vec<Value> = turn
+        .calls()
+        .map(
+            |(id, tool, input)| json!({"id": id, "type": "function", "function": {"name": name_for(tool), "arguments": input.to_string()}}),
+        )
+        .collect();
+    let said = turn.text();
+    let mut message = json!({"role": "assistant", "content": if said.is_empty() { Value::Null } else { Value::String(said) }});
+    if !calls.is_empty() {
+        message["tool_calls"] = Value::Array(calls);
+    }
+    vec![message]
+}
+
+#[derive(Default)]
+pub struct Voice {
+    said: String,
+    /// Id, name and arguments of each call, by its index.
+    calls: Vec<(String, String, String)>,
+    stop: Option<Stop>,
+    input_tokens: Option<u64>,
+}
+
+/// More calls in one answer are a mistake.
+const CALLS_MAX: usize = 128;
+
+impl Voice {
+    pub fn hear(&mut self, event: Value) -> Result<Option<String>, Garbled> {
+        if event["error"].is_object() {
+            let passing = event["error"]["code"].as_u64().is_some_and(|code| code >= 500 || code == 429);
+            return Err(Garbled::Failed { what: text(&event["error"], "message").to_owned(), passing });
+        }
+        self.input_tokens = event["usage"]["prompt_tokens"].as_u64().or(self.input_tokens);
+        let choice = &event["choices"][0];
+        for call in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
+            let at = call["index"].as_u64().map_or(self.calls.len(), |index| index as usize);
+            if at >= CALLS_MAX {
+                return Err(Garbled::Strange(format!("call number {at}")));
+            }
+            if self.calls.len() <= at {
+                self.calls.resize(at + 1, Default::default());
+            }
+            let (id, name, arguments) = &mut self.calls[at];
+            id.push_str(text(call, "id"));
+            name.push_str(text(&call["function"], "name"));
+            arguments.push_str(text(&call["function"], "arguments"));
+        }
+        match choice["finish_reason"].as_str() {
+            Some("length") => self.stop = Some(Stop::Length),
+            Some("content_filter") => self.stop = Some(Stop::Withheld("the server's filter stopped it".into())),
+            Some(_) => self.stop = Some(Stop::Turn),
+            None => {}
+        }
+        let said = text(&choice["delta"], "content");
+        self.said.push_str(said);
+        Ok(Some(said.to_owned()))
+    }
+
+    pub fn finish(self) -> Option<Reply> {
+        let stop = self.stop?;
+        let mut parts = Vec::new();
+        if !self.said.is_empty() {
+            parts.push(Part::Text(self.said));
+        }
+        parts.extend(self.calls.iter().map(|(id, name, arguments)| call(id, name, arguments)));
+        Some(Reply { parts, stop, input_tokens: self.input_tokens })
+    }
+}

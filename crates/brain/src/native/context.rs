@@ -1,0 +1,289 @@
+//! What of a conversation fits into a model's context.
+//!
+//! The task and what is pinned are always there; the last turns are there whole; what is older becomes a summary when the turns fill
+//! more than 70 % of their share. **Invariant.** A call and its result are never parted: no vendor takes one without the other.
+
+use super::turn::{By, Part, Turn, tokens};
+use crate::ToolCard;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Tokens kept free for the answer.
+pub const ANSWER_TOKENS: u64 = 4_000;
+/// Tokens of a summary.
+pub const SUMMARY_TOKENS: u64 = 2_000;
+/// Tokens of all tool descriptions together.
+const TOOL_TOKENS: u64 = 3_000;
+/// Turns may fill this part of their share before the older ones are summed up …
+const FULL_PERCENT: u64 = 70;
+/// … down to this part.
+const KEPT_PERCENT: u64 = 35;
+/// Letters of a description that was cut to its first sentence.
+const SENTENCE_MAX: usize = 120;
+
+/// A conversation with one task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conversation {
+    /// The task as the person put it.
+    pub task: String,
+    /// What stays in sight whatever happens.
+    pub pins: Vec<String>,
+    /// What came of the turns that are gone.
+    pub summary: Option<String>,
+    /// The first one is the brain's.
+    pub turns: Vec<Turn>,
+    /// How many of the turns are kept already.
+    kept: usize,
+    /// The summary changed, so what was kept before is void.
+    anew: bool,
+    /// A thousandfold of what the vendor counted for a token of ours.
+    scale: u64,
+}
+
+/// A stretch of a conversation, as it is kept.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stretch {
+    /// Forget what came before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    anew: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    summary: Option<String>,
+    turns: Vec<Turn>,
+}
+
+impl Conversation {
+    pub fn new(task: String, pins: Vec<String>) -> Conversation {
+        let asked = task.lines().filter_map(|line| line.trim().strip_prefix("/pin ")).map(str::to_owned);
+        let pins = pins.into_iter().chain(asked).collect();
+        Conversation { task, pins, scale: 1000, ..Conversation::default() }
+    }
+
+    /// Takes up what was kept of it, oldest stretch first.
+    pub fn recall(&mut self, memory: &[Vec<u8>]) -> Result<(), serde_json::Error> {
+        for stretch in memory {
+            let stretch: Stretch = serde_json::from_slice(stretch)?;
+            if stretch.anew {
+                self.turns.clear();
+            }
+            self.summary = stretch.summary.or(self.summary.take());
+            self.turns.extend(stretch.turns);
+        }
+        self.kept = self.turns.len();
+        Ok(())
+    }
+
+    /// What is to be kept since the last time, and whether it replaces all before.
+    pub fn keep(&mut self) -> Option<(bool, Vec<u8>)> {
+        if self.kept == self.turns.len() && !self.anew {
+            return None;
+        }
+        let from = if self.anew { 0 } else { self.kept };
+        let stretch = Stretch { anew: self.anew, summary: self.summary.clone().filter(|_| self.anew), turns: self.turns[from..].to_vec() };
+        let bytes = serde_json::to_vec(&stretch).ok()?;
+        (self.kept, self.anew) = (self.turns.len(), false);
+        Some((stretch.anew, bytes))
+    }
+
+    /// The turns of a request.
+    pub fn shown(&self) -> Vec<Turn> {
+        let mut opening = self.task.clone();
+        for pin in &self.pins {
+            opening.push_str(&format!("\n\n[pinned] {pin}"));
+        }
+        if let Some(summary) = &self.summary {
+            opening.push_str(&format!("\n\n[what happened so far]\n{summary}"));
+        }
+        std::iter::once(Turn::user(opening)).chain(self.turns.iter().cloned()).collect()
+    }
+
+    /// Learns from the vendor's own figure how far ours is off.
+    pub fn calibrate(&mut self, counted: u64, estimated: u64) {
+        if counted > 0 && estimated > 0 {
+            self.scale = (counted * 1000 / estimated).clamp(500, 3000);
+        }
+    }
+
+    fn measure(&self, turns: &[Turn]) -> u64 {
+        turns.iter().map(Turn::tokens).sum::<u64>() * self.scale / 1000
+    }
+
+    /// Where to part the turns so that the rest has room to grow; `None` while they fit.
+    pub fn overfull(&self, share: u64) -> Option<usize> {
+        if self.measure(&self.turns) <= share * FULL_PERCENT / 100 {
+            return None;
+        }
+        let begins = |at: &usize| self.turns[*at].by == By::Brain;
+        let fits = |at: &usize| self.measure(&self.turns[*at..]) <= share * KEPT_PERCENT / 100;
+        let starts: Vec<usize> = (1..self.turns.len()).filter(begins).collect();
+        starts.iter().copied().find(fits).or(starts.last().copied())
+    }
+
+    /// Puts a summary in the place of the first turns.
+    pub fn shorten(&mut self, at: usize, summary: String) {
+        self.turns.drain(..at);
+        self.summary = Some(summary);
+        self.anew = true;
+    }
+
+    /// Leaves the text of results out, oldest first, until the turns fit. The last resort where one turn alone is too much.
+    pub fn squeeze(&mut self, share: u64) {
+        for at in 0..self.turns.len() {
+            if self.measure(&self.turns) <= share {
+                return;
+            }
+            for part in &mut self.turns[at].parts {
+                if let Part::Result { text, .. } = part
+                    && text.len() > 200
+                {
+                    *text = format!("[left out for want of room: {} bytes; ask again for the part you need]", text.len());
+                    self.anew = true;
+                }
+            }
+        }
+    }
+
+    /// Calls of the last turn that have no result yet.
+    pub fn open_calls(&self) -> Vec<(String, String, Value)> {
+        match self.turns.last() {
+            Some(turn) if turn.by == By::Brain => turn.calls().map(|(id, tool, input)| (id.into(), tool.into(), input.clone())).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The first turns as plain text, for the request that sums them up.
+    pub fn told(&self, at: usize) -> String {
+        let mut told = self.summary.as_ref().map_or_else(String::new, |summary| format!("[earlier]\n{summary}\n\n"));
+        for part in self.turns[..at].iter().flat_map(|turn| &turn.parts) {
+            match part {
+                Part::Text(text) => told.push_str(&format!("{text}\n")),
+                Part::Call { tool, input, .. } => told.push_str(&format!("→ {tool} {}\n", clip(&input.to_string(), 400))),
+                Part::Result { ok, text, .. } => told.push_str(&format!("{} {}\n", if *ok { "✓" } else { "✗" }, clip(text, 600))),
+                Part::Raw { .. } => {}
+            }
+        }
+        told
+    }
+}
+
+/// The beginning of a text.
+pub fn clip(text: &str, max: usize) -> &str {
+    match text.char_indices().nth(max) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
+}
+
+fn cost(tool: &ToolCard) -> u64 {
+    tokens(&tool.name) + tokens(&tool.description) + tokens(&tool.input_schema.to_string())
+}
+
+/// Descriptions that fit their share: the costliest are cut to name, first sentence and bare parameters.
+pub fn fit_tools(tools: &[ToolCard]) -> (Vec<ToolCard>, u64) {
+    let mut fitted = tools.to_vec();
+    let mut by_cost: Vec<usize> = (0..fitted.len()).collect();
+    by_cost.sort_by_key(|at| std::cmp::Reverse(cost(&fitted[*at])));
+    let mut total: u64 = fitted.iter().map(cost).sum();
+    for at in by_cost {
+        if total <= TOOL_TOKENS {
+            break;
+        }
+        let tool = &mut fitted[at];
+        total -= cost(tool);
+        let sentence = tool.description.split_inclusive(". ").next().unwrap_or_default();
+        tool.description = clip(sentence, SENTENCE_MAX).trim_end().to_owned();
+        strip(&mut tool.input_schema);
+        total += cost(tool);
+    }
+    (fitted, total)
+}
+
+/// Takes out of a schema what only explains it. A parameter that happens to be called like an explanation stays.
+fn strip(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    fields.retain(|key, value| !matches!(key.as_str(), "title" | "examples" | "default") && !(key == "description" && value.is_string()));
+    for (key, value) in fields {
+        match (key.as_str(), value) {
+            ("properties", Value::Object(properties)) => properties.values_mut().for_each(strip),
+            ("anyOf" | "oneOf" | "allOf", Value::Array(schemas)) => schemas.iter_mut().for_each(strip),
+            ("items" | "additionalProperties", value) => strip(value),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn worked(turns: usize, bytes: usize) -> Conversation {
+        let mut talk = Conversation::new("a task\n/pin never touch main".into(), vec!["use tabs".into()]);
+        for n in 0..turns {
+            let id = format!("c{n}");
+            let call = Part::Call { id: id.clone(), tool: "fs.read".into(), input: json!({"path": "a"}) };
+            talk.turns.push(Turn { by: By::Brain, parts: vec![call] });
+            let result = Part::Result { id, tool: "fs.read".into(), ok: true, text: "x".repeat(bytes) };
+            talk.turns.push(Turn { by: By::User, parts: vec![result] });
+        }
+        talk
+    }
+
+    #[test]
+    fn turns_are_parted_only_before_the_brain_speaks_and_only_when_full() {
+        let talk = worked(20, 4000);
+        assert_eq!(talk.overfull(100_000), None);
+        let at = talk.overfull(20_000).unwrap();
+        assert_eq!(talk.turns[at].by, By::Brain);
+        assert!(talk.measure(&talk.turns[at..]) <= 7_000 && talk.measure(&talk.turns[at - 2..]) > 7_000, "it keeps as much as it may");
+    }
+
+    #[test]
+    fn task_and_pins_outlive_every_summary() {
+        let mut talk = worked(20, 4000);
+        let at = talk.overfull(20_000).unwrap();
+        talk.shorten(at, "we read a lot".into());
+        let opening = talk.shown()[0].text();
+        for kept in ["a task", "[pinned] never touch main", "[pinned] use tabs", "we read a lot"] {
+            assert!(opening.contains(kept), "{kept} is not in {opening}");
+        }
+        assert_eq!(talk.overfull(20_000), None);
+    }
+
+    #[test]
+    fn what_is_kept_in_stretches_reads_back_as_one() {
+        let mut talk = worked(3, 10);
+        let mut memory = vec![talk.keep().unwrap().1];
+        assert_eq!(talk.keep(), None);
+        talk.turns.push(Turn { by: By::Brain, parts: vec![Part::Text("hm".into())] });
+        memory.push(talk.keep().unwrap().1);
+        let mut back = Conversation::new(talk.task.clone(), Vec::new());
+        back.recall(&memory).unwrap();
+        assert_eq!((&back.turns, &back.summary), (&talk.turns, &None));
+        talk.shorten(2, "short".into());
+        let (anew, stretch) = talk.keep().unwrap();
+        assert!(anew);
+        back.recall(&[memory, vec![stretch]].concat()).unwrap();
+        assert_eq!((&back.turns[back.turns.len() - 5..], back.summary.as_deref()), (&talk.turns[..], Some("short")));
+    }
+
+    #[test]
+    fn one_huge_turn_is_squeezed_and_keeps_its_results() {
+        let mut talk = worked(1, 400_000);
+        talk.squeeze(20_000);
+        assert!(talk.measure(&talk.turns) <= 20_000);
+        assert!(matches!(&talk.turns[1].parts[0], Part::Result { id, .. } if id == "c0"));
+    }
+
+    #[test]
+    fn long_descriptions_lose_their_tail_and_keep_their_parameters() {
+        let schema = json!({"type": "object", "properties": {"description": {"type": "string", "description": "y".repeat(20_000)}}});
+        let wordy = ToolCard { name: "a.b".into(), description: format!("Does it. {}", "z".repeat(9000)), input_schema: schema };
+        let terse = ToolCard { name: "c.d".into(), description: "Short. And more.".into(), input_schema: json!({"type": "object"}) };
+        let (fitted, total) = fit_tools(&[wordy, terse.clone()]);
+        assert!(total <= TOOL_TOKENS);
+        assert_eq!(fitted[0].description, "Does it.");
+        assert_eq!(fitted[0].input_schema, json!({"type": "object", "properties": {"description": {"type": "string"}}}));
+        assert_eq!(fitted[1], terse);
+    }
+}

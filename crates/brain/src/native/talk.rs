@@ -1,0 +1,157 @@
+//! One request and one streamed answer, whatever the vendor.
+//!
+//! Each speech is a file: how it writes a request, how it reads an answer. **Invariant.** An answer counts only when the vendor said
+//! that it is complete; a stream that just ends is a passing fault, never half an answer.
+
+use super::sse::Lines;
+use super::turn::{Part, Turn};
+use super::{chat, gemini, messages, responses};
+use crate::ToolCard;
+use crate::model::{Card, Speech};
+use serde_json::Value;
+
+/// What is asked of the model.
+pub struct Wanted<'a> {
+    pub card: &'a Card,
+    pub system: &'a str,
+    pub tools: &'a [ToolCard],
+    pub turns: &'a [Turn],
+    pub output_tokens: u64,
+}
+
+/// A whole answer.
+#[derive(Debug, Default, PartialEq)]
+pub struct Reply {
+    pub parts: Vec<Part>,
+    pub stop: Stop,
+    /// What the request took of the context, as the vendor counted it.
+    pub input_tokens: Option<u64>,
+}
+
+/// Why the model stopped.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// It said what it had to say, calls included.
+    #[default]
+    Turn,
+    /// It ran out of room in the middle.
+    Length,
+    /// The vendor's own filter stopped it.
+    Withheld(String),
+}
+
+/// An answer that can't be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Garbled {
+    /// It ended before it was whole.
+    Cut,
+    /// The vendor reported an error in the middle of it.
+    Failed { what: String, passing: bool },
+    /// It is no answer of this vendor.
+    Strange(String),
+}
+
+/// Path and body of a request.
+pub fn request(wanted: &Wanted<'_>) -> (String, Vec<u8>) {
+    let (path, body) = match wanted.card.speech {
+        Speech::Messages => messages::request(wanted),
+        Speech::Responses => responses::request(wanted),
+        Speech::Chat => chat::request(wanted),
+        Speech::Gemini => gemini::request(wanted),
+    };
+    (path, body.to_string().into_bytes())
+}
+
+/// Reads an answer as it comes.
+pub struct Reader {
+    lines: Lines,
+    voice: Voice,
+}
+
+enum Voice {
+    Messages(messages::Voice),
+    Responses(responses::Voice),
+    Chat(chat::Voice),
+    Gemini(gemini::Voice),
+}
+
+impl Reader {
+    pub fn new(speech: Speech) -> Reader {
+        let voice = match speech {
+            Speech::Messages => Voice::Messages(messages::Voice::default()),
+            Speech::Responses => Voice::Responses(responses::Voice::default()),
+            Speech::Chat => Voice::Chat(chat::Voice::default()),
+            Speech::Gemini => Voice::Gemini(gemini::Voice::default()),
+        };
+        Reader { lines: Lines::default(), voice }
+    }
+
+    /// The text that these bytes bring.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<String, Garbled> {
+        let events = self.lines.feed(bytes).map_err(|_| Garbled::Strange("a line without end".into()))?;
+        self.hear(events)
+    }
+
+    /// What is left to say, and the whole answer.
+    pub fn finish(mut self) -> Result<(String, Reply), Garbled> {
+        let events = std::mem::take(&mut self.lines).finish();
+        let said = self.hear(events)?;
+        let reply = match self.voice {
+            Voice::Messages(voice) => voice.finish(),
+            Voice::Responses(voice) => voice.finish(),
+            Voice::Chat(voice) => voice.finish(),
+            Voice::Gemini(voice) => voice.finish(),
+        };
+        Ok((said, reply.ok_or(Garbled::Cut)?))
+    }
+
+    fn hear(&mut self, events: Vec<String>) -> Result<String, Garbled> {
+        let mut said = String::new();
+        for event in events {
+            if event == "[DONE]" {
+                continue;
+            }
+            let event: Value = serde_json::from_str(&event).map_err(|error| Garbled::Strange(error.to_string()))?;
+            let text = match &mut self.voice {
+                Voice::Messages(voice) => voice.hear(event)?,
+                Voice::Responses(voice) => voice.hear(event)?,
+                Voice::Chat(voice) => voice.hear(event)?,
+                Voice::Gemini(voice) => voice.hear(event)?,
+            };
+            said.push_str(&text.unwrap_or_default());
+        }
+        Ok(said)
+    }
+}
+
+/// The message of an error body, or its beginning where there is none.
+pub fn complaint(body: &[u8]) -> String {
+    let parsed: Option<Value> = serde_json::from_slice(body).ok();
+    let message = parsed.as_ref().and_then(|value| {
+        let value = value.get(0).unwrap_or(value);
+        value["error"]["message"].as_str().or_else(|| value["message"].as_str()).or_else(|| value["error"].as_str())
+    });
+    match message {
+        Some(message) => message.to_owned(),
+        None => String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned(),
+    }
+}
+
+/// A name that every vendor takes: dots are not among their letters.
+pub fn name_for(tool: &str) -> String {
+    tool.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' }).take(64).collect()
+}
+
+/// A call as the model wrote it. Arguments that are no JSON are kept as text, for the tool's schema to refuse.
+pub fn call(id: &str, name: &str, arguments: &str) -> Part {
+    let input = match arguments.trim() {
+        "" => Value::Object(serde_json::Map::new()),
+        text => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())),
+    };
+    Part::Call { id: id.to_owned(), tool: name.to_owned(), input }
+}
+
+/// The text of a field, or nothing.
+pub fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}

@@ -1,17 +1,21 @@
 //! One stretch of work on one task: from its start, or from where it was left, to its end or to a question.
 
+mod memory;
+
 use crate::call::{self, End, Request};
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::{Kernel, merge};
 use brain::script::Script;
-use brain::{Brain, Heard, Move};
+use brain::{Brain, Ended, Heard, Move, Wish};
+use memory::Past;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tool::RunMode;
 use world::event::{BrainSaid, TaskFailed, TaskParked, TaskStarted};
-use world::{CallId, Code, Hands, Mode, Pid, Refusal, Task, TaskId, limits};
+use world::{CallId, Code, Hands, Mode, Pid, Refusal, ReviewId, Task, TaskId, limits};
 
 /// How long to wait before a task that the disk stopped is tried again.
 const RETRY_MS: u64 = 1_000;
@@ -50,7 +54,9 @@ enum Thought {
 async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
     let (pid, id) = (task.pid, Some(task.id));
     let mut brain = open_brain(kernel, task)?;
-    let mut heard = Heard::Start { prompt: task.prompt.clone(), settled: task.calls_settled, resumed: task.episodes > 0 };
+    let memory = memory::recall(kernel, task)?;
+    let mut past = Past::of(kernel, task)?;
+    let mut heard = Heard::Start { prompt: task.prompt.clone(), settled: task.calls_settled, resumed: task.episodes > 0, memory };
     let mut own: Option<CallId> = None;
     loop {
         let patience = Duration::from_millis(limits::NO_PROGRESS_MS);
@@ -65,6 +71,9 @@ async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
             };
             call::report(kernel, call, ok, text).await?;
         }
+        if let Some(keep) = brain.keep() {
+            memory::keep(kernel, task, keep).await?;
+        }
         heard = match next {
             Move::Say(text) => {
                 let text = kernel.redactor.text(&text).into_owned();
@@ -73,38 +82,84 @@ async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
             }
             Move::Report { .. } => Heard::Silence,
             Move::Done(summary) => return Ok(Thought::Done(kernel.redactor.text(&summary).into_owned())),
-            Move::Call { tool, input } => match ask(kernel, task, tool, input, Hands::Kernel).await? {
-                Some((_, heard)) => heard,
-                None => return Ok(Thought::Asked),
+            Move::Wait(review) => return park(kernel, task, review).await,
+            Move::Call(wishes) => match ask_all(kernel, task, wishes, &mut past).await? {
+                Said::Ended(ended) => Heard::Ended(ended),
+                Said::Asked(review) => return park(kernel, task, review).await,
             },
-            Move::Own { tool, input } => match ask(kernel, task, tool, input, Hands::Caller).await? {
-                Some((call, heard)) => {
-                    own = call;
-                    heard
+            Move::Own(wish) => {
+                let outcome = ask(kernel, task, wish, Hands::Caller).await?;
+                match outcome.end {
+                    End::Pending(Refusal { review: Some(review), .. }) => return park(kernel, task, review).await,
+                    End::Refused(refusal) | End::Pending(refusal) => Heard::Refused { reason: refusal.reason, hint: refusal.hint },
+                    End::Leave | End::Done { .. } => {
+                        own = outcome.call;
+                        Heard::Leave
+                    }
                 }
-                None => return Ok(Thought::Asked),
-            },
+            }
         };
         // A brain that never waits for anything must not starve the others.
         tokio::task::yield_now().await;
     }
 }
 
-/// Takes one call through the door. `None` when a person must answer first.
-async fn ask(kernel: &Kernel, task: &Task, tool: String, input: Value, hands: Hands) -> Result<Option<(Option<CallId>, Heard)>, Stop> {
-    let request = Request { hands, ..Request::new(task.pid, Some(task.id), task.zone, &tool, input) };
-    let outcome = call::run(kernel, &request).await?;
-    let call = outcome.call;
-    Ok(match outcome.end {
-        End::Done { ok, value } => Some((None, Heard::Output { ok, value })),
-        End::Leave => Some((call, Heard::Leave)),
-        End::Refused(refusal) => Some((None, Heard::Refused { reason: refusal.reason, hint: refusal.hint })),
-        End::Pending(Refusal { review: Some(review), .. }) => {
-            kernel.ledger.record(TaskParked { pid: task.pid, task: Some(task.id), review }).await?;
-            None
+/// What came of a brain's calls.
+enum Said {
+    Ended(Vec<Ended>),
+    /// A person must answer one of them. The others have their outcome on record, where the brain finds it when it asks again.
+    Asked(ReviewId),
+}
+
+/// Takes calls through the door side by side. What has its outcome on record is not made again.
+async fn ask_all(kernel: &Kernel, task: &Task, wishes: Vec<Wish>, past: &mut Past) -> Result<Said, Stop> {
+    let known: Vec<Option<Ended>> = wishes.iter().map(|wish| past.take(kernel, wish)).collect();
+    past.forget();
+    let calls = wishes.into_iter().zip(known).map(|(wish, known)| async {
+        match known {
+            Some(ended) => Ok((Some(ended), None)),
+            None => Ok(match ask(kernel, task, wish, Hands::Kernel).await?.end {
+                End::Done { ok, value } => (Some(Ended::Output { ok, value }), None),
+                End::Pending(Refusal { review: Some(review), .. }) => (None, Some(review)),
+                End::Refused(refusal) | End::Pending(refusal) => {
+                    (Some(Ended::Refused { reason: refusal.reason, hint: refusal.hint }), None)
+                }
+                End::Leave => unreachable!("leave is for the caller's own hands"),
+            }),
         }
-        End::Pending(refusal) => Some((None, Heard::Refused { reason: refusal.reason, hint: refusal.hint })),
+    });
+    let ends = side_by_side(calls.collect()).await.into_iter().collect::<Result<Vec<_>, Stop>>()?;
+    Ok(match ends.iter().find_map(|(_, review)| *review) {
+        Some(review) => Said::Asked(review),
+        None => Said::Ended(ends.into_iter().filter_map(|(ended, _)| ended).collect()),
     })
+}
+
+async fn ask(kernel: &Kernel, task: &Task, wish: Wish, hands: Hands) -> Result<call::Outcome, Stop> {
+    let request = Request { hands, ..Request::new(task.pid, Some(task.id), task.zone, &wish.tool, wish.input) };
+    Ok(call::run(kernel, &request).await?)
+}
+
+/// The outputs of futures that run on this task together, in their order.
+async fn side_by_side<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|context| {
+        let mut left = 0;
+        for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {
+            match future.as_mut().poll(context) {
+                Poll::Ready(value) => *output = Some(value),
+                Poll::Pending => left += 1,
+            }
+        }
+        if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, output)| output).collect()
+}
+
+async fn park(kernel: &Kernel, task: &Task, review: ReviewId) -> Result<Thought, Stop> {
+    kernel.ledger.record(TaskParked { pid: task.pid, task: Some(task.id), review }).await?;
+    Ok(Thought::Asked)
 }
 
 fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn Brain>, Stop> {

@@ -142,6 +142,8 @@ events! {
     MergeRejected = "merge.rejected", Security { merge: MergeId, by: String, reason: String }
 
     BrainSaid = "brain.said", Progress { text: String }
+    /// What a brain needs to go on after a crash; with `anew`, instead of all that was kept before.
+    BrainRemembered = "brain.remembered", Fact { blob: String, anew: bool }
     /// Records of this kind were dropped because the process made too many.
     RecordsDropped = "records.dropped", Fact { kind: String, count: u64 }
 }

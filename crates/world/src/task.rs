@@ -28,6 +28,9 @@ pub struct Task {
     pub blob_bytes: u64,
     /// Binds of calls that changed something and were lost in a crash: asked again, they go to a person.
     pub lost: Vec<String>,
+    /// Blobs with what its brain gave to be kept, oldest first.
+    #[serde(default)]
+    pub memory: Vec<String>,
     pub workspace: Option<Workspace>,
     pub merge: Option<MergeId>,
     /// What the brain said at the end, or why it failed.

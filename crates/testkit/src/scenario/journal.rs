@@ -58,6 +58,7 @@ fn detail(event: &Event) -> String {
         Event::MergeFinished(e) => format!("{} {}", e.merge, paths(&e.paths)),
         Event::MergeRejected(e) => format!("{} by {}: {}", e.merge, e.by, e.reason),
         Event::BrainSaid(e) => e.text.clone(),
+        Event::BrainRemembered(e) => if e.anew { "anew" } else { "more" }.to_owned(),
         Event::RecordsDropped(e) => format!("{} × {}", e.count, e.kind),
         Event::ProcPaused(e) => e.reason.clone(),
         Event::ProcResumed(e) => format!("by {}", e.by),

@@ -102,6 +102,7 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         Event::MergeStarted(e) => merge_in(world, e.merge, MergeState::Proposed),
         Event::MergeFinished(e) => merge_in(world, e.merge, MergeState::Applying),
         Event::MergeRejected(e) => merge_in(world, e.merge, MergeState::Proposed),
+        Event::BrainRemembered(e) => task(world, e.task).map(drop),
         Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) => Ok(()),
     }
 }
@@ -274,6 +275,14 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 task.calls_settled += e.count;
             }
         }
+        Event::BrainRemembered(e) => {
+            if let Some(task) = task_mut(world, e.task) {
+                if e.anew {
+                    task.memory.clear();
+                }
+                task.memory.push(e.blob.clone());
+            }
+        }
         Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) => {}
     }
 }
@@ -297,6 +306,7 @@ fn queue(world: &mut World, e: &crate::event::TaskQueued, at_ms: i64) {
         calls_settled: 0,
         blob_bytes: 0,
         lost: Vec::new(),
+        memory: Vec::new(),
         workspace: None,
         merge: None,
         summary: None,

@@ -1,0 +1,76 @@
+//! What a brain knew when it was stopped, and what came of its calls after that.
+//!
+//! A brain keeps its thoughts before its calls are made. So when it is taken up again it may want calls whose outcome is on record
+//! already: those made after it last kept something. **Invariant.** Such a call gets its recorded outcome and is not made twice.
+
+use crate::Kernel;
+use crate::fault::{Fault, FaultKind};
+use brain::{Ended, Keep, Wish};
+use journal::Filter;
+use std::collections::HashMap;
+use world::event::{BrainRemembered, CallAdmitted, CallFinished, CallRefused};
+use world::{Event, Task, limits};
+
+/// Outcomes that a brain has not heard of, by tool and keyed digest of the input.
+#[derive(Default)]
+pub(super) struct Past {
+    outcomes: Vec<(String, String, Ended)>,
+}
+
+/// What the brain of a task gave to be kept, oldest first.
+pub(super) fn recall(kernel: &Kernel, task: &Task) -> Result<Vec<Vec<u8>>, Fault> {
+    task.memory.iter().map(|blob| kernel.ledger.blob(blob)).collect()
+}
+
+/// Keeps what a brain needs to go on, before its next move is carried out.
+pub(super) async fn keep(kernel: &Kernel, task: &Task, keep: Keep) -> Result<(), Fault> {
+    let blob = kernel.ledger.keep(&keep.bytes)?;
+    kernel.ledger.record(BrainRemembered { pid: task.pid, task: Some(task.id), blob, anew: keep.anew }).await
+}
+
+impl Past {
+    /// Reads back to where the brain last kept something. A brain that keeps nothing has no past here.
+    pub fn of(kernel: &Kernel, task: &Task) -> Result<Past, Fault> {
+        if task.memory.is_empty() {
+            return Ok(Past::default());
+        }
+        let kinds = ["brain.remembered", "call.admitted", "call.finished", "call.refused"].map(str::to_owned).to_vec();
+        // One answer holds no more calls than may be open at once; each leaves two records at most.
+        let limit = Some(2 * limits::CALLS_OPEN_MAX as u64 + 1);
+        let filter = Filter { task: Some(task.id.to_string()), kinds, reverse: true, limit, ..Filter::default() };
+        let mut past = Past::default();
+        let mut finished: HashMap<_, CallFinished> = HashMap::new();
+        for record in kernel.ledger.read(&filter)? {
+            let event = serde_json::from_str(&record.line).map_err(|error| Fault::new(FaultKind::Bug, "a record does not read", error))?;
+            match event {
+                Event::BrainRemembered(_) => break,
+                Event::CallFinished(e) => drop(finished.insert(e.call, e)),
+                Event::CallAdmitted(CallAdmitted { call, tool, digest, .. }) => {
+                    if let Some(end) = finished.remove(&call) {
+                        past.outcomes.push((tool, digest, Ended::Output { ok: end.ok, value: end.output }));
+                    }
+                }
+                Event::CallRefused(CallRefused { tool, digest, reason, hint, .. }) => {
+                    past.outcomes.push((tool, digest, Ended::Refused { reason, hint }));
+                }
+                _ => {}
+            }
+        }
+        Ok(past)
+    }
+
+    /// The recorded outcome of a call, once.
+    pub fn take(&mut self, kernel: &Kernel, wish: &Wish) -> Option<Ended> {
+        if self.outcomes.is_empty() {
+            return None;
+        }
+        let digest = kernel.ledger.journal().vault().digest(wish.input.to_string().as_bytes());
+        // Newest first, so equal calls are taken from the back, in the order they were made.
+        let at = self.outcomes.iter().rposition(|(tool, known, _)| *tool == wish.tool && *known == digest)?;
+        Some(self.outcomes.remove(at).2)
+    }
+
+    pub fn forget(&mut self) {
+        self.outcomes.clear();
+    }
+}

@@ -201,7 +201,9 @@ pub fn fit_tools(tools: &[ToolCard]) -> (Vec<ToolCard>, u64) {
 /// Takes out of a schema what only explains it. A parameter that happens to be called like an explanation stays.
 fn strip(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
-    fields.retain(|key, value| !matches!(key.as_str(), "title" | "examples" | "default") && !(key == "description" && value.is_string()));
+    let explains =
+        |key: &str, value: &Value| matches!(key, "title" | "examples" | "default") || (key == "description" && value.is_string());
+    fields.retain(|key, value| !explains(key, value));
     for (key, value) in fields {
         match (key.as_str(), value) {
             ("properties", Value::Object(properties)) => properties.values_mut().for_each(strip),

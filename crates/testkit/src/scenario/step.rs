@@ -3,7 +3,7 @@
 use super::{Scenario, journal};
 use crate::bed::Bed;
 use brain::script::Script;
-use brain::{Brain, Heard, Move};
+use brain::{Brain, Heard, Move, Wish};
 use kernel::{Ask, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenWish, Tuning};
 use policy::Peer;
 use sandbox::Launcher;
@@ -213,8 +213,9 @@ impl<'a> Story<'a> {
 
     async fn call(&mut self, who: Who, token: Option<&str>, call: &str) -> Result<(), Stop> {
         let mut script = Script::parse(&format!("call {call}")).map_err(|error| wrong(&error.to_string()))?;
-        let start = Heard::Start { prompt: String::new(), settled: 0, resumed: false };
-        let Ok(Move::Call { tool, input }) = script.next(start).await else { return Err(wrong("wants TOOL key=value…")) };
+        let start = Heard::Start { prompt: String::new(), settled: 0, resumed: false, memory: Vec::new() };
+        let Ok(Move::Call(mut wishes)) = script.next(start).await else { return Err(wrong("wants TOOL key=value…")) };
+        let Some(Wish { tool, input }) = wishes.pop() else { return Err(wrong("wants TOOL key=value…")) };
         let token = match token {
             None => None,
             Some(name) => Some((self.tokens.get(name).cloned().ok_or_else(|| wrong("there is no such token"))?, who.peer())),

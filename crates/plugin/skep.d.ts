@@ -27,6 +27,7 @@ interface Call {
   readonly host?: string;
   /** Of an HTTP request. */
   readonly method?: string;
+  readonly port?: number;
   /** Bytes that will be read or written, where that is known. */
   readonly size?: number;
   /** The process that calls, by name. */

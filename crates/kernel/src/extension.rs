@@ -84,6 +84,7 @@ pub(crate) fn described(request: &Request, input: &Value, facts: &policy::Facts<
         "command": facts.command,
         "host": facts.host,
         "method": facts.method,
+        "port": facts.port,
         "size": facts.size,
         "caller": facts.caller,
         "role": facts.role,

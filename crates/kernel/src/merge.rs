@@ -199,6 +199,8 @@ fn facts<'a>(tool: &'a str, task: &Task, paths: &'a [RealPath<'a>], caller: &'a 
         method: None,
         size: None,
         sandbox: Some("code-executor"),
+        network: None,
+        port: None,
         token: None,
         opinions: &[],
     }

@@ -85,6 +85,8 @@ fn measure(rules: usize, condition: Write, samples: usize) -> Result<(u64, u64),
         method: Some("GET"),
         size: Some(1_000),
         sandbox: Some("standard-net"),
+        network: None,
+        port: None,
         token: None,
         opinions: &[],
     };

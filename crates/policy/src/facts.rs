@@ -27,10 +27,13 @@ pub struct Facts<'a> {
     /// Without port.
     pub host: Option<&'a str>,
     pub method: Option<&'a str>,
+    pub port: Option<u16>,
     /// Bytes that the call reads or writes, where it says so before it runs.
     pub size: Option<u64>,
     /// The template of the room it will run in.
     pub sandbox: Option<&'a str>,
+    /// What that room reaches: `none` or `restricted`.
+    pub network: Option<&'a str>,
     pub token: Option<&'a TokenFacts>,
     pub opinions: &'a [Opinion],
 }
@@ -101,9 +104,13 @@ pub struct OwnedFacts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
     /// What extensions thought at the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opinions: Vec<Opinion>,
@@ -158,8 +165,10 @@ impl From<&Facts<'_>> for OwnedFacts {
             command: facts.command.map(<[String]>::to_vec),
             host: facts.host.map(str::to_owned),
             method: facts.method.map(str::to_owned),
+            port: facts.port,
             size: facts.size,
             sandbox: facts.sandbox.map(str::to_owned),
+            network: facts.network.map(str::to_owned),
             opinions: facts.opinions.to_vec(),
         }
     }
@@ -184,8 +193,10 @@ impl OwnedFacts {
             command: None,
             host: None,
             method: None,
+            port: None,
             size: None,
             sandbox: None,
+            network: None,
             opinions: Vec::new(),
         }
     }
@@ -209,8 +220,10 @@ impl OwnedFacts {
             command: self.command.as_deref(),
             host: self.host.as_deref(),
             method: self.method.as_deref(),
+            port: self.port,
             size: self.size,
             sandbox: self.sandbox.as_deref(),
+            network: self.network.as_deref(),
             token: None,
             opinions: &self.opinions,
         })

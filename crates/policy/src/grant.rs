@@ -73,8 +73,10 @@ mod tests {
             command,
             host: None,
             method: None,
+            port: None,
             size: None,
             sandbox: Some("code-executor"),
+            network: None,
             token: None,
             opinions: &[],
         }

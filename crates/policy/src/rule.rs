@@ -108,6 +108,9 @@ pub(crate) struct Condition {
     pub command: Option<Vec<Command>>,
     pub host: Option<Vec<Word>>,
     pub method: Option<Vec<String>>,
+    pub port: Option<Vec<u16>>,
+    pub sandbox: Option<Vec<Word>>,
+    pub network: Option<Vec<Word>>,
     pub size: Option<Vec<SizeTest>>,
 }
 
@@ -127,11 +130,14 @@ pub(crate) enum Field {
     Command,
     Host,
     Method,
+    Port,
+    Sandbox,
+    Network,
     Size,
 }
 
 impl Field {
-    const ALL: [Field; 14] = [
+    const ALL: [Field; 17] = [
         Field::Syscall,
         Field::PathGlob,
         Field::Caller,
@@ -145,6 +151,9 @@ impl Field {
         Field::Command,
         Field::Host,
         Field::Method,
+        Field::Port,
+        Field::Sandbox,
+        Field::Network,
         Field::Size,
     ];
 
@@ -163,6 +172,9 @@ impl Field {
             Field::Command => "command",
             Field::Host => "host",
             Field::Method => "method",
+            Field::Port => "port",
+            Field::Sandbox => "sandbox",
+            Field::Network => "network",
             Field::Size => "size",
         }
     }
@@ -197,6 +209,9 @@ impl Condition {
             Field::Command => any(&self.command, |command| facts.command.is_some_and(|argv| command.matches(argv))),
             Field::Host => any(&self.host, |word| facts.host.is_some_and(|host| host_matches(word, host))),
             Field::Method => any(&self.method, |method| facts.method.is_some_and(|own| own.eq_ignore_ascii_case(method))),
+            Field::Port => any(&self.port, |port| facts.port == Some(*port)),
+            Field::Sandbox => any(&self.sandbox, |word| facts.sandbox.is_some_and(|own| word.matches(own))),
+            Field::Network => any(&self.network, |word| facts.network.is_some_and(|own| word.matches(own))),
             Field::Size => any(&self.size, |test| facts.size.is_some_and(|size| test.holds(size))),
         }
     }

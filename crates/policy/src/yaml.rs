@@ -95,7 +95,25 @@ macro_rules! fields {
         }
     };
 }
-fields!(syscall, path_glob, caller, caller_tag, role, tier, user, zone, mode, workflow_state, command, host, method, size);
+fields!(
+    syscall,
+    path_glob,
+    caller,
+    caller_tag,
+    role,
+    tier,
+    user,
+    zone,
+    mode,
+    workflow_state,
+    command,
+    host,
+    method,
+    port,
+    sandbox,
+    network,
+    size
+);
 
 /// A key with nothing behind it is no value, so `caller:` alone is an error rather than a field that was not written.
 fn written<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {

@@ -327,6 +327,8 @@ impl Facts {
             method: self.method.as_deref(),
             size: self.size,
             sandbox: self.in_room.then_some("code-executor"),
+            network: None,
+            port: None,
             token,
             opinions: &self.opinions,
         }

@@ -19,6 +19,9 @@ impl Condition {
             && each(&self.command, &other.command, Command::covers)
             && words(&self.host, &other.host)
             && each(&self.method, &other.method, |wide, narrow| wide == narrow)
+            && each(&self.port, &other.port, |wide, narrow| wide == narrow)
+            && words(&self.sandbox, &other.sandbox)
+            && words(&self.network, &other.network)
             && each(&self.size, &other.size, SizeTest::covers)
             && match (&self.path_glob, &other.path_glob) {
                 (None, _) => true,

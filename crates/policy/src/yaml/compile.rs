@@ -106,7 +106,22 @@ impl Compiler<'_> {
         Ok(rule)
     }
 
+    /// The method of a request in a tunnel is encrypted. A rule that names one would allow nothing, or worse, forbid nothing.
+    fn unseen(&self, fields: &Fields) -> Result<(), PolicyError> {
+        let (Some(method), Some(syscall)) = (&fields.method, &fields.syscall) else { return Ok(()) };
+        let names = self.flat("syscall", syscall.referenced, &syscall.value)?;
+        match names.iter().find(|(_, name)| matches!(name.as_str(), "net.connect" | "net.*")) {
+            None => Ok(()),
+            Some((_, name)) => Err(self.error(
+                method.referenced,
+                format!("`{name}` is encrypted, so its `method` cannot be seen"),
+                "name net.request for plain HTTP alone, or take `method` away",
+            )),
+        }
+    }
+
     fn condition(&mut self, fields: &Fields, any_folder: bool) -> Result<Condition, PolicyError> {
+        self.unseen(fields)?;
         let path_glob = match self.strings("path_glob", &fields.path_glob)? {
             None => None,
             Some(list) => {
@@ -153,6 +168,15 @@ impl Compiler<'_> {
                 Word::parse(&text.to_ascii_lowercase()).map_err(|bad| compiler.bad_glob(at, bad))
             })?,
             method: self.each("method", &fields.method, |_, _, text| Ok(text.to_ascii_uppercase()))?,
+            port: self.each("port", &fields.port, |compiler, at, text| match text.parse() {
+                Ok(port) if port > 0 => Ok(port),
+                _ => Err(compiler.error(at, format!("`{text}` is not a port"), "write a number from 1 to 65535")),
+            })?,
+            sandbox: self.words("sandbox", &fields.sandbox)?,
+            network: self.each("network", &fields.network, |compiler, at, text| match text {
+                "none" | "restricted" => Word::parse(text).map_err(|bad| compiler.bad_glob(at, bad)),
+                _ => Err(compiler.error(at, format!("`{text}` is not a network"), "the networks are none and restricted")),
+            })?,
             size: self.each("size", &fields.size, size_test)?,
         })
     }

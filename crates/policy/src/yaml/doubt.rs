@@ -9,13 +9,13 @@ use std::collections::HashMap;
 
 /// Syscall families whose calls never have some fields. Tools that nobody knows yet may have any.
 const NEVER_HAVE: &[(&str, &[&str])] = &[
-    ("fs.", &["command", "host", "method"]),
-    ("search.", &["command", "host", "method"]),
-    ("git.", &["command", "host", "method"]),
+    ("fs.", &["command", "host", "method", "port"]),
+    ("search.", &["command", "host", "method", "port"]),
+    ("git.", &["command", "host", "method", "port"]),
     ("http.", &["command", "path_glob"]),
     ("net.", &["command", "path_glob"]),
-    ("shell.", &["host", "method"]),
-    ("test.", &["host", "method"]),
+    ("shell.", &["host", "method", "port"]),
+    ("test.", &["host", "method", "port"]),
 ];
 
 /// Pairs of rules that are compared, about a tenth of a second's work.
@@ -44,9 +44,14 @@ impl Compiler<'_> {
             let what = format!("the rule `{name}` never says yes: all sizes that it matches are over its own `max_file_size`");
             self.warn(place(&fields.size, capability), what, "make `max_file_size` larger, or write a deny");
         }
-        for (field, spelled) in
-            [("command", &fields.command), ("host", &fields.host), ("method", &fields.method), ("path_glob", &fields.path_glob)]
-        {
+        let sometimes = [
+            ("command", &fields.command),
+            ("host", &fields.host),
+            ("method", &fields.method),
+            ("port", &fields.port),
+            ("path_glob", &fields.path_glob),
+        ];
+        for (field, spelled) in sometimes {
             if spelled.is_some() && rule.on.syscall.as_ref().is_some_and(|syscalls| never_have(syscalls, field)) {
                 let what = format!("the rule `{name}` never speaks: the calls that it names have no `{field}`");
                 self.warn(place(spelled, capability), what, format!("take `{field}` away, or name the syscalls that have one"));

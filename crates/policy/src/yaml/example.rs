@@ -46,6 +46,12 @@ struct Example {
     #[serde(default, deserialize_with = "written")]
     method: Spelled,
     #[serde(default, deserialize_with = "written")]
+    port: Spelled,
+    #[serde(default, deserialize_with = "written")]
+    sandbox: Spelled,
+    #[serde(default, deserialize_with = "written")]
+    network: Spelled,
+    #[serde(default, deserialize_with = "written")]
     size: Spelled,
 }
 
@@ -101,6 +107,12 @@ impl Compiler<'_> {
         facts.command = many("command", &example.command)?;
         facts.host = one("host", &example.host)?.map(|(_, host)| host);
         facts.method = one("method", &example.method)?.map(|(_, method)| method);
+        let port = one("port", &example.port)?;
+        facts.port = port
+            .map(|(at, port)| port.parse().map_err(|_| self.error(at, format!("`{port}` is not a port"), "write a number")))
+            .transpose()?;
+        facts.sandbox = one("sandbox", &example.sandbox)?.map(|(_, sandbox)| sandbox);
+        facts.network = one("network", &example.network)?.map(|(_, network)| network);
         let size = one("size", &example.size)?;
         facts.size = size.map(|(at, size)| parse_size(&size).map_err(|bad| self.error(at, bad.to_string(), bad.hint))).transpose()?;
         Ok(facts)

@@ -63,3 +63,18 @@ fn secrets_and_protected_paths_are_denied() {
     check(&Facts { tool: "fs.read", read_only: true, paths: &[RealPath::Outside("/etc/passwd")], ..facts() }, "deny");
     check(&Facts { tool: "nuke.launch", paths: &[], ..facts() }, "deny");
 }
+
+#[test]
+fn a_room_with_a_way_out_asks_and_so_does_each_host() {
+    let room = |tool, network| Facts { tool, paths: &[RealPath::Inside(".")], sandbox: Some("install"), network: Some(network), ..facts() };
+    for tool in ["shell.run", "test.run"] {
+        check(&room(tool, "none"), "allow");
+        check(&room(tool, "restricted"), "review");
+    }
+    let out = |tool, sandbox, host, port| Facts { tool, paths: &[], sandbox: Some(sandbox), host: Some(host), port: Some(port), ..facts() };
+    check(&out("net.connect", "install", "pypi.org", 443), "allow");
+    check(&out("net.connect", "install", "pypi.org", 80), "review");
+    check(&out("net.connect", "install", "pypi.org.evil.example", 443), "review");
+    check(&out("net.connect", "integration-test", "pypi.org", 443), "review");
+    check(&out("net.request", "install", "pypi.org", 80), "review");
+}

@@ -21,7 +21,7 @@ fn unknown_keys_are_errors_everywhere() {
     check(
         "match: { syscall: a.b }\nexcept: [{ path: x }]\naction: allow",
         "p.yaml:4:16: nobody knows the key `path`",
-        "the keys here are syscall, path_glob, caller, caller_tag, role, tier, user, zone, mode, workflow_state, command, host, method, size",
+        "the keys here are syscall, path_glob, caller, caller_tag, role, tier, user, zone, mode, workflow_state, command, host, method, port, sandbox, network, size",
     );
     check(
         "match: { syscall: a.b }\naction: allow\nconstraints: { max_size: 1 }",
@@ -38,6 +38,9 @@ fn values_that_say_nothing_are_errors() {
         "p.yaml:3:23: `fs.re*` is not a syscall",
         "write a name such as `fs.read`, a family such as `fs.*`, or `*`",
     );
+    check("match: { port: 0 }\naction: allow", "p.yaml:3:20: `0` is not a port", "write a number from 1 to 65535");
+    check("match: { port: https }\naction: allow", "p.yaml:3:20: `https` is not a port", "write a number from 1 to 65535");
+    check("match: { network: open }\naction: allow", "p.yaml:3:23: `open` is not a network", "the networks are none and restricted");
     check("match: { mode: alive }\naction: allow", "p.yaml:3:20: `alive` is not a mode", "the modes are live, dry_run and mock");
     check(
         "match: { path_glob: [src, ./x] }\naction: allow",
@@ -113,4 +116,27 @@ fn what_does_nothing_is_a_warning() {
             "p.yaml:5:18: the constraints of `r` do nothing: its action is `deny`",
         ]
     );
+}
+
+/// What cannot be seen cannot be ruled on: a method in a tunnel.
+#[test]
+fn a_method_in_a_tunnel_is_an_error() {
+    let hint = "name net.request for plain HTTP alone, or take `method` away";
+    check(
+        "match: { syscall: net.connect, host: docs.rs, method: GET }\naction: allow",
+        "p.yaml:3:59: `net.connect` is encrypted, so its `method` cannot be seen",
+        hint,
+    );
+    check(
+        "match: { syscall: [http.request, 'net.*'], method: POST }\naction: deny",
+        "p.yaml:3:56: `net.*` is encrypted, so its `method` cannot be seen",
+        hint,
+    );
+    check(
+        "match: { syscall: 'net.*' }\nexcept: [{ syscall: net.connect, method: GET }]\naction: deny",
+        "p.yaml:4:46: `net.connect` is encrypted, so its `method` cannot be seen",
+        hint,
+    );
+    let plain = "capabilities:\n  - name: r\n    match: { syscall: net.request, method: GET, port: [80, 8080] }\n    action: allow\n";
+    assert!(Policy::parse(plain, "p.yaml").is_ok());
 }

@@ -33,6 +33,8 @@ pub fn facts() -> Facts<'static> {
         method: None,
         size: None,
         sandbox: None,
+        network: None,
+        port: None,
         token: None,
         opinions: &[],
     }

@@ -4,5 +4,6 @@
 #![forbid(unsafe_code)]
 
 pub mod dialect;
+pub mod script;
 
 pub use dialect::{Ask, BadRequest, Dialect, Endpoint, Meter, Metered, Reply, Source, Trouble, Usage};

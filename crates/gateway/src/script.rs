@@ -1,0 +1,288 @@
+//! A model that follows a text file: for tests, demos, and people who try out their own policies and agents without paying for it.
+//!
+//! It answers in the wire format of the request, streamed or whole, so that the vendors' own clients can be driven by it. A
+//! conversation's place in the script is read off the request (how often the model has spoken since the message that started it), so
+//! requests may be retried and run side by side. The same request gives the same bytes.
+//!
+//! *Does not know* sockets or time: an answer says when its pieces are due, and the server waits.
+
+mod heard;
+mod parse;
+mod render;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+use crate::{Dialect, Endpoint, Trouble, Usage, dialect::count};
+use heard::{Heard, Turn as Said};
+pub use parse::ScriptError;
+pub use render::{Chunk, Rendered};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::{collections::HashMap, sync::Mutex};
+use tools::{Called, Input};
+
+/// Answers for conversations, and one for all else.
+#[derive(Debug)]
+pub struct Script {
+    conversations: Vec<Conversation>,
+    otherwise: Option<Vec<Move>>,
+    /// How often a request has been failed by an `error times=N`. The only thing that is remembered between requests.
+    failed: Mutex<HashMap<[u8; 32], u32>>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Conversation {
+    /// Part of the user's message that starts it; none for the one that takes every request.
+    on: Option<String>,
+    turns: Vec<Turn>,
+    /// Start again at the first answer after the last.
+    repeat: bool,
+}
+
+/// One answer, perhaps with a choice by what the tools gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Turn {
+    branches: Vec<Branch>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Branch {
+    when: When,
+    line: usize,
+    moves: Vec<Move>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum When {
+    Always,
+    Ok,
+    Error,
+    Contains(String),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Move {
+    Say(String),
+    Think(String),
+    Call { tool: String, input: Map<String, Value>, line: usize },
+    Usage(Usage),
+    Delay(u64),
+    Error(Fail),
+    Stop(Stop),
+    Cut,
+}
+
+/// An error instead of an answer: always, or the first `times` that the same request comes.
+#[derive(Clone, Debug, PartialEq)]
+struct Fail {
+    status: u16,
+    times: Option<u32>,
+    message: String,
+    line: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    Length,
+    Refusal,
+}
+
+/// What a model's answer is made of, the same for every dialect.
+#[derive(Clone, Debug, PartialEq)]
+enum Part {
+    Say(String),
+    Think(String),
+    Call(Called),
+    Delay(u64),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Answer {
+    parts: Vec<Part>,
+    usage: Usage,
+    stop: Option<Stop>,
+    cut: bool,
+}
+
+/// A request that the script refuses, or cannot answer.
+struct No {
+    status: u16,
+    message: String,
+}
+
+/// Requests remembered for `error times=N`; a script with more failing requests than this is a load test.
+const FAILED_MAX: usize = 10_000;
+
+impl Script {
+    pub fn parse(text: &str) -> Result<Script, ScriptError> {
+        parse::parse(text)
+    }
+
+    /// Answers one request as the provider would.
+    pub fn respond(&self, dialect: Dialect, endpoint: Endpoint, path: &str, body: &[u8]) -> Rendered {
+        if endpoint == Endpoint::Models {
+            return Rendered::plain(dialect.models(&["script"]));
+        }
+        let ask = match dialect.read(path, body) {
+            Ok(ask) => ask,
+            Err(error) => return Rendered::plain(dialect.refusal(400, Trouble::BadRequest, &error.to_string())),
+        };
+        let value: Value = serde_json::from_slice(body).unwrap_or_default();
+        // INVARIANT: a body that was read as UTF-8 above.
+        let input = count::estimate(std::str::from_utf8(body).unwrap_or_default());
+        if endpoint == Endpoint::CountTokens {
+            return render::count(dialect, input);
+        }
+        let heard = Heard::read(dialect, &value);
+        match self.answer(&heard, body, input) {
+            Ok(answer) => render::answer(dialect, path, &ask, &heard, body, &answer),
+            Err(No { status, message }) => Rendered::plain(dialect.refusal(status, trouble(status), &message)),
+        }
+    }
+
+    fn answer(&self, heard: &Heard, body: &[u8], input: u64) -> Result<Answer, No> {
+        let moves = match self.place(heard) {
+            Some((talk, step)) => match talk.turn(step) {
+                Some(turn) => turn.choose(heard)?.to_vec(),
+                None => vec![Move::Say("The script has no more answers.".to_owned())],
+            },
+            None => self.aside(heard)?,
+        };
+        self.fulfil(&moves, heard, body, input)
+    }
+
+    /// Which conversation this is and how many answers it has had. None for what runs beside a conversation, as titles do.
+    fn place(&self, heard: &Heard) -> Option<(&Conversation, usize)> {
+        let spoken = |from: usize| heard.turns[from..].iter().filter(|turn| **turn == Said::Model).count();
+        let started = heard.turns.iter().enumerate().rev().find_map(|(at, turn)| {
+            let Said::User(text) = turn else { return None };
+            let talk = self.conversations.iter().find(|talk| talk.on.as_ref().is_some_and(|on| text.contains(on.as_str())))?;
+            Some((talk, spoken(at)))
+        });
+        let any = || self.conversations.iter().find(|talk| talk.on.is_none()).map(|talk| (talk, spoken(0)));
+        // Clients ask for titles and routes with the same words but without tools.
+        started.or_else(any).filter(|(talk, _)| !heard.tools.is_empty() || !talk.calls())
+    }
+
+    fn aside(&self, heard: &Heard) -> Result<Vec<Move>, No> {
+        if let Some(moves) = &self.otherwise {
+            return Ok(moves.clone());
+        }
+        match &heard.schema {
+            Some(schema) => Ok(vec![Move::Say(tools::least(schema).to_string())]),
+            None if heard.tools.is_empty() => Ok(vec![Move::Say("ok".to_owned())]),
+            None => {
+                let last = heard.turns.iter().rev().find_map(|turn| if let Said::User(text) = turn { Some(text.as_str()) } else { None });
+                let last: String = last.unwrap_or_default().chars().take(200).collect();
+                Err(No {
+                    status: 400,
+                    message: format!("no `on` of the script is in the last message `{last}`, and there is no `otherwise`"),
+                })
+            }
+        }
+    }
+
+    fn fulfil(&self, moves: &[Move], heard: &Heard, body: &[u8], input: u64) -> Result<Answer, No> {
+        let mut answer = Answer { parts: Vec::new(), usage: Usage::default(), stop: None, cut: false };
+        let (mut usage, mut output) = (None, 0);
+        for made in moves {
+            match made {
+                Move::Say(text) => answer.parts.push(Part::Say(text.clone())),
+                Move::Think(text) => answer.parts.push(Part::Think(text.clone())),
+                Move::Delay(ms) => answer.parts.push(Part::Delay(*ms)),
+                Move::Usage(given) => usage = Some(*given),
+                Move::Stop(stop) => answer.stop = Some(*stop),
+                Move::Cut => answer.cut = true,
+                Move::Call { tool, input, line } => {
+                    let called = tools::resolve(tool, input, heard);
+                    answer
+                        .parts
+                        .push(Part::Call(called.map_err(|why| No { status: 400, message: format!("script, line {line}: {why}") })?));
+                }
+                Move::Error(fail) if self.fails(fail, body) => return Err(No { status: fail.status, message: fail.message.clone() }),
+                Move::Error(_) => {}
+            }
+        }
+        let mut reasoning = 0;
+        for part in &answer.parts {
+            output += match part {
+                Part::Say(text) => count::estimate(text),
+                Part::Think(text) => {
+                    reasoning += count::estimate(text);
+                    count::estimate(text)
+                }
+                Part::Call(called) => 10 + count::estimate(&called.input.text()),
+                Part::Delay(_) => 0,
+            };
+        }
+        answer.usage = usage.unwrap_or(Usage { input, output, reasoning, source: crate::Source::Reported, ..Usage::default() });
+        Ok(answer)
+    }
+
+    fn fails(&self, fail: &Fail, body: &[u8]) -> bool {
+        let Some(times) = fail.times else { return true };
+        let key: [u8; 32] = Sha256::new().chain_update(fail.line.to_le_bytes()).chain_update(body).finalize().into();
+        let mut failed = self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if failed.len() >= FAILED_MAX && !failed.contains_key(&key) {
+            failed.clear();
+        }
+        let count = failed.entry(key).or_default();
+        *count = count.saturating_add(1);
+        *count <= times
+    }
+}
+
+impl Conversation {
+    fn turn(&self, step: usize) -> Option<&Turn> {
+        let step = if self.repeat { step % self.turns.len().max(1) } else { step };
+        self.turns.get(step)
+    }
+
+    fn calls(&self) -> bool {
+        let moves = self.turns.iter().flat_map(|turn| &turn.branches).flat_map(|branch| &branch.moves);
+        moves.into_iter().any(|made| matches!(made, Move::Call { .. }))
+    }
+}
+
+impl Turn {
+    fn choose(&self, heard: &Heard) -> Result<&[Move], No> {
+        let empty = Vec::new();
+        let results = match heard.turns.last() {
+            Some(Said::Results(results)) => results,
+            _ => &empty,
+        };
+        let fits = |when: &When| match when {
+            When::Always => true,
+            When::Ok => results.iter().all(|result| result.ok),
+            When::Error => results.iter().any(|result| !result.ok),
+            When::Contains(part) => results.iter().any(|result| result.text.contains(part.as_str())),
+        };
+        match self.branches.iter().find(|branch| fits(&branch.when)) {
+            Some(branch) => Ok(&branch.moves),
+            None if self.branches.is_empty() => Ok(&[]),
+            None => {
+                let line = self.branches[0].line;
+                let text: String = results.iter().flat_map(|result| result.text.chars()).take(200).collect();
+                Err(No {
+                    status: 400,
+                    message: format!("script, line {line}: no `on result` fits, and there is no `else`; the result is `{text}`"),
+                })
+            }
+        }
+    }
+}
+
+fn trouble(status: u16) -> Trouble {
+    match status {
+        401 => Trouble::Unauthorized,
+        402 => Trouble::Budget,
+        403 => Trouble::Denied,
+        404 => Trouble::NotFound,
+        413 => Trouble::TooLarge,
+        429 => Trouble::RateLimited,
+        503 | 529 => Trouble::Overloaded,
+        500..600 => Trouble::Upstream,
+        _ => Trouble::BadRequest,
+    }
+}

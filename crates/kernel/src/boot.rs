@@ -51,6 +51,7 @@ impl Kernel {
             user: user_name(),
             breakers: tool::Breakers::default(),
             redactor: Redactor::new(),
+            environment: settings.environment.variables(&tuning.variables),
             tuning,
             settings,
             desks: Desks::default(),

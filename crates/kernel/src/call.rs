@@ -5,6 +5,7 @@
 
 mod facts;
 mod gate;
+mod part;
 mod settle;
 
 use crate::Kernel;
@@ -32,12 +33,14 @@ pub struct Request {
     pub run_mode: RunMode,
     /// A capability token and who presents it.
     pub token: Option<(String, Peer)>,
+    /// The running call that this one is part of.
+    pub of: Option<CallId>,
 }
 
 impl Request {
     /// A live call by the kernel's hands, without a token.
     pub fn new(pid: Pid, task: Option<TaskId>, zone: ZoneId, tool: &str, input: Value) -> Request {
-        Request { pid, task, zone, tool: tool.to_owned(), input, hands: Hands::Kernel, run_mode: RunMode::Live, token: None }
+        Request { pid, task, zone, tool: tool.to_owned(), input, hands: Hands::Kernel, run_mode: RunMode::Live, token: None, of: None }
     }
 }
 

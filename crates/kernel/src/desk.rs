@@ -41,7 +41,7 @@ impl Desk {
             visible: &|_| true,
             mode: tool::RunMode::Live,
             reach: &tool::Reach::default(),
-            hops: &tool::SameHost,
+            leave: &tool::Alone,
             environment: &[],
         };
         let output = tool.run(input, places, &context).await.ok()?;

@@ -217,7 +217,7 @@ impl State {
 
     /// Equal refusals in a row are recorded once; the rest is counted.
     fn repeats(&mut self, event: &Event) -> bool {
-        let Event::CallRefused(refused) = event else { return false };
+        let Event::CallRefused(refused @ CallRefused { of: None, .. }) = event else { return false };
         let key = refusal_key(refused);
         let volume = self.volume.entry(refused.pid).or_default();
         match &mut volume.refusal {

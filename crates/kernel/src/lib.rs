@@ -64,6 +64,8 @@ pub struct Kernel {
     tuning: Tuning,
     redactor: journal::Redactor,
     settings: notify::Settings,
+    /// What every room's programs find in their environment.
+    environment: Vec<(String, String)>,
     desks: Desks,
     trusted: Mutex<HashMap<ZoneId, Arc<Trusted>>>,
     /// Parsed bundles by hash, as long as a zone uses them.

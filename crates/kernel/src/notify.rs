@@ -4,6 +4,7 @@
 
 use crate::Kernel;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,30 @@ use world::{Answer, Event, ReviewId, ReviewState};
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Settings {
     pub review: ReviewSettings,
+    pub environment: Environment,
+}
+
+/// Which variables the programs in rooms get. By default none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Environment {
+    /// Names whose values come from whoever started the kernel.
+    pub pass: Vec<String>,
+    /// Names with their values.
+    pub set: BTreeMap<String, String>,
+}
+
+impl Environment {
+    /// A name that no room may have, whoever wants it.
+    fn closed(&self) -> Option<&String> {
+        self.pass.iter().chain(self.set.keys()).find(|name| tool::is_closed(name))
+    }
+
+    /// What is set, and of the given ones what is passed.
+    pub fn variables(&self, given: &[(String, String)]) -> Vec<(String, String)> {
+        let passed = given.iter().filter(|(name, _)| self.pass.contains(name) && !self.set.contains_key(name)).cloned();
+        passed.chain(self.set.clone()).collect()
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -39,9 +64,13 @@ impl Settings {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Settings::default()),
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };
-        let settings: Settings = serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let settings: Settings = serde_saphyr::from_str_with_options(&text, serde_saphyr::options! { strict_booleans: true })
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         if let Some(deadline) = &settings.review.deadline {
             policy::parse_duration(deadline).map_err(|error| format!("{}: review.deadline: {error}", path.display()))?;
+        }
+        if let Some(name) = settings.environment.closed() {
+            return Err(format!("{}: environment: `{name}` looks like a credential or a lever, and goes into no room", path.display()));
         }
         Ok(settings)
     }

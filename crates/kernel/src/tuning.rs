@@ -8,12 +8,19 @@ pub struct Tuning {
     pub clock: Clock,
     /// Which addresses http.request may connect to.
     pub reach: tool::Reach,
+    /// The variables of whoever started the kernel; `environment.pass` of its settings names those that rooms get.
+    pub variables: Vec<(String, String)>,
     /// Bytes of outputs that are kept for one task.
     pub task_blob_bytes_max: u64,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { clock: Clock::default(), reach: tool::Reach::default(), task_blob_bytes_max: limits::TASK_BLOB_BYTES_MAX }
+        Tuning {
+            clock: Clock::default(),
+            reach: tool::Reach::default(),
+            variables: Vec::new(),
+            task_blob_bytes_max: limits::TASK_BLOB_BYTES_MAX,
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::connection;
 use journal::{Faults, Options};
-use kernel::{Fault, FaultKind, Home, Kernel};
+use kernel::{Fault, FaultKind, Home, Kernel, Tuning};
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -53,7 +54,10 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher) -> Result<(), Fault> 
     let path = wire::socket_path(&home.path);
     let faults = Kill::from_env()?;
     let options = Options { faults: faults.journal, ..Options::default() };
-    let kernel = Kernel::boot(home, launcher, options, faults.at).await?;
+    // What is not text is nothing that a room could be given.
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let tuning = Tuning { variables: std::env::vars_os().filter_map(text).collect(), ..Tuning::default() };
+    let kernel = Kernel::boot_tuned(home, launcher, options, faults.at, tuning).await?;
     let listener = listen(&path)?;
     let stop = Arc::new(Notify::new());
     announce("ready");

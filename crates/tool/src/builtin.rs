@@ -9,6 +9,7 @@ mod grep;
 mod http;
 mod list;
 mod name;
+mod patch;
 mod read;
 mod run;
 mod would;

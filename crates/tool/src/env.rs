@@ -7,21 +7,28 @@
 const PREFIXES: &[&str] = &["AWS_", "AZURE_", "GCP_", "GOOGLE_", "OPENAI_", "ANTHROPIC_", "GITHUB_", "GITLAB_"];
 const SUFFIXES: &[&str] = &["TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "API_KEY", "PRIVATE_KEY"];
 /// Not secrets, but ways to make a program load or run something else.
-const LEVERS: &[&str] = &["LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "BASH_ENV", "ENV"];
+const LEVERS: &[&str] = &["BASH_ENV", "ENV", "NODE_OPTIONS", "PYTHONSTARTUP", "PERL5OPT", "RUBYOPT"];
+const LEVER_PREFIXES: &[&str] = &["LD_", "DYLD_", "GIT_", "BASH_FUNC_", "SKEP_"];
 
 /// The variables that may pass, in their order.
 pub fn scrub(variables: &[(String, String)]) -> Vec<(String, String)> {
-    variables.iter().filter(|(name, _)| may_pass(name)).cloned().collect()
+    variables.iter().filter(|(name, _)| !is_closed(name)).cloned().collect()
+}
+
+/// Must this variable stay outside every room, whoever names it?
+pub fn is_closed(name: &str) -> bool {
+    !may_pass(name)
 }
 
 fn may_pass(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
-    let is_name = !name.is_empty() && !name.contains(['=', '\0']);
+    let is_name = !name.is_empty() && !name.contains(|c: char| c == '=' || c.is_control() || c.is_whitespace());
     // `CREDENTIALS` and `TOKENS` are the same thing in the plural.
     let singular = upper.strip_suffix('S').unwrap_or(&upper);
     let is_secret = PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
         || SUFFIXES.iter().any(|suffix| upper.ends_with(suffix) || singular.ends_with(suffix));
-    is_name && !is_secret && !LEVERS.contains(&upper.as_str())
+    let is_lever = LEVERS.contains(&upper.as_str()) || LEVER_PREFIXES.iter().any(|prefix| upper.starts_with(prefix));
+    is_name && !is_secret && !is_lever
 }
 
 #[cfg(test)]
@@ -48,6 +55,10 @@ mod tests {
             "TOKEN",
             "REFRESH_TOKENS",
             "LD_PRELOAD",
+            "LD_LIBRARY_PATH",
+            "GIT_CONFIG_COUNT",
+            "NODE_OPTIONS",
+            "SKEP_HOME",
             "BASH_ENV",
             "",
             "A=B",

@@ -1,8 +1,10 @@
 //! A tool's manifest: what it is called, what it takes and gives, and what it needs. The file format is KarnEvil9's `tool.yaml`
-//! with keys of our own: `read_only`, `room`, `retries`, `output_mode`, `truncate`, `result_tokens_max` and `command`.
+//! with keys of our own: `read_only`, `room`, `retries`, `output_mode`, `truncate`, `result_tokens_max`, `command` and `environment`.
 
+use crate::env;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +43,9 @@ pub struct Manifest {
     /// What a `shell` runner runs. The input comes on its stdin as JSON, and JSON is expected on its stdout.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// Variables of a `shell` runner, beside those that the operator's configuration passes into every room.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
 }
 
 /// Seed 003's default.
@@ -55,12 +60,13 @@ fn default_result_tokens() -> u64 {
     RESULT_TOKENS_MAX
 }
 
-/// How a tool tells what it changed. Either way the change itself lies in the overlay, where the merge reads it.
+/// How a tool changes files. Either way the change lies in the overlay in the end, where the merge reads it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputMode {
-    /// As a unified diff in the field `patch`.
+    /// It says what to change: its stdout is a unified diff, and the door asks about each file and applies it whole or not at all.
     Patch,
+    /// It changes files itself, in its room; its stdout is JSON.
     #[default]
     Full,
 }
@@ -156,6 +162,12 @@ impl Manifest {
             (Runner::Shell, Some(program)) if program.is_empty() => return Some("`command` names no program".to_owned()),
             (Runner::Shell, _) | (_, None) => {}
             (_, Some(_)) => return Some("`command` is for `runner: shell`".to_owned()),
+        }
+        if self.output_mode == OutputMode::Patch && self.runner != Runner::Shell {
+            return Some("`output_mode: patch` is for `runner: shell`".to_owned());
+        }
+        if let Some(name) = self.environment.keys().find(|name| env::is_closed(name)) {
+            return Some(format!("`environment.{name}` may not go into a room: it looks like a credential or a lever"));
         }
         if let Err(error) = jsonschema::validator_for(&self.input_schema) {
             return Some(format!("`input_schema` is not a JSON Schema: {error}"));

@@ -8,9 +8,7 @@ mod client;
 
 pub(crate) use client::{Answer, Question, fetch};
 
-use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use url::{Host, Url};
 use world::{Code, Refusal};
 
@@ -160,27 +158,6 @@ pub struct Hop<'a> {
     pub to: &'a Aim,
     /// The first redirect is 1.
     pub number: u32,
-}
-
-/// Who says whether a redirect may be followed: the kernel, which decides on it as on a call.
-pub trait Hops: Send + Sync {
-    fn may<'a>(&'a self, hop: Hop<'a>) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>>;
-}
-
-/// Follows redirects on the same server only: what was decided for it holds there.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SameHost;
-
-impl Hops for SameHost {
-    fn may<'a>(&'a self, hop: Hop<'a>) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>> {
-        let same = hop.from.host == hop.to.host && hop.from.port == hop.to.port;
-        Box::pin(std::future::ready(if same {
-            Ok(())
-        } else {
-            Err(Refusal::new(Code::Denied, format!("`{}` sends the call on to `{}`", hop.from.host, hop.to.host))
-                .hint(format!("if that is what you want, ask for {} itself", hop.to.url())))
-        }))
-    }
 }
 
 #[cfg(test)]

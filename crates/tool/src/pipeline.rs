@@ -22,7 +22,8 @@ pub(crate) async fn run(tool: &Tool, input: &Value, places: Vec<Place>, context:
     let retries = if tool.reads_only(input) { tool.manifest().retries.unwrap_or(RETRIES_DEFAULT) } else { 0 };
     let time = time(tool, input) + GRACE;
     let mut kept = places;
-    let output = retrying(retries, |left| {
+    let told = |attempt: u32, fault: &ToolFault| context.leave.retried(attempt, &fault.to_string());
+    let output = retrying(retries, told, |left| {
         // The last try may have the places themselves.
         let places = if left == 0 { Ok(std::mem::take(&mut kept)) } else { kept.iter().map(Place::again).collect() };
         async move {
@@ -47,14 +48,16 @@ fn time(tool: &Tool, input: &Value) -> Duration {
 /// Tries until something other than a passing fault comes of it. `attempt` is told how many tries are left after it.
 async fn retrying<F: Future<Output = Result<Output, ToolStop>>>(
     retries: u32,
+    told: impl Fn(u32, &ToolFault),
     mut attempt: impl FnMut(u32) -> F,
 ) -> Result<Output, ToolStop> {
     let mut made = 0;
     loop {
         match attempt(retries - made).await {
             Err(ToolStop::Failed(fault)) if made < retries && is_worth_a_try(&fault) => {
-                tokio::time::sleep(RETRY_AFTER).await;
                 made += 1;
+                told(made, &fault);
+                tokio::time::sleep(RETRY_AFTER).await;
             }
             result => return result.map(|output| Output { retries: made, ..output }),
         }
@@ -96,11 +99,15 @@ mod tests {
     async fn played(retries: u32, results: Vec<Result<Output, ToolStop>>) -> (Result<Output, ToolStop>, usize) {
         let mut results = results.into_iter();
         let mut tries = 0;
-        let result = retrying(retries, |_| {
-            tries += 1;
-            let result = results.next().unwrap();
-            async move { result }
-        })
+        let result = retrying(
+            retries,
+            |_, _| {},
+            |_| {
+                tries += 1;
+                let result = results.next().unwrap();
+                async move { result }
+            },
+        )
         .await;
         (result, tries)
     }

@@ -2,8 +2,9 @@
 
 use crate::builtin::Body;
 use crate::fault::{ToolFault, ToolStop};
+use crate::leave::Leave;
 use crate::manifest::Manifest;
-use crate::net::{Aim, Hops, Reach};
+use crate::net::{Aim, Reach};
 use crate::pipeline;
 use crate::place::{Access, Place, Target};
 use crate::schema;
@@ -39,8 +40,8 @@ pub struct Context<'a> {
     pub mode: RunMode,
     /// Which addresses http.request may connect to.
     pub reach: &'a Reach,
-    /// Asked before http.request follows a redirect.
-    pub hops: &'a dyn Hops,
+    /// Asked about what the input did not say: redirects, files of a patch.
+    pub leave: &'a dyn Leave,
     /// What a trusted configuration passes into the room, before it is scrubbed.
     pub environment: &'a [(String, String)],
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use tool::{Context, Output, Place, Reach, Registry, RunMode, SameHost, ToolStop};
+use tool::{Alone, Context, Output, Place, Reach, Registry, RunMode, ToolStop};
 use world::limits::READ_BYTES_MAX;
 use world::{Code, Refusal};
 
@@ -49,7 +49,7 @@ impl Ground {
             visible: &visible,
             mode: RunMode::Live,
             reach: &Reach::default(),
-            hops: &SameHost,
+            leave: &Alone,
             environment: &[],
         };
         let work = must_be_send(tool.run(input, places, &context));

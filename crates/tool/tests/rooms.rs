@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Command, exit};
-use tool::{Context, Found, Output, Place, Reach, Real, Registry, RunMode, SameHost, ToolStop};
+use tool::{Alone, Context, Found, Output, Place, Reach, Real, Registry, RunMode, ToolStop};
 use world::{Code, Refusal};
 
 type Test = (&'static str, fn(&Host));
@@ -99,7 +99,7 @@ impl Host {
             visible: &visible,
             mode: self.mode.get(),
             reach: &Reach::default(),
-            hops: &SameHost,
+            leave: &Alone,
             environment: &self.environment,
         };
         self.runtime.block_on(tool.run(input, places, &context))

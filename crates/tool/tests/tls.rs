@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use tool::{Context, Reach, Registry, RunMode, SameHost, ToolStop};
+use tool::{Alone, Context, Reach, Registry, RunMode, ToolStop};
 
 const ADDRESS: &str = "SKEP_TEST_TLS_ADDRESS";
 
@@ -37,7 +37,7 @@ async fn child() {
         visible: &|_: &str| true,
         mode: RunMode::Live,
         reach: &Reach { allow: vec![address], ..Reach::default() },
-        hops: &SameHost,
+        leave: &Alone,
         environment: &[],
     };
     for host in ["localhost", "127.0.0.1"] {

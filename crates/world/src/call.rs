@@ -1,6 +1,6 @@
 //! A call on its way: admitted, and without an outcome yet.
 
-use crate::{Pid, TaskId};
+use crate::{CallId, Pid, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Who does what a call asks for.
@@ -21,6 +21,9 @@ pub struct OpenCall {
     pub hands: Hands,
     /// Hash of the exact call, to know it again when it is asked for a second time.
     pub bind: String,
+    /// The call that it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<CallId>,
     /// A lost read may be asked again; anything else goes to review.
     pub read_only: bool,
 }

@@ -106,12 +106,14 @@ events! {
 
     CallAdmitted = "call.admitted", Fact {
         call: CallId, tool: String, input: Value, digest: String, bind: String, hands: Hands, read_only: bool, rules: Vec<String>, grant: Option<GrantId>, token: Option<TokenId>,
-        paths: Vec<String>, size: Option<u64>,
+        paths: Vec<String>, size: Option<u64>, of: Option<CallId>,
     }
     CallRefused = "call.refused", Security {
         call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,
-        paths: Vec<String>, size: Option<u64>,
+        paths: Vec<String>, size: Option<u64>, of: Option<CallId>,
     }
+    /// A read met a passing fault and is made again.
+    CallRetried = "call.retried", Fact { call: CallId, attempt: u32, why: String }
     CallFinished = "call.finished", Fact { call: CallId, ok: bool, output: Value, blob: Option<String>, blob_bytes: u64, ms: u64 }
     /// The kernel went down between admission and outcome.
     CallLost = "call.lost", Security { call: CallId, tool: String, why: String }

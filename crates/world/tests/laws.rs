@@ -56,6 +56,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 token: None,
                 paths: vec![],
                 size: None,
+                of: None,
             }
             .into(),
             10 => CallFinished { pid, task, call: CallId(c), ok: true, output: json!(1), blob: None, blob_bytes: 0, ms: 0 }.into(),

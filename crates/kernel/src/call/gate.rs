@@ -117,6 +117,7 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
                 token: warrant.token().and(facts.token.as_ref()).map(Presented::id),
                 paths: facts.real_paths(),
                 size: facts.size,
+                of: request.of,
             };
             let grant = grant.filter(|grant| Some(grant.id) == used).cloned().map(Box::new);
             (vec![event.into()], Ruling::Admit { call, warrant, grant, rules })
@@ -210,6 +211,7 @@ fn refuse(world: &World, asked: &Asked<'_>, refusal: Refusal, rules: Vec<String>
         rules: rules.clone(),
         paths: asked.facts.real_paths(),
         size: asked.facts.size,
+        of: asked.request.of,
     };
     (vec![event.into()], Ruling::Refuse { call, refusal, rules })
 }

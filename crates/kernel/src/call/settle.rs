@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::gate::Permit;
+use super::part::Parts;
 use super::{End, Outcome, Request};
 use crate::Kernel;
 use crate::fault::{Fault, FaultKind, Stop};
@@ -87,6 +88,7 @@ pub(super) async fn refuse(kernel: &Kernel, request: &Request, refusal: Refusal,
             rules: Vec::new(),
             paths: Vec::new(),
             size: None,
+            of: request.of,
         };
         (vec![event.into()], call)
     })?;
@@ -126,8 +128,8 @@ impl Permit {
             visible: &visible,
             mode: request.run_mode,
             reach: &kernel.tuning.reach,
-            hops: &tool::SameHost,
-            environment: &[],
+            leave: &Parts { kernel, request, call: self.call },
+            environment: &kernel.environment,
         };
         let work = async {
             let result = tool.run(&request.input, places, &context).await;

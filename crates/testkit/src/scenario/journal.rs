@@ -32,9 +32,13 @@ fn detail(event: &Event) -> String {
             let grant = e.grant.map_or_else(String::new, |grant| format!("   with {grant}"));
             let own = if e.hands == world::Hands::Caller { "   own hands" } else { "" };
             let token = e.token.map_or_else(String::new, |token| format!("   with {token}"));
-            format!("{} {}   by {}{grant}{token}{own}", e.tool, target(&e.input), e.rules.join(", "))
+            let part = e.of.map_or_else(String::new, |of| format!("   part of {of}"));
+            format!("{} {}   by {}{grant}{token}{own}{part}", e.tool, target(&e.input), e.rules.join(", "))
         }
-        Event::CallRefused(e) => format!("{} {}   {}: {}", e.tool, target(&e.input), e.code.as_str(), e.reason),
+        Event::CallRefused(e) => {
+            let part = e.of.map_or_else(String::new, |of| format!("   part of {of}"));
+            format!("{} {}   {}: {}{part}", e.tool, target(&e.input), e.code.as_str(), e.reason)
+        }
         Event::CallFinished(e) => format!("{}{}", if e.ok { "ok" } else { "failed" }, answer(&e.output)),
         Event::CallLost(e) => e.tool.clone(),
         Event::ReviewAsked(e) => {
@@ -52,6 +56,7 @@ fn detail(event: &Event) -> String {
         Event::BanLifted(e) => format!("{} by {}", e.ban, e.by),
         Event::TokenIssued(e) => format!("{} {} uses", e.token, e.ops),
         Event::TokenRevoked(e) => format!("{} by {}", e.token, e.by),
+        Event::CallRetried(e) => format!("{} try {}: {}", e.call, e.attempt + 1, e.why),
         Event::CallObserved(e) => format!("{} by {}", e.call, e.grant),
         Event::MergeProposed(e) => format!("{} {}", e.merge, paths(&e.paths)),
         Event::MergeStarted(e) => format!("{} by {}", e.merge, e.by),

@@ -1,8 +1,8 @@
-//! A tool that a loaded `tool.yaml` brings: its command in the room, JSON in, JSON out.
+//! A tool that a loaded `tool.yaml` brings: its command in the room, JSON in, JSON or a patch out.
 
-use super::run;
+use super::{patch, run};
 use crate::fault::{ToolFault, ToolStop};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, OutputMode};
 use crate::tool::{Context, Output};
 use sandbox::Outcome;
 use serde_json::Value;
@@ -15,7 +15,12 @@ const SAID_CHARS_MAX: usize = 500;
 
 pub(super) async fn run(manifest: &Manifest, input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
     let time = Duration::from_millis(manifest.timeout_ms);
-    let outcome = run::job(manifest.command.clone(), PathBuf::new(), Some(input.to_string().into_bytes()), time, context).await?;
+    // What the manifest names comes last and so counts.
+    let mut environment = context.environment.to_vec();
+    environment.retain(|(name, _)| !manifest.environment.contains_key(name));
+    environment.extend(manifest.environment.clone());
+    let stdin = Some(input.to_string().into_bytes());
+    let outcome = run::job(manifest.command.clone(), PathBuf::new(), stdin, time, &environment, context).await?;
     if outcome.timed_out {
         return Err(ToolFault::TimedOut { ms: manifest.timeout_ms }.into());
     }
@@ -24,14 +29,21 @@ pub(super) async fn run(manifest: &Manifest, input: &Value, context: &Context<'_
         let reason = format!("`{}` failed: {}", manifest.name, if said.is_empty() { "it said nothing" } else { &said });
         return Err(Refusal::new(Code::WrongState, reason).hint("check the input, or use another tool").into());
     }
-    parse(&manifest.name, &outcome)
+    let unfit = |what: &str| ToolFault::InvalidOutput { tool: manifest.name.clone(), what: what.to_owned() };
+    if outcome.truncated {
+        return Err(unfit("it is longer than a result may be").into());
+    }
+    match manifest.output_mode {
+        OutputMode::Full => parse(&manifest.name, &outcome),
+        OutputMode::Patch => {
+            let diff = std::str::from_utf8(&outcome.stdout).map_err(|_| unfit("its patch is not UTF-8"))?;
+            patch::run(&manifest.name, diff, context, time).await
+        }
+    }
 }
 
 fn parse(name: &str, outcome: &Outcome) -> Result<Output, ToolStop> {
     let unfit = |what: String| ToolFault::InvalidOutput { tool: name.to_owned(), what };
-    if outcome.truncated {
-        return Err(unfit("it is longer than a result may be".to_owned()).into());
-    }
     let value = serde_json::from_slice(&outcome.stdout).map_err(|error| unfit(format!("its output is not JSON: {error}")))?;
     Ok(Output::good(value))
 }

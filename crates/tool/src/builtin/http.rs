@@ -35,7 +35,7 @@ pub(super) async fn run(input: &Value, context: &Context<'_>) -> Result<Output, 
         body_max: usize::try_from(body_max).unwrap_or(usize::MAX).min(context.output_max),
     };
     let ms = number(input, "timeout_ms").unwrap_or(TIMEOUT_MS_DEFAULT);
-    let work = net::fetch(question, context.reach, context.hops);
+    let work = net::fetch(question, context.reach, context.leave);
     match tokio::time::timeout(Duration::from_millis(ms), work).await {
         Ok(answer) => Ok(output(answer?)),
         Err(_) => Err(ToolFault::TimedOut { ms }.into()),

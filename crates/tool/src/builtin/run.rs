@@ -50,7 +50,7 @@ pub(super) fn test_command(input: &Value, context: &Context<'_>) -> Result<Vec<S
 }
 
 async fn run(argv: Vec<String>, cwd: PathBuf, input: &Value, context: &Context<'_>) -> Result<Outcome, ToolStop> {
-    job(argv, cwd, None, Duration::from_millis(wall_ms(input)), context).await
+    job(argv, cwd, None, Duration::from_millis(wall_ms(input)), context.environment, context).await
 }
 
 /// A program in the room, with what a trusted configuration lets into its environment.
@@ -59,13 +59,14 @@ pub(super) async fn job(
     cwd: PathBuf,
     stdin: Option<Vec<u8>>,
     time: Duration,
+    environment: &[(String, String)],
     context: &Context<'_>,
 ) -> Result<Outcome, ToolStop> {
     let mut spec = JobSpec::exec(argv);
     spec.cwd = cwd;
     // A room has one user, so git's question whose repository this is has one answer.
     let git = [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
-    let passed = env::scrub(context.environment);
+    let passed = env::scrub(environment);
     spec.env = passed.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
     spec.env.extend(git.iter().map(|(key, value)| (key.into(), value.into())));
     // There is no network in the room but loopback, and tests that bind localhost should work.

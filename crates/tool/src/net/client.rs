@@ -3,8 +3,9 @@
 //! Each hop resolves the name, judges the addresses, opens a socket to one that was judged, and speaks HTTP/1.1 on it. No pool, no
 //! proxy, no cookies, nothing from the environment. Dropping the future closes the socket.
 
-use super::{Aim, Hop, Hops, Reach};
+use super::{Aim, Hop, Reach};
 use crate::fault::{ToolFault, ToolStop};
+use crate::leave::Leave;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -51,7 +52,7 @@ pub(crate) struct Answer {
     pub redirects: u32,
 }
 
-pub(crate) async fn fetch(mut question: Question, reach: &Reach, hops: &dyn Hops) -> Result<Answer, ToolStop> {
+pub(crate) async fn fetch(mut question: Question, reach: &Reach, leave: &dyn Leave) -> Result<Answer, ToolStop> {
     let mut redirects = 0;
     loop {
         let (response, _connection) = exchange(&question, reach).await?;
@@ -65,7 +66,7 @@ pub(crate) async fn fetch(mut question: Question, reach: &Reach, hops: &dyn Hops
                 .into());
         }
         reach.check(&next.aim)?;
-        hops.may(Hop { from: &question.aim, to: &next.aim, number: redirects }).await?;
+        leave.hop(Hop { from: &question.aim, to: &next.aim, number: redirects }).await?;
         question = next;
     }
 }

@@ -4,7 +4,7 @@ use super::Host;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::fd::AsFd;
-use tool::{Context, Reach, Registry, RunMode, SameHost, ToolStop};
+use tool::{Alone, Context, Reach, Registry, RunMode, ToolStop};
 use world::Code;
 
 pub fn dry_runs_and_mocks_do_nothing(host: &Host) {
@@ -85,7 +85,7 @@ pub fn a_foreign_tool_runs_in_the_room_and_is_held_to_its_manifest(host: &Host) 
             visible: &|_: &str| true,
             mode: RunMode::Live,
             reach: &Reach::default(),
-            hops: &SameHost,
+            leave: &Alone,
             environment: &[],
         };
         let tool = registry.find(name)?;

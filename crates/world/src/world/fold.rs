@@ -3,8 +3,8 @@
 use super::{World, Zone};
 use crate::event::Event;
 use crate::{
-    Ban, Grant, Merge, MergeState, Moment, OpenCall, Pid, Process, ProcessState, Review, ReviewState, Task, TaskId, TaskState, Token, What,
-    Workspace, limits,
+    Ban, CallId, Grant, Merge, MergeState, Moment, OpenCall, Pid, Process, ProcessState, Review, ReviewState, Task, TaskId, TaskState,
+    Token, What, Workspace, limits,
 };
 
 type Verdict = Result<(), String>;
@@ -103,6 +103,7 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         Event::MergeFinished(e) => merge_in(world, e.merge, MergeState::Applying),
         Event::MergeRejected(e) => merge_in(world, e.merge, MergeState::Proposed),
         Event::BrainRemembered(e) => task(world, e.task).map(drop),
+        Event::CallRetried(e) => ensure(world.calls.contains_key(&e.call), || format!("{} is not open", e.call)),
         Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) => Ok(()),
     }
 }
@@ -193,14 +194,14 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::CallAdmitted(e) => admit(world, e, at_ms),
         Event::CallRefused(e) => {
             world.last.call = world.last.call.max(e.call.0);
-            settled(world, e.task);
+            settled(world, e.task, e.pid, e.of);
         }
         Event::CallFinished(e) => {
-            world.calls.remove(&e.call);
+            let of = world.calls.remove(&e.call).and_then(|call| call.of);
             if let Some(task) = task_mut(world, e.task) {
                 task.blob_bytes = task.blob_bytes.saturating_add(e.blob_bytes);
             }
-            settled(world, e.task);
+            settled(world, e.task, e.pid, of);
         }
         Event::CallLost(e) => {
             if let Some(call) = world.calls.remove(&e.call)
@@ -271,7 +272,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::MergeFinished(e) => set_merge(world, e.merge, MergeState::Applied),
         Event::MergeRejected(e) => set_merge(world, e.merge, MergeState::Rejected),
         Event::RecordsDropped(e) if e.kind == "call.refused" => {
-            if let Some(task) = task_mut(world, e.task) {
+            if let Some(task) = task_mut(world, e.task).filter(|task| task.pid == e.pid) {
                 task.calls_settled += e.count;
             }
         }
@@ -283,7 +284,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 task.memory.push(e.blob.clone());
             }
         }
-        Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) => {}
+        Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) | Event::CallRetried(_) => {}
     }
 }
 
@@ -316,7 +317,8 @@ fn queue(world: &mut World, e: &crate::event::TaskQueued, at_ms: i64) {
 
 fn admit(world: &mut World, e: &crate::event::CallAdmitted, at_ms: i64) {
     world.last.call = world.last.call.max(e.call.0);
-    let open = OpenCall { pid: e.pid, task: e.task, tool: e.tool.clone(), hands: e.hands, bind: e.bind.clone(), read_only: e.read_only };
+    let open =
+        OpenCall { pid: e.pid, task: e.task, tool: e.tool.clone(), hands: e.hands, bind: e.bind.clone(), of: e.of, read_only: e.read_only };
     world.calls.insert(e.call, open);
     if let Some(grant) = e.grant.and_then(|id| world.grants.get_mut(&id)) {
         grant.use_once(at_ms);
@@ -339,8 +341,11 @@ fn task_mut(world: &mut World, id: Option<TaskId>) -> Option<&mut Task> {
     id.and_then(|id| world.tasks.get_mut(&id))
 }
 
-fn settled(world: &mut World, id: Option<TaskId>) {
-    if let Some(task) = task_mut(world, id) {
+/// Counts what the task's own process asked for: neither parts of a call nor what a person did in the task.
+fn settled(world: &mut World, id: Option<TaskId>, pid: Pid, of: Option<CallId>) {
+    if of.is_none()
+        && let Some(task) = task_mut(world, id).filter(|task| task.pid == pid)
+    {
         task.calls_settled += 1;
     }
 }

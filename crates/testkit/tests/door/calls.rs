@@ -1,0 +1,114 @@
+//! Order, rest, shares and observation.
+
+use super::{Door, Setup, done, path, pending, play};
+use kernel::{End, Tuning};
+use serde_json::json;
+use std::sync::Arc;
+use world::{Event, Observe, Terms};
+
+const ALL: &str = "  - { name: all, match: { syscall: [fs.read, fs.write, shell.run, flaky] }, action: allow }\n";
+
+fn setup() -> Setup {
+    Setup { policy: ALL, tools: &[], tuning: Tuning::default() }
+}
+
+/// A program holds the whole project until somebody ends it: a read of the same task waits, another task's does not.
+pub fn lanes() -> Result<(), String> {
+    play(setup(), async |door| {
+        let nap = format!("3600.{}", std::process::id());
+        let first = spawn(&door, "shell.run", json!({ "command": ["sh", "-c", format!("sleep {nap}; echo after > a.txt")] }));
+        while !admitted(&door, "shell.run")? {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let second = spawn(&door, "fs.read", path("a.txt"));
+        // Outside the task nothing meets it, so this one overlaps.
+        let alone = kernel::Request::new(world::Pid(3), None, door.zone, "fs.read", path("b.txt"));
+        let outcome = door.kernel.make(&alone).await.map_err(|fault| fault.to_string())?;
+        assert_eq!(done(&outcome)?.1["content"], "two\n", "a call that meets nothing does not wait");
+        assert!(!first.is_finished() && !second.is_finished(), "both are still on their way");
+        assert!(!admitted(&door, "a.txt")?, "the read was let in before the program ended");
+        wake(&nap).await?;
+        first.await.map_err(|error| error.to_string())??;
+        let read = second.await.map_err(|error| error.to_string())??;
+        assert_eq!(done(&read)?.1["content"], "after\n", "the second call sees what the first one did");
+        Ok(())
+    })
+}
+
+/// Ends the one `sleep` with this argument, as soon as it is there.
+async fn wake(nap: &str) -> Result<(), String> {
+    let command = format!("sleep\0{nap}\0");
+    loop {
+        let entries = std::fs::read_dir("/proc").map_err(|error| error.to_string())?.flatten().map(|entry| entry.path());
+        if let Some(found) =
+            entries.into_iter().find(|path| std::fs::read_to_string(path.join("cmdline")).is_ok_and(|text| text == command))
+        {
+            let pid = found.file_name().unwrap_or_default();
+            let killed = std::process::Command::new("kill").arg(pid).status().map_err(|error| error.to_string())?;
+            return if killed.success() { Ok(()) } else { Err("it was not ended".into()) };
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+fn spawn(door: &Arc<Door>, tool: &'static str, input: serde_json::Value) -> tokio::task::JoinHandle<Result<kernel::Outcome, String>> {
+    let door = door.clone();
+    tokio::spawn(async move { door.call(tool, input).await })
+}
+
+/// Was a call of this tool, or on this path, admitted?
+fn admitted(door: &Door, what: &str) -> Result<bool, String> {
+    Ok(door
+        .events()?
+        .iter()
+        .any(|event| matches!(event, Event::CallAdmitted(e) if e.tool == what || e.paths.iter().any(|path| path == what))))
+}
+
+const FLAKY: &str = "{ name: flaky, version: 1.0.0, description: d, runner: shell, input_schema: {type: object}, output_schema: {}, \
+    timeout_ms: 5000, command: [echo, broken] }";
+
+pub fn rests() -> Result<(), String> {
+    play(Setup { tools: &[FLAKY], ..setup() }, async |door| {
+        for n in 0..5 {
+            assert!(!done(&door.call("flaky", json!({ "n": n })).await?)?.0);
+        }
+        let End::Refused(no) = door.call("flaky", json!({})).await?.end else { return Err("it does not rest".into()) };
+        assert_eq!(no.reason, "`flaky` is not available in state resting: `flaky` failed 5 times in a row and rests for 30 s");
+        let hint = no.hint.unwrap_or_default();
+        assert!(hint.starts_with("available now: fs.delete, fs.edit") && !hint.contains("flaky"), "{hint}");
+        Ok(())
+    })
+}
+
+/// Outputs beyond a task's share are not kept, and that is on record; the caller still gets them.
+pub fn share() -> Result<(), String> {
+    let tuning = Tuning { task_blob_bytes_max: 100_000, ..Tuning::default() };
+    play(Setup { tuning, ..setup() }, async |door| {
+        let long = json!({ "command": ["sh", "-c", "head -c 40000 /dev/zero | tr '\\0' x"] });
+        for _ in 0..4 {
+            assert!(done(&door.call("shell.run", long.clone()).await?)?.0);
+        }
+        let events = door.events()?;
+        let kept = events.iter().filter(|event| matches!(event, Event::CallFinished(e) if e.blob.is_some())).count();
+        let dropped: u64 = events.iter().map(|event| if let Event::RecordsDropped(e) = event { e.count } else { 0 }).sum();
+        assert_eq!((kept, dropped), (2, 2), "two of 40 kB fit into 100 kB");
+        Ok(())
+    })
+}
+
+pub fn observed() -> Result<(), String> {
+    play(setup(), async |door| {
+        let review = pending(&door.call("fs.list", path(".")).await?)?;
+        door.allow(review, Terms { observe: Some(Observe::Detailed), ..Terms::default() }).await?;
+        assert!(done(&door.call("fs.list", path(".")).await?)?.0);
+        let events = door.events()?;
+        let Some(observed) = events.iter().find_map(|event| if let Event::CallObserved(e) = event { Some(e) } else { None }) else {
+            return Err("nothing was observed".into());
+        };
+        let detail = observed.detail.as_ref().ok_or("no detail")?;
+        assert_eq!(detail["input"], path("."));
+        assert!(detail["output"]["entries"].to_string().contains("a.txt"), "{detail}");
+        assert!(observed.bytes_in > 0 && observed.bytes_out > 0);
+        Ok(())
+    })
+}

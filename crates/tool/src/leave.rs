@@ -1,0 +1,52 @@
+//! Whom a running tool asks about what its input did not say: where a redirect leads, which files a patch changes.
+//!
+//! The kernel decides on each as on a call of its own. Knows no policy itself.
+
+use crate::net::Hop;
+use std::pin::Pin;
+use world::{Code, Refusal};
+
+/// A file that a tool's patch changes.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// Relative to the project, normalised.
+    pub path: &'a str,
+    /// `None` where the file goes away.
+    pub content: Option<&'a str>,
+}
+
+/// An answer that may take a while.
+pub type Asked<'a> = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>>;
+
+pub trait Leave: Send + Sync {
+    /// May this redirect be followed?
+    fn hop<'a>(&'a self, hop: Hop<'a>) -> Asked<'a>;
+
+    /// May this file be changed?
+    fn change<'a>(&'a self, change: Change<'a>) -> Asked<'a>;
+
+    /// Told, not asked: a call met a passing fault and is made again.
+    fn retried(&self, attempt: u32, why: &str);
+}
+
+/// Nobody to ask: redirects on the same server only, because what was decided for it holds there, and no patch.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Alone;
+
+impl Leave for Alone {
+    fn hop<'a>(&'a self, hop: Hop<'a>) -> Asked<'a> {
+        let same = hop.from.host == hop.to.host && hop.from.port == hop.to.port;
+        Box::pin(std::future::ready(if same {
+            Ok(())
+        } else {
+            Err(Refusal::new(Code::Denied, format!("`{}` sends the call on to `{}`", hop.from.host, hop.to.host))
+                .hint(format!("if that is what you want, ask for {} itself", hop.to.url())))
+        }))
+    }
+
+    fn change<'a>(&'a self, change: Change<'a>) -> Asked<'a> {
+        Box::pin(std::future::ready(Err(Refusal::new(Code::Denied, format!("nobody is there to allow a change of `{}`", change.path)))))
+    }
+
+    fn retried(&self, _attempt: u32, _why: &str) {}
+}

@@ -273,6 +273,11 @@ impl Turn {
     }
 }
 
+/// The folder that a client says it is in, where it does.
+pub(crate) fn cwd(dialect: Dialect, body: &Value) -> Option<String> {
+    Heard::read(dialect, body).cwd
+}
+
 fn trouble(status: u16) -> Trouble {
     match status {
         401 => Trouble::Unauthorized,

@@ -119,6 +119,19 @@ impl Sse {
     }
 }
 
+/// A text cut behind each blank line, so that every part is an event as it was sent.
+pub fn split(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let ends = ["\n\n", "\r\n\r\n"].iter().filter_map(|blank| Some(rest.find(blank)? + blank.len()));
+        let (part, after) = rest.split_at(ends.min().unwrap_or(rest.len()));
+        parts.push(part);
+        rest = after;
+    }
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

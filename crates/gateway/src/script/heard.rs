@@ -182,7 +182,8 @@ impl Heard {
 
     /// Looks for the folder that the client works in; each has its own words for it, none in a field of its own.
     fn place(&mut self, text: &str) {
-        const SIGNS: &[&str] = &["<cwd>", "orking directory: ", "orking directory is: ", "orking directory is "];
+        const SIGNS: &[&str] =
+            &["<cwd>", "orking directory: ", "orking directory is: ", "orking directory is ", "Workspace Directories:**\n  - "];
         if self.cwd.is_some() {
             return;
         }

@@ -1,11 +1,33 @@
 //! The only way to a model: what a request asks for, what an answer cost, and the road between them.
 //!
-//! *Does not know* policy, the journal, or who may spend what: the kernel decides that through [`ask`](Ask)s and usage.
+//! *Does not know* policy, the journal, or who may spend what: each request asks at a [`Door`], and says afterwards what it used.
 #![forbid(unsafe_code)]
 
 pub mod cassette;
 pub mod dialect;
+mod door;
+mod gateway;
+mod header;
+mod limiter;
+mod login;
 pub mod price;
+mod provider;
+mod route;
 pub mod script;
+mod secret;
+mod serve;
+mod settings;
+mod tee;
+mod upstream;
 
 pub use dialect::{Ask, BadRequest, Dialect, Endpoint, Meter, Metered, Reply, Source, Trouble, Usage};
+pub use door::{Denial, Door, Ended, Leave, Pass, Wish, Work};
+pub use gateway::{Gateway, REQUEST_BYTES_MAX, Session};
+pub use limiter::{Busy, Limiter, Slot};
+pub use provider::{BadProvider, Provider};
+pub use route::{NoRoute, Routes, Target, Tier};
+pub use secret::{NoKey, Secret};
+pub use serve::{listen, serve};
+pub use settings::{Auth, Client, GatewaySettings, KeySettings, LoginSettings, Names, OneOrMore, ProviderSettings, Settings, Targets};
+pub use tee::{Broken, Tee};
+pub use upstream::Upstream;

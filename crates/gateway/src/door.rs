@@ -1,0 +1,78 @@
+//! The gateway's side of the kernel's door: every request asks to pass, and says afterwards what it used.
+
+use crate::dialect::{Ask, Metered, Trouble};
+use crate::route::Tier;
+use crate::settings::Names;
+use hyper::body::Bytes;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub type Work<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Decides about the requests of one process.
+pub trait Door: Send + Sync + 'static {
+    /// Names for models that hold for this process alone.
+    fn names(&self) -> Arc<Names>;
+
+    /// May this request be made? Returns when it may, or when somebody said no; it may take a person's time.
+    fn admit<'a>(&'a self, wish: &'a Wish<'a>) -> Work<'a, Result<Leave, Denial>>;
+}
+
+/// A request that somebody wants made, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    pub ask: &'a Ask,
+    pub provider: &'a str,
+    /// The host that would be asked; empty for a script.
+    pub host: &'a str,
+    /// As the provider calls it.
+    pub model: &'a str,
+    pub tier: Tier,
+    /// It costs nothing.
+    pub free: bool,
+    pub body: &'a Bytes,
+}
+
+/// Leave to make one request.
+pub struct Leave {
+    /// The most that may be answered, where the request itself asks for more or does not say.
+    pub output_max: Option<u64>,
+    /// Keep what is answered.
+    pub record: bool,
+    pub pass: Box<dyn Pass>,
+}
+
+/// An admitted request on its way.
+pub trait Pass: Send + 'static {
+    /// Says what came of it. Done when that is on disk.
+    fn settle(self: Box<Self>, end: Ended) -> Work<'static, ()>;
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Ended {
+    /// What the provider answered; `None` when it never did.
+    pub status: Option<u16>,
+    /// What the answer cost, where there was one.
+    pub metered: Option<Metered>,
+    /// The answer was passed on to its end.
+    pub complete: bool,
+    /// The provider may have seen the request, so it may have to be paid for.
+    pub sent: bool,
+    /// Why it is not complete.
+    pub why: Option<String>,
+    pub first_byte: Option<Duration>,
+    pub bytes: u64,
+    /// What was answered, if it is recorded and not too long for that.
+    pub answer: Option<Vec<u8>>,
+}
+
+/// A no, for the provider's own client to understand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    pub trouble: Trouble,
+    /// What, why, and the way to a yes.
+    pub message: String,
+    pub retry_after: Option<Duration>,
+}

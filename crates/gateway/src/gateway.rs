@@ -1,0 +1,356 @@
+//! One request from a client to a provider and back.
+//!
+//! Who, what, where to, may it, when, send, pass on. **Invariant.** No request reaches a provider without a [`Leave`], and no answer of a
+//! provider reaches a client unmetered.
+
+use crate::dialect::{Ask, Dialect, Endpoint, Reply, Trouble};
+use crate::door::{Denial, Door, Leave, Wish};
+use crate::header;
+use crate::limiter::{self, Slot};
+use crate::provider::{BadProvider, Provider, Road};
+use crate::route::{Routes, Target};
+use crate::secret::Secret;
+use crate::settings::{Client, Names, Settings};
+use crate::tee::{Open, Tee};
+use crate::upstream::{Unanswered, Upstream};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes of one request. Vendors take 32 MiB.
+pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Vendors' clients give up after ten minutes; a request held longer than half of that is better told.
+const HOLD: Duration = Duration::from_secs(300);
+/// Times one provider is asked again after it said to wait.
+const TRIES_MAX: u32 = 8;
+
+/// A process at its own listener.
+pub struct Session {
+    /// Whose turn it is among those that wait: the process.
+    pub who: u64,
+    /// The key that the kernel gave to that process and nobody else.
+    pub key: Secret,
+    /// The vendor's client it is, as the kernel knows it; what a request says of itself counts for nothing.
+    pub client: Option<Client>,
+    pub door: Arc<dyn Door>,
+}
+
+/// The road to every model. Shared by all processes.
+pub struct Gateway {
+    routes: Routes,
+    upstream: Upstream,
+    hold: Duration,
+}
+
+impl Gateway {
+    /// `hold` is how long a request may wait before it is told to come again.
+    pub fn new(settings: &Settings, upstream: Upstream, hold: Option<Duration>) -> Result<Gateway, BadProvider> {
+        let mut routes = Routes { names: settings.models.clone(), ..Routes::default() };
+        for (name, provider) in &settings.providers {
+            routes.providers.insert(name.clone(), Arc::new(Provider::new(name, provider)?));
+        }
+        Ok(Gateway { routes, upstream, hold: hold.unwrap_or(HOLD) })
+    }
+
+    pub fn providers(&self) -> impl Iterator<Item = &Provider> {
+        self.routes.providers.values().map(Arc::as_ref)
+    }
+
+    /// How long a request may wait.
+    pub fn hold(&self) -> Duration {
+        self.hold
+    }
+
+    /// Where a name leads, for whoever looks.
+    pub fn find(&self, own: &Names, model: &str, dialect: Dialect) -> Result<Vec<Target>, crate::route::NoRoute> {
+        self.routes.find(own, model, dialect)
+    }
+
+    /// Answers one request. What a client did wrong and what a provider failed at are answers too.
+    pub async fn answer<B>(&self, session: &Session, request: Request<B>) -> Response<Tee>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let start = Instant::now();
+        let (head, body) = request.into_parts();
+        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        let known = match Dialect::of(head.method.as_str(), path) {
+            Some((_, Endpoint::Models)) if head.headers.contains_key("anthropic-version") => Some((Dialect::Anthropic, Endpoint::Models)),
+            known => known,
+        };
+        // Told apart by what they ask for even before we know who they are, so that every client understands its refusal.
+        let dialect = known.map_or(Dialect::Anthropic, |(dialect, _)| dialect);
+        if !header::carries(&head.headers, head.uri.query(), &session.key) {
+            let message = "this key does not belong to this process's gateway; use the key and base url that skep gave it";
+            return refuse(dialect, no(Trouble::Unauthorized, message));
+        }
+        let Some((dialect, endpoint)) = known else {
+            let message = format!("the gateway has no `{} {}`", head.method, head.uri.path());
+            return refuse(dialect, no(Trouble::NotFound, message));
+        };
+        match self.carry(session, dialect, endpoint, &head, body, start).await {
+            Ok(response) => response,
+            Err(denial) => refuse(dialect, denial),
+        }
+    }
+
+    async fn carry<B>(
+        &self,
+        session: &Session,
+        dialect: Dialect,
+        endpoint: Endpoint,
+        head: &hyper::http::request::Parts,
+        body: B,
+        start: Instant,
+    ) -> Result<Response<Tee>, Denial>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        let body = read(&head.headers, body).await?;
+        let names = session.door.names();
+        if endpoint == Endpoint::Models {
+            return Ok(reply(dialect.models(&self.known(&names))));
+        }
+        let ask = dialect.read(path, &body).map_err(|error| no(Trouble::BadRequest, error.to_string()))?;
+        let targets = self.targets(session, &names, &ask)?;
+        let mut last = None;
+        for (at, target) in targets.iter().enumerate() {
+            let trip = Trip { gateway: self, session, ask: &ask, target, head, path, body: &body, start, more: at + 1 < targets.len() };
+            match trip.go().await {
+                Ok(Arrival::Answered(response)) => return Ok(response),
+                Ok(Arrival::Overloaded(denial)) => last = Some(denial),
+                Err(denial) => return Err(denial),
+            }
+        }
+        Err(last.unwrap_or_else(|| no(Trouble::Overloaded, "no provider could be asked")))
+    }
+
+    /// Names that a client may ask for; a provider's own models are not listed here.
+    fn known<'a>(&'a self, own: &'a Names) -> Vec<&'a str> {
+        let names: std::collections::BTreeSet<&str> = own.keys().chain(self.routes.names.keys()).map(String::as_str).collect();
+        names.into_iter().collect()
+    }
+
+    fn targets(&self, session: &Session, names: &Names, ask: &Ask) -> Result<Vec<Target>, Denial> {
+        let found = self.routes.find(names, &ask.model, ask.dialect);
+        let found = found.map_err(|none| no(Trouble::NotFound, format!("{}; {}", none.what, none.fix)))?;
+        let (mine, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|target| match target.provider.only_for() {
+            None => true,
+            Some(client) => session.client == Some(client),
+        });
+        match (mine.is_empty(), others.first()) {
+            (true, Some(other)) => {
+                let message = format!(
+                    "`{}` is a subscription login: it works for its vendor's own client, and this process is not that; add a provider with an API key",
+                    other.provider.name
+                );
+                Err(no(Trouble::Denied, message))
+            }
+            _ => Ok(mine),
+        }
+    }
+}
+
+/// One request on its way to one provider.
+struct Trip<'a> {
+    gateway: &'a Gateway,
+    session: &'a Session,
+    ask: &'a Ask,
+    target: &'a Target,
+    head: &'a hyper::http::request::Parts,
+    path: &'a str,
+    body: &'a Bytes,
+    start: Instant,
+    /// There is another provider to ask when this one is overloaded.
+    more: bool,
+}
+
+enum Arrival {
+    Answered(Response<Tee>),
+    /// It never began to answer; the next may be asked.
+    Overloaded(Denial),
+}
+
+impl Trip<'_> {
+    async fn go(&self) -> Result<Arrival, Denial> {
+        let Target { provider, model, tier } = self.target;
+        let wish = Wish {
+            ask: self.ask,
+            provider: &provider.name,
+            host: provider.host(),
+            model,
+            tier: *tier,
+            free: provider.free,
+            body: self.body,
+        };
+        let leave = self.session.door.admit(&wish).await?;
+        let renamed = (*model != self.ask.model).then_some(model.as_str());
+        let Leave { output_max, record, pass } = leave;
+        let open = Open::new(pass);
+        let (path, body) = match self.ask.dialect.rewrite(self.path, self.body, renamed, output_max) {
+            Ok(rewritten) => rewritten,
+            Err(error) => return self.fail(open, no(Trouble::BadRequest, error.to_string())).await,
+        };
+        match &provider.road {
+            Road::Http(_) => self.ask_http(open, record, &path, body.into()).await,
+            Road::Script(file) => self.ask_script(open, record, file, &path, &body).await,
+        }
+    }
+
+    async fn ask_http(&self, mut open: Open, record: bool, path: &str, body: Bytes) -> Result<Arrival, Denial> {
+        let provider = &self.target.provider;
+        let deadline = Instant::now() + self.gateway.hold;
+        for _ in 0..TRIES_MAX {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let slot = match provider.limiter.enter(self.session.who, left).await {
+                Ok(slot) => slot,
+                Err(busy) => {
+                    let message = format!("`{}` is busy with other requests and its limits", provider.name);
+                    return self.overloaded(open, Denial { retry_after: busy.retry_after, ..no(Trouble::RateLimited, message) }).await;
+                }
+            };
+            let request = match self.request(path, body.clone()).await {
+                Ok(request) => request,
+                Err(denial) => return self.fail(open, denial).await,
+            };
+            open.end.sent = true;
+            let response = match self.gateway.upstream.send(request, provider.answer).await {
+                Ok(response) => response,
+                Err(Unanswered { why, unseen }) => {
+                    open.end.sent = !unseen;
+                    let trouble = if unseen { Trouble::Overloaded } else { Trouble::Upstream };
+                    let denial = no(trouble, format!("`{}`: {why}", provider.name));
+                    if unseen {
+                        return self.overloaded(open, denial).await;
+                    }
+                    return self.fail(open, denial).await;
+                }
+            };
+            let status = response.status().as_u16();
+            provider.limiter.heed(status, response.headers());
+            if !matches!(status, 429 | 503 | 529) {
+                return Ok(Arrival::Answered(self.pass_on(open, record, response, slot)));
+            }
+            open.end.status = Some(status);
+            if self.more {
+                let message = format!("`{}` is overloaded ({status})", provider.name);
+                return self.overloaded(open, no(Trouble::Overloaded, message)).await;
+            }
+            // Worth waiting for where the provider says until when, and that is soon enough for the client.
+            let wait = limiter::retry_after(response.headers(), jiff::Timestamp::now());
+            if wait.is_none_or(|wait| Instant::now() + wait >= deadline) {
+                return Ok(Arrival::Answered(self.pass_on(open, record, response, slot)));
+            }
+        }
+        let message = format!("`{}` said to wait, {TRIES_MAX} times", provider.name);
+        self.overloaded(open, no(Trouble::RateLimited, message)).await
+    }
+
+    async fn ask_script(&self, open: Open, record: bool, file: &std::path::Path, path: &str, body: &[u8]) -> Result<Arrival, Denial> {
+        let _ = (record, path, body);
+        self.fail(open, no(Trouble::Upstream, format!("`{}` cannot be played", file.display()))).await
+    }
+
+    /// The request as the provider gets it.
+    async fn request(&self, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Denial> {
+        let provider = &self.target.provider;
+        let bug = |what: &str| no(Trouble::Upstream, format!("the request to `{}` cannot be made: {what}", provider.name));
+        // A client may leave the version out of its paths; a provider wants it.
+        let whole = match self.ask.dialect {
+            Dialect::Gemini => path.to_owned(),
+            _ if path.starts_with("/v1/") => path.to_owned(),
+            _ => format!("/v1{path}"),
+        };
+        let uri = provider.url(&whole).and_then(|url| url.as_str().parse().ok()).ok_or_else(|| bug("its url"))?;
+        let mut headers = header::to_provider(&self.head.headers);
+        let secret = provider.credential(&self.gateway.upstream).await;
+        let secret =
+            secret.map_err(|none| no(Trouble::Upstream, format!("`{}` has no key: {}; {}", provider.name, none.what, none.fix)))?;
+        if let Some(secret) = secret {
+            provider.sign(self.ask.dialect, &secret, &mut headers).map_err(|none| bug(&none.what))?;
+        }
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = self.head.method.clone();
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// The provider's answer, byte for byte, on its way to the client.
+    fn pass_on(&self, mut open: Open, record: bool, response: Response<Incoming>, slot: Slot) -> Response<Tee> {
+        let (head, body) = response.into_parts();
+        open.end.status = Some(head.status.as_u16());
+        // Asked for uncompressed; an answer that is not cannot be read along, and counts as one without usage.
+        let readable = head.headers.get(CONTENT_ENCODING).is_none_or(|encoding| encoding == "identity");
+        if readable && head.status.is_success() && self.ask.endpoint == Endpoint::Generate {
+            open.meter = Some(self.ask.meter());
+        }
+        let tee = Tee::passing(body, record, open, Some(slot), self.start, self.target.provider.idle);
+        let mut passed = Response::new(tee);
+        *passed.status_mut() = head.status;
+        *passed.headers_mut() = header::to_client(&head.headers);
+        passed
+    }
+
+    async fn overloaded(&self, mut open: Open, denial: Denial) -> Result<Arrival, Denial> {
+        open.end.why = Some(denial.message.clone());
+        open.settle().await;
+        Ok(Arrival::Overloaded(denial))
+    }
+
+    async fn fail(&self, mut open: Open, denial: Denial) -> Result<Arrival, Denial> {
+        open.end.why = Some(denial.message.clone());
+        open.settle().await;
+        Err(denial)
+    }
+}
+
+/// The whole body, if it is one that can be read.
+async fn read<B>(headers: &HeaderMap, body: B) -> Result<Bytes, Denial>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return Err(no(Trouble::BadRequest, "the gateway reads requests; send this one uncompressed"));
+    }
+    let limited = Limited::new(body, REQUEST_BYTES_MAX);
+    match Box::pin(limited.collect()).await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let message = format!("the request is longer than {} MiB", REQUEST_BYTES_MAX / 1024 / 1024);
+            Err(no(Trouble::TooLarge, message))
+        }
+        Err(error) => Err(no(Trouble::BadRequest, format!("the request broke off: {error}"))),
+    }
+}
+
+fn no(trouble: Trouble, message: impl Into<String>) -> Denial {
+    Denial { trouble, message: message.into(), retry_after: None }
+}
+
+/// A refusal as the provider's own client expects it.
+fn refuse(dialect: Dialect, denial: Denial) -> Response<Tee> {
+    let mut response = reply(dialect.refusal(dialect.status(denial.trouble), denial.trouble, &denial.message));
+    if let Some(wait) = denial.retry_after {
+        response.headers_mut().insert(HeaderName::from_static("retry-after"), HeaderValue::from(wait.as_secs().max(1)));
+    }
+    response
+}
+
+fn reply(reply: Reply) -> Response<Tee> {
+    let mut response = Response::new(Tee::whole(Bytes::from(reply.body)));
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(reply.content_type));
+    for (name, value) in reply.headers {
+        headers.extend(HeaderValue::from_str(&value).ok().map(|value| (HeaderName::from_static(name), value)));
+    }
+    response
+}

@@ -1,0 +1,240 @@
+//! One upstream: where it is, what it speaks, how it is told who pays, and how much it can take.
+
+use crate::dialect::Dialect;
+use crate::limiter::Limiter;
+use crate::login::Login;
+use crate::secret::{NoKey, Secret};
+use crate::settings::{Auth, Client, KeySettings, ProviderSettings};
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use url::{Host, Url};
+
+/// Vendors cut a connection that thinks for ten minutes; so do their clients.
+const ANSWER: Duration = Duration::from_secs(600);
+const IDLE: Duration = Duration::from_secs(300);
+/// What a personal key takes at once without being told to slow down.
+const CONCURRENCY: u32 = 16;
+
+#[derive(Debug)]
+pub struct Provider {
+    pub name: String,
+    pub dialects: Vec<Dialect>,
+    pub free: bool,
+    pub(crate) models: Option<GlobSet>,
+    pub(crate) road: Road,
+    pub(crate) limiter: Limiter,
+    pub(crate) answer: Duration,
+    pub(crate) idle: Duration,
+    credential: Credential,
+    auth: Option<Auth>,
+}
+
+/// How a request gets there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Road {
+    Http(Url),
+    /// Answers out of a file, in this process.
+    Script(PathBuf),
+}
+
+#[derive(Debug)]
+enum Credential {
+    None,
+    Key(KeySettings),
+    Login(Login),
+}
+
+/// A provider that cannot be set up as written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("provider `{name}`: {why}")]
+pub struct BadProvider {
+    pub name: String,
+    pub why: String,
+}
+
+impl Provider {
+    pub fn new(name: &str, settings: &ProviderSettings) -> Result<Provider, BadProvider> {
+        let bad = |why: String| BadProvider { name: name.to_owned(), why };
+        if name.is_empty() || name.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)) {
+            return Err(bad("a name is made of letters, digits, `-`, `_` and `.`".into()));
+        }
+        if settings.dialect.as_slice().is_empty() {
+            return Err(bad("it speaks no dialect".into()));
+        }
+        let road = road(settings).map_err(bad)?;
+        let credential = match (&settings.key, &settings.login) {
+            (Some(_), Some(_)) => return Err(bad("it has a key and a login; one of them pays".into())),
+            (Some(key), None) => Credential::Key(key.clone()),
+            (None, Some(login)) => Credential::Login(Login::new(login)),
+            (None, None) => Credential::None,
+        };
+        let mut globs = GlobSetBuilder::new();
+        for glob in &settings.models {
+            globs.add(Glob::new(glob).map_err(|error| bad(format!("models: {error}")))?);
+        }
+        let models = globs.build().map_err(|error| bad(format!("models: {error}")))?;
+        let concurrency = settings.concurrency.unwrap_or(CONCURRENCY);
+        if concurrency == 0 || settings.requests_per_minute == Some(0) {
+            return Err(bad("a limit of 0 lets nothing through".into()));
+        }
+        let ms = |ms: Option<u64>, default| ms.map_or(default, Duration::from_millis);
+        Ok(Provider {
+            name: name.to_owned(),
+            dialects: settings.dialect.as_slice().to_vec(),
+            free: settings.free || matches!(road, Road::Script(_)),
+            models: (!settings.models.is_empty()).then_some(models),
+            limiter: Limiter::new(concurrency, settings.requests_per_minute),
+            answer: ms(settings.answer_ms, ANSWER),
+            idle: ms(settings.idle_ms, IDLE),
+            road,
+            credential,
+            auth: settings.auth,
+        })
+    }
+
+    /// The host whose bill it is; empty for a script.
+    pub fn host(&self) -> &str {
+        match &self.road {
+            Road::Http(url) => url.host_str().unwrap_or_default(),
+            Road::Script(_) => "",
+        }
+    }
+
+    /// Requests on their way and in line, for whoever looks.
+    pub fn load(&self) -> (u32, usize) {
+        self.limiter.load()
+    }
+
+    /// Whose requests it takes, where not everybody's.
+    pub fn only_for(&self) -> Option<Client> {
+        match &self.credential {
+            Credential::Login(login) => Some(login.client()),
+            Credential::None | Credential::Key(_) => None,
+        }
+    }
+
+    /// The url of a request whose client asked for `path`, query included.
+    pub(crate) fn url(&self, path: &str) -> Option<Url> {
+        let Road::Http(base) = &self.road else { return None };
+        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+        let mut url = base.clone();
+        let above = base.path().trim_end_matches('/');
+        // `https://host/v1` and `/v1/chat/completions` share a part.
+        let version = above.rsplit('/').next().filter(|part| !part.is_empty());
+        let rest = version.and_then(|part| path.strip_prefix('/')?.strip_prefix(part)).filter(|rest| rest.starts_with('/'));
+        url.set_path(&format!("{above}{}", rest.unwrap_or(path)));
+        let query = query.map(without_key).filter(|query| !query.is_empty());
+        url.set_query(query.as_deref());
+        Some(url)
+    }
+
+    /// What the provider is to know us by. `exchange` fetches a new access token where a login needs one.
+    pub(crate) async fn credential(&self, http: &crate::upstream::Upstream) -> Result<Option<Secret>, NoKey> {
+        match &self.credential {
+            Credential::None => Ok(None),
+            Credential::Key(key) => key.read().await.map(Some),
+            Credential::Login(login) => login.token(http).await.map(Some),
+        }
+    }
+
+    /// Puts the credential in, in the way that this provider wants it.
+    pub(crate) fn sign(&self, dialect: Dialect, secret: &Secret, headers: &mut HeaderMap) -> Result<(), NoKey> {
+        let auth = match (&self.credential, self.auth, dialect) {
+            (Credential::Login(_), ..) => Auth::Bearer,
+            (_, Some(auth), _) => auth,
+            (_, None, Dialect::Anthropic) => Auth::ApiKey,
+            (_, None, Dialect::Gemini) => Auth::Google,
+            (_, None, Dialect::Responses | Dialect::Chat) => Auth::Bearer,
+        };
+        let (name, text) = match auth {
+            Auth::ApiKey => (HeaderName::from_static("x-api-key"), secret.reveal().to_owned()),
+            Auth::Google => (HeaderName::from_static("x-goog-api-key"), secret.reveal().to_owned()),
+            Auth::Bearer => (AUTHORIZATION, format!("Bearer {}", secret.reveal())),
+        };
+        let mut value = HeaderValue::from_str(&text).map_err(|_| NoKey {
+            what: format!("the key of `{}` has characters that no header can carry", self.name),
+            fix: "look for a line break or a quote in it".into(),
+        })?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+        if let Credential::Login(login) = &self.credential {
+            login.adorn(headers);
+        }
+        Ok(())
+    }
+}
+
+fn road(settings: &ProviderSettings) -> Result<Road, String> {
+    if let Some(file) = settings.url.strip_prefix("script:") {
+        return Ok(Road::Script(PathBuf::from(file)));
+    }
+    let url = Url::parse(&settings.url).map_err(|error| format!("`{}` is no url: {error}", settings.url))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("the url holds a password; use `key`".into());
+    }
+    match (url.scheme(), url.host()) {
+        ("https", Some(_)) => Ok(Road::Http(url)),
+        ("http", Some(host)) if settings.plain || is_here(&host) => Ok(Road::Http(url)),
+        ("http", Some(_)) => Err("it would be asked in the clear; use https, or say `plain: true`".into()),
+        _ => Err(format!("`{}` is neither http nor https", settings.url)),
+    }
+}
+
+/// Is it this machine?
+fn is_here(host: &Host<&str>) -> bool {
+    match host {
+        Host::Domain(name) => *name == "localhost",
+        Host::Ipv4(ip) => IpAddr::from(*ip).is_loopback(),
+        Host::Ipv6(ip) => IpAddr::from(*ip).is_loopback(),
+    }
+}
+
+/// Gemini's clients put the key into the query; ours stays here.
+fn without_key(query: &str) -> String {
+    query.split('&').filter(|pair| !pair.starts_with("key=") && *pair != "key").collect::<Vec<_>>().join("&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn provider(yaml: &str) -> Result<Provider, BadProvider> {
+        Provider::new("p", &serde_saphyr::from_str(yaml).unwrap())
+    }
+
+    #[test]
+    fn a_request_goes_below_the_provider_s_url() {
+        for (base, path, url) in [
+            ("https://api.anthropic.com", "/v1/messages?beta=true", "https://api.anthropic.com/v1/messages?beta=true"),
+            ("https://h/v1", "/v1/chat/completions", "https://h/v1/chat/completions"),
+            ("https://h/api/v1/", "/v1/responses", "https://h/api/v1/responses"),
+            ("https://h/api", "/v1/responses", "https://h/api/v1/responses"),
+            ("https://h/v1", "/v1beta/models/m:generateContent", "https://h/v1/v1beta/models/m:generateContent"),
+            ("http://127.0.0.1:11434", "/v1/chat/completions?key=ours&a=b", "http://127.0.0.1:11434/v1/chat/completions?a=b"),
+        ] {
+            let provider = provider(&format!("{{url: '{base}', dialect: chat}}")).unwrap();
+            assert_eq!(provider.url(path).unwrap().as_str(), url);
+        }
+    }
+
+    #[test]
+    fn nothing_goes_out_in_the_clear_unless_somebody_said_so() {
+        assert!(provider("{url: 'http://localhost:8000', dialect: [chat, responses]}").is_ok());
+        assert!(provider("{url: 'http://[::1]:8000', dialect: chat}").is_ok());
+        assert!(provider("{url: 'http://10.0.0.7:8000', dialect: chat, plain: true}").is_ok());
+        for (bad, why) in [
+            ("{url: 'http://10.0.0.7:8000', dialect: chat}", "in the clear"),
+            ("{url: 'https://me:pw@h', dialect: chat}", "holds a password"),
+            ("{url: 'ftp://h', dialect: chat}", "neither http nor https"),
+            ("{url: 'https://h', dialect: []}", "no dialect"),
+            ("{url: 'https://h', dialect: chat, concurrency: 0}", "lets nothing through"),
+            ("{url: 'https://h', dialect: chat, key: {env: A}, login: {client: codex}}", "one of them pays"),
+        ] {
+            let error = provider(bad).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

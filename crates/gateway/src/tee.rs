@@ -1,0 +1,189 @@
+//! The body of an answer on its way to the client, read along by the meter.
+//!
+//! Nothing is held back: a piece is passed on as it came, and the next is asked for only when the client took the last. Dropping the
+//! body is how a client that went away cancels its upstream. **Invariant.** Every admitted request is settled exactly once, and a client
+//! that has seen the end of its answer knows that the usage is on disk.
+
+use crate::dialect::Meter;
+use crate::door::{Ended, Pass, Work};
+use crate::limiter::Slot;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::time::Sleep;
+
+/// Bytes of one answer that are kept where recording is on.
+const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// An admitted request. Settles itself as abandoned when it is dropped.
+pub(crate) struct Open {
+    pass: Option<Box<dyn Pass>>,
+    pub end: Ended,
+    /// Reads the answer along, once there is one.
+    pub meter: Option<Meter>,
+}
+
+impl Open {
+    pub fn new(pass: Box<dyn Pass>) -> Open {
+        Open { pass: Some(pass), end: Ended::default(), meter: None }
+    }
+
+    /// Says what came of it, with what was metered so far.
+    pub fn settle(mut self) -> Work<'static, ()> {
+        self.close().unwrap_or_else(|| Box::pin(std::future::ready(())))
+    }
+
+    fn close(&mut self) -> Option<Work<'static, ()>> {
+        let pass = self.pass.take()?;
+        self.end.metered = self.meter.take().map(Meter::finish);
+        Some(pass.settle(std::mem::take(&mut self.end)))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.end.why.get_or_insert_with(|| "the client went away".to_owned());
+        // Without a runtime the kernel is going down: the call stays open and counts as lost at the next boot.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && let Some(work) = self.close()
+        {
+            runtime.spawn(work);
+        }
+    }
+}
+
+/// What breaks an answer off. The client sees its connection end before the answer does.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer broke off: {0}")]
+pub struct Broken(String);
+
+pub struct Tee {
+    stage: Stage,
+    /// Until the next piece must be there.
+    idle: Duration,
+    alarm: Pin<Box<Sleep>>,
+    /// Bytes still to come, where the provider said how many.
+    left: Option<u64>,
+}
+
+enum Stage {
+    /// A finished answer of our own, without anything to settle.
+    Whole(Option<Bytes>),
+    Passing(Box<Passing>),
+    /// The end is known and being recorded; then this last piece, or error, goes out.
+    Settling(Work<'static, ()>, Option<Result<Bytes, Broken>>),
+    Done,
+}
+
+struct Passing {
+    source: Incoming,
+    record: Option<Vec<u8>>,
+    open: Open,
+    start: Instant,
+    _slot: Option<Slot>,
+}
+
+impl Tee {
+    pub(crate) fn whole(bytes: Bytes) -> Tee {
+        let left = Some(bytes.len() as u64);
+        Tee { stage: Stage::Whole(Some(bytes)), idle: Duration::MAX, alarm: Box::pin(tokio::time::sleep(Duration::ZERO)), left }
+    }
+
+    pub(crate) fn passing(source: Incoming, record: bool, open: Open, slot: Option<Slot>, start: Instant, idle: Duration) -> Tee {
+        let left = source.size_hint().exact();
+        let record = record.then(Vec::new);
+        let passing = Box::new(Passing { source, record, open, start, _slot: slot });
+        Tee { stage: Stage::Passing(passing), idle, alarm: Box::pin(tokio::time::sleep(idle)), left }
+    }
+
+    /// Closes the upstream side and records; `last` goes out after that.
+    fn end(&mut self, complete: bool, why: Option<String>, last: Option<Result<Bytes, Broken>>) {
+        let Stage::Passing(passing) = std::mem::replace(&mut self.stage, Stage::Done) else { return };
+        let Passing { record, mut open, _slot, source, .. } = *passing;
+        drop((source, _slot));
+        open.end.complete = complete;
+        open.end.why = why;
+        open.end.answer = record;
+        self.stage = Stage::Settling(open.settle(), last);
+    }
+}
+
+impl Passing {
+    fn see(&mut self, data: &Bytes) {
+        self.open.end.first_byte.get_or_insert_with(|| self.start.elapsed());
+        self.open.end.bytes += data.len() as u64;
+        if let Some(meter) = &mut self.open.meter {
+            meter.feed(data);
+        }
+        if let Some(record) = &mut self.record {
+            if record.len() + data.len() <= KEPT_BYTES_MAX {
+                record.extend_from_slice(data);
+            } else {
+                self.record = None;
+            }
+        }
+    }
+}
+
+impl Body for Tee {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let this = self.get_mut();
+        loop {
+            match &mut this.stage {
+                Stage::Whole(bytes) => {
+                    return Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()).map(|bytes| Ok(Frame::data(bytes))));
+                }
+                Stage::Done => return Poll::Ready(None),
+                Stage::Settling(work, last) => {
+                    std::task::ready!(work.as_mut().poll(cx));
+                    let last = last.take();
+                    this.stage = Stage::Done;
+                    return Poll::Ready(last.map(|last| last.map(Frame::data)));
+                }
+                Stage::Passing(passing) => {
+                    let next = Pin::new(&mut passing.source).poll_frame(cx).map(|next| match next {
+                        Some(Ok(frame)) => Some(Ok(frame.into_data().unwrap_or_default())),
+                        Some(Err(error)) => Some(Err(error.to_string())),
+                        None => None,
+                    });
+                    match next {
+                        Poll::Ready(Some(Ok(data))) => {
+                            passing.see(&data);
+                            this.alarm.as_mut().reset(tokio::time::Instant::now() + this.idle);
+                            this.left = this.left.map(|left| left.saturating_sub(data.len() as u64));
+                            if this.left != Some(0) {
+                                return Poll::Ready(Some(Ok(Frame::data(data))));
+                            }
+                            // With a known length the client takes the last byte for the end, so it is told last.
+                            this.end(true, None, Some(Ok(data)));
+                        }
+                        Poll::Ready(Some(Err(error))) => this.end(false, Some(error.clone()), Some(Err(Broken(error)))),
+                        Poll::Ready(None) => this.end(true, None, None),
+                        Poll::Pending => {
+                            std::task::ready!(this.alarm.as_mut().poll(cx));
+                            let why = format!("nothing came for {} s", this.idle.as_secs_f64());
+                            this.end(false, Some(why.clone()), Some(Err(Broken(why))));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match (&self.stage, self.left) {
+            (Stage::Whole(_) | Stage::Passing(_), Some(left)) => SizeHint::with_exact(left),
+            (Stage::Settling(_, Some(Ok(last))), Some(0)) => SizeHint::with_exact(last.len() as u64),
+            (Stage::Done, _) => SizeHint::with_exact(0),
+            _ => SizeHint::default(),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.stage, Stage::Done | Stage::Whole(None))
+    }
+}

@@ -14,6 +14,8 @@ const NEEDS: &[(&str, &str)] = &[
     ("ip", "iproute2"),
     ("node", "nodejs"),
     ("tmux", "tmux"),
+    ("podman", "podman"),
+    ("runc", "runc"),
 ];
 
 pub fn test(arguments: &[String]) -> Result<()> {

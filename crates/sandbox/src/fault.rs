@@ -162,6 +162,12 @@ pub enum SandboxError {
     },
     #[error("the job is not well formed: {why}")]
     BadJob { why: &'static str },
+    #[error("no {engine} answers on this host: {why}")]
+    NoEngine { engine: crate::oci::Kind, why: String },
+    #[error("{engine} cannot show a container the project's overlay, which only root can mount")]
+    NotRoot { engine: crate::oci::Kind },
+    #[error("{engine} failed at {what}: {why}")]
+    Engine { engine: crate::oci::Kind, what: &'static str, why: String },
     #[error("the {who} has ended")]
     Gone { who: &'static str },
     #[error("{what} failed: {cause}")]
@@ -188,6 +194,8 @@ impl SandboxError {
             SandboxError::Room { step, cause, .. } => room_hint(*step, cause.raw_os_error().unwrap_or(0)),
             SandboxError::NotFound { .. } => Some("rooms see /usr and the project; name other tool folders as binds of the workspace"),
             SandboxError::Project { .. } => Some("name another folder, or set SKEP_HOME outside of the project"),
+            SandboxError::NotRoot { .. } => Some("say `runtime: native`, which needs no root, or run the kernel as root"),
+            SandboxError::NoEngine { engine, .. } => Some(engine.install()),
             SandboxError::ForeignOwner { .. } => Some("give the file to the project's owner with chown"),
             _ => None,
         }

@@ -24,6 +24,7 @@ mod change;
 mod exec;
 mod write;
 
+pub(crate) use exec::HOME;
 pub(crate) use write::TEMPORARY_PREFIX;
 
 const STREAMS_AND_REPORT: usize = 4;
@@ -44,15 +45,22 @@ pub(crate) fn main(holder: &Holder, filters: &Filters, order: &SpawnOrder, files
     // The cgroup files lie above the arranged descriptors and are closed with everything else, not by their owners.
     let cgroups: Vec<RawFd> = files.into_iter().skip(STREAMS_AND_REPORT).map(IntoRawFd::into_raw_fd).collect();
     let mut report = fs::File::from(sys::placed(REPORT_FD));
-    let result = enter(holder, filters, order, &cgroups).and_then(|()| match &order.act {
+    let result = enter(holder, filters, order, &cgroups).and_then(|()| act(order));
+    i32::from(tell(&mut report, result).is_err())
+}
+
+/// Does what the job is for, in the project's folder as pid 1.
+pub(crate) fn act(order: &SpawnOrder) -> Result<Report, Failure> {
+    match &order.act {
         ActOrder::Exec { argv } => exec::run(argv, &order.env),
         ActOrder::Write { path, mode } => write::run(path.path(), *mode).map(|()| Report::Written),
         ActOrder::Delete { path } => change::delete(path.path()).map(|()| Report::Written),
         ActOrder::Move { from, to } => change::rename(from.path(), to.path()).map(|()| Report::Written),
-    });
-    let result = result.unwrap_or_else(Report::Failed);
-    let told = serde_json::to_vec(&result).map_err(Into::into).and_then(|bytes| report.write_all(&bytes));
-    i32::from(told.is_err())
+    }
+}
+
+pub(crate) fn tell(report: &mut fs::File, result: Result<Report, Failure>) -> io::Result<()> {
+    report.write_all(&serde_json::to_vec(&result.unwrap_or_else(Report::Failed))?)
 }
 
 /// Streams to 0, 1, 2, the report to 3, the holder's pidfd to 4.
@@ -123,7 +131,7 @@ fn mount_point(path: &Path, is_folder: bool) -> io::Result<()> {
     fs::File::create(path).map(drop)
 }
 
-fn limits(limits: &Limits) -> io::Result<()> {
+pub(crate) fn limits(limits: &Limits) -> io::Result<()> {
     let both = |value| Rlimit { current: value, maximum: value };
     let mut wanted = vec![
         (Resource::Core, Some(0)),

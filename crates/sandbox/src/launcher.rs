@@ -68,6 +68,11 @@ impl Launcher {
         Ok(workspace)
     }
 
+    /// What makes mounts for container engines, and starts one.
+    pub(crate) fn errand(&self) -> Errand {
+        Errand { link: Arc::clone(&self.link) }
+    }
+
     /// What this host supports, tried for real. `scratch` is a directory beside which workspaces will lie: whether an overlay
     /// can be built depends on the file system.
     pub async fn probe(&self, scratch: &Path) -> Result<Vec<Check>, SandboxError> {
@@ -78,6 +83,35 @@ impl Launcher {
     }
 
     /// One order at a time: the launcher answers in microseconds, as it only forks.
+    async fn ask(&self, order: LauncherOrder) -> Result<(LauncherReply, Vec<OwnedFd>), SandboxError> {
+        self.errand().ask(order).await
+    }
+}
+
+/// The way to the launcher for those who do not own it.
+#[derive(Debug, Clone)]
+pub(crate) struct Errand {
+    link: Arc<Mutex<OwnedFd>>,
+}
+
+impl Errand {
+    /// Checks a workspace, makes its directories and mounts its overlay where the host sees it.
+    pub(crate) async fn mount(&self, spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
+        let order = prepare(spec)?;
+        match self.ask(LauncherOrder::Mount(order.clone())).await?.0 {
+            LauncherReply::Mounted => Ok(order),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Starts a program that ends with the launcher. Its pidfd comes back.
+    pub(crate) async fn start(&self, argv: Vec<crate::order::Bytes>) -> Result<OwnedFd, SandboxError> {
+        match self.ask(LauncherOrder::Start(argv)).await? {
+            (LauncherReply::Started, mut fds) => fds.pop().ok_or(SandboxError::Gone { who: "launcher" }),
+            (other, _) => Err(unexpected(other)),
+        }
+    }
+
     async fn ask(&self, order: LauncherOrder) -> Result<(LauncherReply, Vec<OwnedFd>), SandboxError> {
         let link = Arc::clone(&self.link);
         let asked = tokio::task::spawn_blocking(move || {

@@ -50,14 +50,20 @@ impl From<PathBuf> for Bytes {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum LauncherOrder {
     Open(OpenOrder),
+    /// Mount the overlay where every process of the host's mount namespace sees it.
+    Mount(OpenOrder),
+    /// Start a program that lives no longer than the launcher.
+    Start(Vec<Bytes>),
     /// With the directory in which workspaces will lie.
     Probe(Bytes),
 }
 
-/// Launcher to kernel. `Opened` brings the holder's pidfd and the kernel's end of its socket.
+/// Launcher to kernel. `Opened` brings the holder's pidfd and the kernel's end of its socket, `Started` a pidfd.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum LauncherReply {
     Opened { pid: i32 },
+    Mounted,
+    Started,
     Failed(Failure),
     Probed(Vec<Check>),
 }

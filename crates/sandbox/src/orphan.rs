@@ -38,6 +38,8 @@ pub fn sweep(workspaces: &[PathBuf], keep: impl Fn(&Path) -> bool) -> Swept {
                 continue;
             }
         }
+        // Mounts for containers outlive a kernel that was killed.
+        crate::mount::unmount(work);
         if !keep(work) {
             match remove(work) {
                 Ok(()) => swept.directories += 1,

@@ -20,6 +20,9 @@ use crate::spec::Profile;
 use crate::sys;
 
 mod calls;
+mod export;
+
+pub(crate) use export::profile;
 
 #[cfg(target_arch = "x86_64")]
 const ARCH: u32 = 0xC000_003E;

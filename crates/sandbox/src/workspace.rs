@@ -31,12 +31,25 @@ use crate::sys;
 /// An open workspace. Dropping it ends its holder, every job and the mount; the files in its work directory stay.
 #[derive(Debug)]
 pub struct Workspace {
-    link: Arc<Link>,
+    room: Room,
     root: OwnedFd,
-    pid: i32,
-    pidfd: OwnedFd,
     project: PathBuf,
     work: PathBuf,
+}
+
+/// Where its jobs come from.
+#[derive(Debug)]
+enum Room {
+    Held(Holder),
+    /// An engine makes a container for each.
+    Contained(crate::oci::Room),
+}
+
+#[derive(Debug)]
+struct Holder {
+    link: Arc<Link>,
+    pid: i32,
+    pidfd: OwnedFd,
     cgroups: Arc<Cgroups>,
 }
 
@@ -53,7 +66,11 @@ impl Workspace {
         let holder = KillOnDrop(Some(pidfd));
         let (link, root) = Link::open(socket).await?;
         let pidfd = holder.keep().ok_or(SandboxError::Gone { who: "holder" })?;
-        Ok(Workspace { link, root, pid, pidfd, project, work, cgroups })
+        Ok(Workspace { room: Room::Held(Holder { link, pid, pidfd, cgroups }), root, project, work })
+    }
+
+    pub(crate) fn contained(room: crate::oci::Room, root: OwnedFd, project: PathBuf, work: PathBuf) -> Workspace {
+        Workspace { room: Room::Contained(room), root, project, work }
     }
 
     /// The merged project as a directory descriptor: a read through it sees what jobs wrote. Valid while the workspace is open.
@@ -61,9 +78,12 @@ impl Workspace {
         &self.root
     }
 
-    /// The holder's process id.
-    pub fn holder_pid(&self) -> i32 {
-        self.pid
+    /// The holder's process id; containers have none.
+    pub fn holder_pid(&self) -> Option<i32> {
+        match &self.room {
+            Room::Held(holder) => Some(holder.pid),
+            Room::Contained(_) => None,
+        }
     }
 
     /// The directory with `upper/`, for [`crate::changes()`].
@@ -134,28 +154,18 @@ impl Workspace {
 
     /// Starts a job whose streams are the caller's.
     pub async fn spawn(&self, spec: JobSpec, stdin: Stdio, stdout: Stdio, stderr: Stdio) -> Result<Job, SandboxError> {
-        let mut order = order(&spec)?;
-        let group = self.cgroups.open(&spec.limits);
+        let order = order(&spec)?;
         let (report, report_write) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| SandboxError::io("making a pipe")(error.into()))?;
         let report = pipe::Receiver::from_owned_fd(report).map_err(SandboxError::io("watching a pipe"))?;
-        let streams = [stdin, stdout, stderr].map(open_stream);
-        let (place, started, unreported) = self.link.expect()?;
-        order.id = place.id;
-        {
-            let mut files: Vec<BorrowedFd<'_>> = Vec::new();
-            for stream in &streams {
-                files.push(stream.as_ref().map_err(|error| clone_error("opening a stream", error))?.as_fd());
-            }
-            files.push(report_write.as_fd());
-            files.extend(group.iter().flat_map(Group::joins).map(AsFd::as_fd));
-            self.link.send(&order, &files).await?;
+        let mut files = Vec::new();
+        for stream in [stdin, stdout, stderr] {
+            files.push(open_stream(stream).map_err(SandboxError::io("opening a stream"))?);
         }
-        drop((streams, report_write));
-        let (pid, pidfd, doors) = match started.await {
-            Ok(Ok(started)) => started,
-            Ok(Err(failure)) => return Err(failure.into()),
-            Err(_) => return Err(SandboxError::Gone { who: "holder" }),
+        files.push(report_write);
+        let Underway { pid, pidfd, doors, unreported, keeper } = match &self.room {
+            Room::Held(holder) => holder.start(order, files).await?,
+            Room::Contained(room) => room.start(order, files).await?,
         };
         let pidfd = Arc::new(pidfd);
         let unopened = KillOnDrop(Some(Arc::clone(&pidfd)));
@@ -172,13 +182,18 @@ impl Workspace {
             .abort_handle()
         });
         let data_limited = spec.limits.data_bytes.is_some();
-        Ok(Job { pid, doors, act: spec.act, pidfd, report, unreported, timed_out, timer, group, data_limited, over: false, _place: place })
+        Ok(Job { pid, doors, act: spec.act, pidfd, report, unreported, timed_out, timer, keeper, data_limited, over: false })
     }
 
     /// Ends the workspace and waits until its jobs, its holder and its mount are gone, so that it can be opened again.
-    pub async fn close(self) -> Result<(), SandboxError> {
-        let pidfd = self.pidfd.try_clone().and_then(sys::watch).map_err(SandboxError::io("watching a holder"))?;
-        self.link.hang_up();
+    pub async fn close(mut self) -> Result<(), SandboxError> {
+        let pidfd = match &mut self.room {
+            Room::Contained(room) => return room.close().await,
+            Room::Held(holder) => {
+                holder.link.hang_up();
+                holder.pidfd.try_clone().and_then(sys::watch).map_err(SandboxError::io("watching a holder"))?
+            }
+        };
         // A holder that does not end by itself is killed, when `self` is dropped.
         let _ = tokio::time::timeout(Workspace::CLOSE_MAX, pidfd.readable()).await;
         drop(self);
@@ -189,11 +204,45 @@ impl Workspace {
     const CLOSE_MAX: Duration = Duration::from_secs(5);
 }
 
-impl Drop for Workspace {
+impl Holder {
+    async fn start(&self, mut order: SpawnOrder, files: Vec<OwnedFd>) -> Result<Underway, SandboxError> {
+        let group = self.cgroups.open(&order.limits);
+        let (place, started, unreported) = self.link.expect()?;
+        order.id = place.id;
+        let joins = group.iter().flat_map(Group::joins);
+        let all: Vec<BorrowedFd<'_>> = files.iter().chain(joins).map(AsFd::as_fd).collect();
+        self.link.send(&order, &all).await?;
+        drop(files);
+        match started.await {
+            Ok(Ok((pid, pidfd, doors))) => Ok(Underway { pid, pidfd, doors, unreported, keeper: Keeper::Holder { group, _place: place } }),
+            Ok(Err(failure)) => Err(failure.into()),
+            Err(_) => Err(SandboxError::Gone { who: "holder" }),
+        }
+    }
+}
+
+impl Drop for Holder {
     fn drop(&mut self) {
         // Jobs asked to die with their holder, so killing it reaches them all. The reader ends with the holder's socket.
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
+}
+
+/// A job whose pid 1 has started.
+pub(crate) struct Underway {
+    pub(crate) pid: i32,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) doors: Vec<OwnedFd>,
+    /// How pid 1 ended, when it did without a report.
+    pub(crate) unreported: oneshot::Receiver<Unreported>,
+    pub(crate) keeper: Keeper,
+}
+
+/// Who holds a job's limits and buries it.
+#[derive(Debug)]
+pub(crate) enum Keeper {
+    Holder { group: Option<Group>, _place: Place },
+    Engine(crate::oci::Grave),
 }
 
 /// A job that runs. Its streams end when it does. Dropping it kills it with everything it started.
@@ -207,11 +256,10 @@ pub struct Job {
     unreported: oneshot::Receiver<Unreported>,
     timed_out: Arc<AtomicBool>,
     timer: Option<AbortHandle>,
-    group: Option<Group>,
+    keeper: Keeper,
     data_limited: bool,
     /// It ended by itself, so there is nothing to kill.
     over: bool,
-    _place: Place,
 }
 
 /// How a job ended and what it used.
@@ -260,11 +308,16 @@ impl Job {
         };
         self.over = true;
         let without_group = if self.data_limited { Enforcement::Rlimit } else { Enforcement::None };
-        let (memory, pids) = self.group.as_ref().map_or((without_group, Enforcement::Rlimit), Group::enforced);
+        let (memory, pids, out_of_memory) = match &mut self.keeper {
+            Keeper::Holder { group: Some(group), .. } => (group.enforced().0, group.enforced().1, group.ran_out_of_memory()),
+            Keeper::Holder { group: None, .. } => (without_group, Enforcement::Rlimit, false),
+            Keeper::Engine(grave) if grave.memory == Enforcement::None => (without_group, grave.pids, false),
+            Keeper::Engine(grave) => (grave.memory, grave.pids, grave.ran_out_of_memory()),
+        };
         Ok(Ended {
             exit,
             timed_out: self.timed_out.load(Ordering::Relaxed) && exit == Exit::Signal(libc::SIGKILL),
-            out_of_memory: self.group.as_ref().is_some_and(Group::ran_out_of_memory),
+            out_of_memory,
             usage,
             memory,
             pids,
@@ -301,7 +354,9 @@ impl Drop for Job {
         if !self.over {
             self.kill();
         }
-        if let Some(group) = self.group.take() {
+        if let Keeper::Holder { group, .. } = &mut self.keeper
+            && let Some(group) = group.take()
+        {
             group.remove_after(Arc::clone(&self.pidfd));
         }
     }
@@ -333,10 +388,6 @@ fn open_stream(stream: Stdio) -> io::Result<OwnedFd> {
         Stdio::Fd(fd) => Ok(fd),
         Stdio::Null => Ok(std::fs::File::options().read(true).write(true).open("/dev/null")?.into()),
     }
-}
-
-fn clone_error(what: &'static str, error: &io::Error) -> SandboxError {
-    SandboxError::Io { what, cause: error.raw_os_error().map_or(error.kind().into(), io::Error::from_raw_os_error) }
 }
 
 /// The order for a job; its id comes with its place on the list.

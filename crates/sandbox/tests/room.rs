@@ -1,4 +1,4 @@
-//! Rooms, for real: as root and as an ordinary user.
+//! Rooms, for real: as root, as an ordinary user, and in containers of Podman.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a suite with its own main is a test, but does not look like one")]
 
@@ -8,6 +8,7 @@ mod room {
     pub mod doors;
     pub mod files;
     pub mod host;
+    pub mod oci;
     pub mod run;
 }
 
@@ -15,5 +16,6 @@ use room::host::Test;
 
 fn main() {
     let suites: [&[Test]; 5] = [room::run::TESTS, room::confine::TESTS, room::doors::TESTS, room::files::TESTS, room::death::TESTS];
-    room::host::main(&suites.concat(), room::run::OWN);
+    let contained = room::oci::contract(&[room::run::TESTS, room::run::OWN, room::confine::TESTS, room::doors::TESTS, room::files::TESTS]);
+    room::host::main(&suites.concat(), room::run::OWN, &contained);
 }

@@ -29,9 +29,9 @@ const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc:
 const HARMLESS: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 
 /// Folders with programs and libraries. A symbolic link, as on merged-/usr hosts, is made again as a link.
-const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+pub(crate) const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /// What programs look up in /etc, none of it secret.
-const ETC: &[&str] = &[
+pub(crate) const ETC: &[&str] = &[
     "ld.so.cache",
     "ld.so.conf",
     "ld.so.conf.d",
@@ -127,7 +127,7 @@ pub(super) fn build(order: &OpenOrder, user: User, sources: Sources) -> Result<R
 
     let root = rustix::fs::open(project, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).at(Step::Overlay)?;
     for path in &order.masked {
-        mask(&root, path.path()).map_err(|error| Failure::new(Step::Masks, error).about(path.path().display()))?;
+        mask(&root, path.path(), Path::new("/.mask")).map_err(|error| Failure::new(Step::Masks, error).about(path.path().display()))?;
     }
     let slash = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).at(Step::PivotRoot)?;
     sys::mount_setattr(&slash, false, READ_ONLY, None).at(Step::PivotRoot)?;
@@ -207,19 +207,22 @@ fn folders(user: User) -> io::Result<()> {
     ] {
         symlink(target, name)?;
     }
-    let User { uid, gid, .. } = user;
-    fs::write(
-        "etc/passwd",
-        format!(
-            "root:x:0:0:root:/:/usr/sbin/nologin\nskep:x:{uid}:{gid}:skep:/tmp/home:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
-        ),
-    )?;
-    fs::write("etc/group", format!("root:x:0:\nskep:x:{gid}:\nnogroup:x:65534:\n"))?;
+    let (passwd, group) = accounts(user);
+    fs::write("etc/passwd", passwd)?;
+    fs::write("etc/group", group)?;
     fs::write(".mask/file", "")?;
     for name in [".mask/file", ".mask/folder"] {
         fs::set_permissions(name, fs::Permissions::from_mode(0o000))?;
     }
     Ok(())
+}
+
+/// The files that name the users and groups of a room.
+pub(crate) fn accounts(User { uid, gid, .. }: User) -> (String, String) {
+    let root = "root:x:0:0:root:/:/usr/sbin/nologin";
+    let nobody = "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin";
+    let passwd = format!("{root}\nskep:x:{uid}:{gid}:skep:/tmp/home:/bin/sh\n{nobody}\n");
+    (passwd, format!("root:x:0:\nskep:x:{gid}:\nnogroup:x:65534:\n"))
 }
 
 /// Attaches a detached mount, making a mount point of the same kind where there is none.
@@ -272,7 +275,7 @@ fn pivot() -> io::Result<()> {
 }
 
 /// Covers a path with something empty that nobody may open. A link is followed as long as it stays in the project.
-fn mask(root: &OwnedFd, path: &Path) -> io::Result<()> {
+pub(crate) fn mask(root: &OwnedFd, path: &Path, covers: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let target = match rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS) {
         Ok(target) => target,
@@ -281,7 +284,7 @@ fn mask(root: &OwnedFd, path: &Path) -> io::Result<()> {
         Err(error) => return Err(error.into()),
     };
     let is_dir = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&target)?.st_mode).is_dir();
-    let cover = namespace::detached(Path::new(if is_dir { "/.mask/folder" } else { "/.mask/file" }), false)?;
+    let cover = namespace::detached(&covers.join(if is_dir { "folder" } else { "file" }), false)?;
     sys::mount_setattr(&cover, false, READ_ONLY, None)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(rustix::mount::move_mount(&cover, "", target.as_fd(), "", flags)?)

@@ -12,7 +12,7 @@ use crate::order::{Bytes, Report};
 use crate::sys;
 
 /// On the job's own /tmp: a home that vanishes with it.
-pub(super) const HOME: &str = "/tmp/home";
+pub(crate) const HOME: &str = "/tmp/home";
 
 const DEFAULTS: &[(&str, &str)] = &[
     ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),

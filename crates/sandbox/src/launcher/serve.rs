@@ -12,7 +12,8 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::fault::{At, Failure, Step};
 use crate::holder;
-use crate::order::{LauncherOrder, LauncherReply, OpenOrder};
+use crate::mount;
+use crate::order::{Bytes, LauncherOrder, LauncherReply, OpenOrder};
 use crate::packet;
 use crate::probe;
 use crate::process;
@@ -79,6 +80,14 @@ fn serve(link: &OwnedFd, filters: &Filters) -> io::Result<()> {
                 }
                 Err(failure) => packet::send(link, &LauncherReply::Failed(failure), &[])?,
             },
+            Some((LauncherOrder::Mount(order), _)) => {
+                let mounted = mount::mount(&order).map_or_else(LauncherReply::Failed, |()| LauncherReply::Mounted);
+                packet::send(link, &mounted, &[])?;
+            }
+            Some((LauncherOrder::Start(argv), _)) => match start(&argv) {
+                Ok(pidfd) => packet::send(link, &LauncherReply::Started, &[pidfd.as_fd()])?,
+                Err(failure) => packet::send(link, &LauncherReply::Failed(failure), &[])?,
+            },
             Some((LauncherOrder::Probe(scratch), _)) => {
                 packet::send(link, &LauncherReply::Probed(probe::run(scratch.path(), filters)), &[])?;
             }
@@ -99,4 +108,35 @@ fn open(order: &OpenOrder, filters: &Filters) -> Result<(i32, OwnedFd, OwnedFd),
     let holder = Pid::from_raw(pid).ok_or_else(|| Failure::new(Step::Fork, io::Error::from_raw_os_error(libc::ESRCH)))?;
     let pidfd = rustix::process::pidfd_open(holder, PidfdFlags::empty()).at(Step::Fork)?;
     Ok((pid, pidfd, kernel_end))
+}
+
+/// Starts a program of the host's as a child of this process, with which it ends.
+fn start(argv: &[Bytes]) -> Result<OwnedFd, Failure> {
+    let Some((program, arguments)) = argv.split_first() else {
+        return Err(Failure::new(Step::Fork, io::Error::from_raw_os_error(libc::EINVAL)));
+    };
+    let launcher = rustix::process::getpid();
+    let pid = sys::fork(|| {
+        let settled = keep_nothing().and_then(|()| {
+            sys::reset_signals(&[])?;
+            rustix::process::setsid()?;
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            Ok(rustix::process::getppid() == Some(launcher))
+        });
+        if !matches!(settled, Ok(true)) {
+            return 1;
+        }
+        use std::os::unix::process::CommandExt;
+        let environment = [("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), ("HOME", "/root")];
+        let failed = std::process::Command::new(program.os()).args(arguments.iter().map(Bytes::os)).env_clear().envs(environment).exec();
+        failed.raw_os_error().unwrap_or(1)
+    })
+    .at(Step::Fork)?;
+    let started = Pid::from_raw(pid).ok_or_else(|| Failure::new(Step::Fork, io::Error::from_raw_os_error(libc::ESRCH)))?;
+    rustix::process::pidfd_open(started, PidfdFlags::empty()).at(Step::Fork)
+}
+
+/// The standard streams are null already.
+fn keep_nothing() -> io::Result<()> {
+    sys::close_from(LINK_FD)
 }

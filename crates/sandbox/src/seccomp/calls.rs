@@ -4,9 +4,16 @@
 
 use libc::c_long;
 
+/// A call's name as the C library spells it, and its number.
+type Call = (&'static str, c_long);
+
+macro_rules! calls {
+    ($(libc::$name:ident),* $(,)?) => { &[$((stringify!($name), libc::$name)),*] };
+}
+
 /// Calls that everyday programs make; some of them only with harmless arguments.
 #[rustfmt::skip]
-const ALLOWED_EVERYWHERE: &[c_long] = &[
+const ALLOWED_EVERYWHERE: &[Call] = calls![
     libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev, libc::SYS_pread64, libc::SYS_pwrite64,
     libc::SYS_preadv, libc::SYS_pwritev, libc::SYS_preadv2, libc::SYS_pwritev2, libc::SYS_close, libc::SYS_close_range,
     libc::SYS_lseek, libc::SYS_dup, libc::SYS_dup3, libc::SYS_fcntl, libc::SYS_flock, libc::SYS_fsync, libc::SYS_fdatasync,
@@ -57,7 +64,7 @@ const ALLOWED_EVERYWHERE: &[c_long] = &[
 
 /// Calls that reach beyond the room.
 #[rustfmt::skip]
-const REFUSED_EVERYWHERE: &[c_long] = &[
+const REFUSED_EVERYWHERE: &[Call] = calls![
     libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_kcmp, libc::SYS_pidfd_getfd,
     libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_open_tree, libc::SYS_move_mount,
     libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_fspick, libc::SYS_mount_setattr, libc::SYS_setns,
@@ -75,7 +82,7 @@ const REFUSED_EVERYWHERE: &[c_long] = &[
 /// Old forms, which newer architectures do not have, and calls that libc names only here.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-const ALLOWED_HERE: &[c_long] = &[
+const ALLOWED_HERE: &[Call] = calls![
     libc::SYS_open, libc::SYS_creat, libc::SYS_stat, libc::SYS_lstat, libc::SYS_access, libc::SYS_readlink,
     libc::SYS_getdents, libc::SYS_mkdir, libc::SYS_rmdir, libc::SYS_unlink, libc::SYS_rename, libc::SYS_link,
     libc::SYS_symlink, libc::SYS_mknod, libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime,
@@ -87,15 +94,16 @@ const ALLOWED_HERE: &[c_long] = &[
 ];
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-const REFUSED_HERE: &[c_long] = &[
+const REFUSED_HERE: &[Call] = calls![
     libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_kexec_file_load, libc::SYS_uselib, libc::SYS_ustat,
     libc::SYS_sysfs,
 ];
-/// fchmodat2, getrlimit, setrlimit, renameat and sync_file_range, in the kernel's generic table.
+/// In the kernel's generic table.
 #[cfg(not(target_arch = "x86_64"))]
-const ALLOWED_HERE: &[c_long] = &[452, 163, 164, 38, 84];
+const ALLOWED_HERE: &[Call] =
+    &[("SYS_fchmodat2", 452), ("SYS_getrlimit", 163), ("SYS_setrlimit", 164), ("SYS_renameat", 38), ("SYS_sync_file_range", 84)];
 #[cfg(not(target_arch = "x86_64"))]
-const REFUSED_HERE: &[c_long] = &[];
+const REFUSED_HERE: &[Call] = &[];
 
 /// What a child of ours keeps once it has started: reading, writing, memory, time and the end.
 #[rustfmt::skip]
@@ -116,11 +124,17 @@ pub(super) const STRICT_SOCKETS: &[c_long] = &[
 ];
 
 pub(super) fn allowed() -> impl Iterator<Item = c_long> {
-    ALLOWED_EVERYWHERE.iter().chain(ALLOWED_HERE).copied()
+    ALLOWED_EVERYWHERE.iter().chain(ALLOWED_HERE).map(|(_, number)| *number)
 }
 
 pub(super) fn refused() -> impl Iterator<Item = c_long> {
-    REFUSED_EVERYWHERE.iter().chain(REFUSED_HERE).copied()
+    REFUSED_EVERYWHERE.iter().chain(REFUSED_HERE).map(|(_, number)| *number)
+}
+
+/// What the world outside of C calls a number of the two lists.
+pub(super) fn name(number: u32) -> Option<&'static str> {
+    let mut all = [ALLOWED_EVERYWHERE, ALLOWED_HERE, REFUSED_EVERYWHERE, REFUSED_HERE].into_iter().flatten();
+    all.find(|(_, known)| *known as u32 == number).and_then(|(name, _)| name.strip_prefix("SYS_"))
 }
 
 /// The bits of clone's first argument that ask for a namespace. The time namespace has none there: its bit is part of the

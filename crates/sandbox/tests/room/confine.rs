@@ -51,7 +51,9 @@ fn a_job_has_no_rights(host: &Host) {
             assert_eq!(field(set), "0000000000000000", "{process} {set}");
         }
         assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1".into(), "2".into()));
-        assert_eq!(field("Groups:").split_whitespace().filter(|group| *group != "65534").count(), 0);
+        // An engine names the user's own group once more.
+        let own = field("Gid:").split_whitespace().next().unwrap().to_owned();
+        assert_eq!(field("Groups:").split_whitespace().filter(|group| *group != "65534" && *group != own).count(), 0);
     }
     let own = rustix::process::geteuid().as_raw();
     let uid: u32 = text(&host.sh(&workspace, "id -u")).parse().unwrap();
@@ -71,7 +73,7 @@ fn the_start_environment_is_wiped(host: &Host) {
     let workspace = host.open();
     host.block_on(async {
         let job = workspace.spawn(sh("sleep 30"), Stdio::Null, Stdio::Null, Stdio::Null).await.unwrap();
-        for pid in [host.launcher.pid(), workspace.holder_pid(), job.pid()] {
+        for pid in [host.launcher.pid(), workspace.holder_pid().unwrap(), job.pid()] {
             // Only root may look at all; the processes are not dumpable.
             match fs::read(format!("/proc/{pid}/environ")) {
                 Ok(bytes) => assert!(bytes.iter().all(|byte| *byte == 0), "{pid}: {}", String::from_utf8_lossy(&bytes)),
@@ -100,7 +102,9 @@ fn the_host_is_out_of_sight(host: &Host) {
         home.to_str().unwrap(),
         "/root",
         "/home",
-        "/sys",
+        "/sys/kernel",
+        "/sys/class",
+        "/sys/fs",
         "/boot",
         "/etc/shadow",
         "/etc/sudoers",
@@ -112,6 +116,11 @@ fn the_host_is_out_of_sight(host: &Host) {
     for path in hidden {
         assert_eq!(text(&host.sh(&workspace, &format!("test -e {path} && echo there || echo none"))), "none", "{path}");
     }
+    // An engine mounts it always; it is covered there.
+    assert_eq!(
+        text(&host.sh(&workspace, "ls -A /sys 2>/dev/null | wc -l; test -e /sys; echo $?")),
+        if host.engine.is_some() { "0\n0" } else { "0\n1" }
+    );
     assert_eq!(text(&host.sh(&workspace, "test -e /usr/bin && echo there")), "there");
     // The room's processes are pid 1, the shell and what it runs.
     assert!(text(&host.sh(&workspace, "ls /proc | grep -c '^[0-9]'; true")).parse::<u32>().unwrap() <= 4);
@@ -133,7 +142,9 @@ fn only_the_project_can_be_written(host: &Host) {
     }
     // No terminal to take over: there is none in this session, and its leader is out of reach.
     assert!(!attempt("/dev/tty"));
-    assert_eq!(text(&host.sh(&workspace, "cut -d' ' -f6,7 /proc/self/stat")), "0 0");
+    // In a container that is pid 1, in a native room somebody outside.
+    let session = if host.engine.is_some() { "1 0" } else { "0 0" };
+    assert_eq!(text(&host.sh(&workspace, "cut -d' ' -f6,7 /proc/self/stat")), session);
     assert!(!host.sh(&workspace, "mknod /tmp/disk b 8 0").exit.success());
     assert!(host.sh(&workspace, "mknod /tmp/pipe p").exit.success());
     // A private /tmp: the next job does not find what this one left.
@@ -219,7 +230,9 @@ fn calls_are_refused(host: &Host) {
         let script = format!(
             "import ctypes,os,sys\nr,w=os.pipe()\nif os.fork()==0:\n c=ctypes.CDLL(None,use_errno=True)\n v=c.syscall(*[ctypes.c_long(a) for a in [{number},{arguments}]])\n os.write(w,str(0 if v!=-1 else ctypes.get_errno()).encode())\n os._exit(0)\nos.close(w)\nprint(os.read(r,9).decode())"
         );
-        assert_eq!(python(host, &workspace, Profile::Standard, &script), inside.to_string(), "{name} inside");
+        // The filter that an engine loads besides ours takes the x32 table for a foreign one, and kills.
+        let inside = if host.engine.is_some() && name.starts_with("x32") { String::new() } else { inside.to_string() };
+        assert_eq!(python(host, &workspace, Profile::Standard, &script), inside, "{name} inside");
         if let Some(control) = control {
             assert_eq!(outside(&script), control.to_string(), "{name} outside");
         }
@@ -259,7 +272,7 @@ fn masked_paths_are_unreadable(host: &Host) {
     std::os::unix::fs::symlink("/etc/passwd", host.project().join("away")).unwrap();
     let mut spec = host.spec("masked");
     spec.masked = [".env", "link", "secrets", "absent", "away", "absent/too"].map(Into::into).to_vec();
-    let workspace = host.block_on(host.launcher.open(spec)).unwrap();
+    let workspace = host.open_with(spec).unwrap();
     for path in [".env", "link", "config/key.pem", "secrets/a"] {
         for attempt in ["cat", "chmod 777", "rm -f", "mv -t /tmp", "cp -t /tmp"] {
             let outcome = host.sh(&workspace, &format!("{attempt} {path}"));
@@ -289,7 +302,7 @@ fn binds_are_read_only(host: &Host) {
     for hidden in ["/tmp", "/dev/shm/tools", "/proc/tools", "relative"] {
         let mut spec = host.spec("no");
         spec.binds = vec![bind(&tools, hidden, false)];
-        assert!(matches!(host.block_on(host.launcher.open(spec)), Err(sandbox::SandboxError::Project { .. })), "{hidden}");
+        assert!(matches!(host.open_with(spec), Err(sandbox::SandboxError::Project { .. })), "{hidden}");
     }
     spec.binds = vec![
         bind(&tools, "/opt/tools", false),
@@ -297,7 +310,7 @@ fn binds_are_read_only(host: &Host) {
         bind(&tools, "/tmp/carried/tools", false),
         bind(&tools.join("hello"), "/tmp/hello", false),
     ];
-    let workspace = host.block_on(host.launcher.open(spec)).unwrap();
+    let workspace = host.open_with(spec).unwrap();
     assert_eq!(text(&host.sh(&workspace, "/opt/tools/hello")), "from tools");
     assert!(!host.sh(&workspace, "echo > /opt/tools/x").exit.success());
     // Each job mounts its own /tmp, over which these are carried.
@@ -310,7 +323,7 @@ fn binds_are_read_only(host: &Host) {
 fn workspaces_are_apart(host: &Host) {
     host.write("common", "base");
     let one = host.open();
-    let two = host.block_on(host.launcher.open(host.spec("t2"))).unwrap();
+    let two = host.open_with(host.spec("t2")).unwrap();
     assert!(host.sh(&one, "echo one > common; echo > only-one").exit.success());
     assert_eq!(text(&host.sh(&one, "cat common; ls")), "one\ncommon\nonly-one");
     assert_eq!(text(&host.sh(&two, "cat common; ls")), "basecommon");
@@ -338,8 +351,12 @@ fn every_job_has_its_own_namespaces(host: &Host) {
     let outside = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).unwrap().display().to_string();
     for (line, name) in ["user", "net", "ipc", "uts", "pid", "mnt", "cgroup"].into_iter().enumerate() {
         let of_jobs: BTreeSet<&str> = seen.iter().map(|job| job.lines().nth(line).unwrap()).collect();
-        assert_eq!(of_jobs.len(), if name == "user" { 1 } else { seen.len() }, "{name}: {of_jobs:?}");
-        assert!(!of_jobs.contains(outside(name).as_str()), "{name}");
+        let version_1 = fs::metadata("/sys/fs/cgroup/memory").is_ok();
+        let one = name == "user" || (name == "cgroup" && host.engine.is_some() && version_1);
+        assert_eq!(of_jobs.len(), if one { 1 } else { seen.len() }, "{name}: {of_jobs:?}");
+        // A container is a user without rights among the host's own, and with cgroups of version 1 Podman makes no namespace of them.
+        let shared = host.engine.is_some() && (name == "user" || (name == "cgroup" && version_1));
+        assert_eq!(of_jobs.contains(outside(name).as_str()), shared, "{name}");
     }
 }
 

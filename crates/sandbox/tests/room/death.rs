@@ -78,7 +78,7 @@ fn killing_the_job(host: &Host) {
 
 fn killing_the_holder(host: &Host) {
     let (workspace, job, marker) = start(host);
-    kill(workspace.holder_pid());
+    kill(workspace.holder_pid().unwrap());
     wait_until("the tree dies with the holder", || alive(&marker) == 0 && !running(job.pid()));
     assert!(matches!(host.block_on(job.wait()), Err(SandboxError::Gone { who: "holder" })));
     assert!(matches!(host.run(&workspace, sh("true")), Err(SandboxError::Gone { who: "holder" })));
@@ -91,7 +91,7 @@ fn killing_the_launcher(host: &Host) {
     let (workspace, job, marker) = start(host);
     kill(host.launcher.pid());
     wait_until("the tree dies with the launcher", || alive(&marker) == 0 && !running(job.pid()));
-    wait_until("the holder dies with the launcher", || !running(workspace.holder_pid()));
+    wait_until("the holder dies with the launcher", || !running(workspace.holder_pid().unwrap()));
     let again = host.block_on(host.launcher.open(host.spec("t2")));
     assert!(matches!(again, Err(SandboxError::Gone { who: "launcher" })), "{again:?}");
 }
@@ -128,14 +128,14 @@ pub fn kernel(arguments: &[String]) {
     runtime.block_on(async {
         let workspace = launcher.open(WorkspaceSpec::new(Path::new(project), Path::new(work))).await.unwrap();
         let job = workspace.spawn(sh(&stubborn(marker)), Stdio::Null, Stdio::Null, Stdio::Null).await.unwrap();
-        println!("{} {} {}", launcher.pid(), workspace.holder_pid(), job.pid());
+        println!("{} {} {}", launcher.pid(), workspace.holder_pid().unwrap(), job.pid());
         job.wait().await.unwrap();
     });
 }
 
 fn dropping_the_workspace(host: &Host) {
     let (workspace, job, marker) = start(host);
-    let holder = workspace.holder_pid();
+    let holder = workspace.holder_pid().unwrap();
     drop(workspace);
     wait_until("the tree dies with the workspace", || alive(&marker) == 0 && !running(holder));
     assert!(matches!(host.block_on(job.wait()), Err(SandboxError::Gone { .. })));
@@ -143,7 +143,7 @@ fn dropping_the_workspace(host: &Host) {
 
 fn closing_the_workspace(host: &Host) {
     let (workspace, job, marker) = start(host);
-    let holder = workspace.holder_pid();
+    let holder = workspace.holder_pid().unwrap();
     host.block_on(workspace.close()).unwrap();
     // Not eventually, but now.
     assert_eq!((alive(&marker), running(holder), running(job.pid())), (0, false, false));

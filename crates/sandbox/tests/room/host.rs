@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 use rustix::fs::{Gid, Uid};
+use sandbox::oci::{self, Engine, Runtime};
 use sandbox::{JobSpec, Launcher, Outcome, SandboxError, Workspace, WorkspaceSpec};
 
 /// An id that owns nothing on this host.
@@ -20,6 +21,8 @@ pub type Test = (&'static str, fn(&Host));
 pub struct Host {
     pub folder: tempfile::TempDir,
     pub launcher: Launcher,
+    /// Where containers are under test, their engine.
+    pub engine: Option<Engine>,
     pub root: bool,
     runtime: tokio::runtime::Runtime,
 }
@@ -53,7 +56,15 @@ impl Host {
     }
 
     pub fn open(&self) -> Workspace {
-        self.block_on(self.launcher.open(self.spec("t1"))).unwrap()
+        self.open_with(self.spec("t1")).unwrap()
+    }
+
+    /// By whichever runtime is under test.
+    pub fn open_with(&self, spec: WorkspaceSpec) -> Result<Workspace, SandboxError> {
+        match &self.engine {
+            Some(engine) => self.block_on(Runtime::open(engine, spec)),
+            None => self.block_on(Runtime::open(&self.launcher, spec)),
+        }
     }
 
     /// Runs a shell script in a room.
@@ -69,6 +80,9 @@ impl Host {
 /// An ordinary user can only remove what overlayfs left if its folders are unlocked first.
 impl Drop for Host {
     fn drop(&mut self) {
+        if let Some(engine) = &self.engine {
+            self.block_on(engine.rest(std::time::Duration::from_secs(20)));
+        }
         let works = fs::read_dir(self.work("")).into_iter().flatten().flatten().map(|entry| entry.path());
         sandbox::sweep(&works.collect::<Vec<_>>(), |_| false);
     }
@@ -85,16 +99,25 @@ pub fn text(outcome: &Outcome) -> String {
     String::from_utf8(outcome.stdout.clone()).unwrap().trim_end().to_owned()
 }
 
-/// `tests` run once for each kind of user, `own` once as whoever runs the suite.
-pub fn main(tests: &[Test], own: &[Test]) {
+/// `tests` run once for each kind of user, `own` once as whoever runs the suite, those in `contained` once more in containers.
+pub fn main(tests: &[Test], own: &[Test], contained: &[Test]) {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == [oci::GUEST] {
+        exit(oci::guest());
+    }
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let root = rustix::process::geteuid().is_root();
     let variants: &[&str] = if root { &["root", "user"] } else { &["user"] };
     let each = tests.iter().flat_map(|(name, _)| variants.iter().map(move |variant| format!("{variant}::{name}")));
-    let names: Vec<String> = each.chain(own.iter().map(|(name, _)| format!("{}::{name}", variants[0]))).collect();
+    // Containers take root, for whom this suite runs wherever it counts.
+    let contained: &[Test] = if root { contained } else { &[] };
+    let own_names = own.iter().map(|(name, _)| format!("{}::{name}", variants[0]));
+    let names: Vec<String> = each.chain(own_names).chain(contained.iter().map(|(name, _)| format!("podman::{name}"))).collect();
     if let Some(place) = arguments.iter().position(|argument| argument == "--kernel") {
         return super::death::kernel(&arguments[place + 1..]);
+    }
+    if let Some(place) = arguments.iter().position(|argument| argument == "--container-kernel") {
+        return super::oci::kernel(&arguments[place + 1..]);
     }
     if has("--list") {
         if !has("--ignored") {
@@ -105,8 +128,8 @@ pub fn main(tests: &[Test], own: &[Test]) {
     let wanted = arguments.iter().find(|argument| !argument.starts_with('-'));
     if has("--exact") {
         let (variant, name) = wanted.and_then(|name| name.split_once("::")).expect("a test's full name");
-        let (_, test) = tests.iter().chain(own).find(|(known, _)| *known == name).expect("a known test");
-        test(&host(variant == "root"));
+        let (_, test) = tests.iter().chain(own).chain(contained).find(|(known, _)| *known == name).expect("a known test");
+        test(&host(variant));
         return;
     }
     // `cargo test`: each test in a process of its own, one after another.
@@ -120,7 +143,8 @@ pub fn main(tests: &[Test], own: &[Test]) {
 }
 
 /// Root's projects lie outside /tmp and the user's inside, because rooms treat the two differently.
-fn host(root: bool) -> Host {
+fn host(variant: &str) -> Host {
+    let root = variant != "user";
     let parent = if root { Path::new("/var/tmp") } else { Path::new("/tmp") };
     let folder = tempfile::Builder::new().prefix("skep-room-").tempdir_in(parent).unwrap();
     let (project, home) = (folder.path().join("project"), folder.path().join("home"));
@@ -146,5 +170,10 @@ fn host(root: bool) -> Host {
     }
     let launcher = Launcher::start().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    Host { folder, launcher, root, runtime }
+    let engine = (variant == "podman").then(|| runtime.block_on(Engine::connect(&launcher, settings(&home))).unwrap());
+    Host { folder, launcher, engine, root, runtime }
+}
+
+pub fn settings(home: &Path) -> oci::Settings {
+    oci::Settings { kind: oci::Kind::Podman, home: home.join("engine"), program: std::env::current_exe().unwrap() }
 }

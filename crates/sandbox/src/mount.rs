@@ -1,0 +1,105 @@
+//! A workspace's overlay in the host's own mount namespace, for engines that can bind only what they see there.
+//!
+//! The same layers as a holder's, with the same owner, masks and names, so [`crate::changes()`] reads both alike. Only root can
+//! make it. **Invariant.** Nothing of it outlives the workspace but by a kernel that was killed, and the boot sweep takes that off.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags};
+
+use crate::fault::{At, Failure, Step};
+use crate::holder::tree;
+use crate::namespace::{self, User};
+use crate::order::OpenOrder;
+use crate::sys;
+
+/// In a workspace's directory: the project with its changes.
+pub(crate) const MERGED: &str = "merged";
+const LOWER: &str = "lower";
+/// What lies over a path that no job may read.
+const COVERS: &str = "covers";
+/// What jobs may write beside the project.
+const BINDS: &str = "binds";
+
+/// In the launcher: it has one thread, which making an idmapped mount needs.
+pub(crate) fn mount(order: &OpenOrder) -> Result<(), Failure> {
+    let work = order.work.path();
+    let user = User::of_jobs();
+    if !user.assumed {
+        return Err(Failure::new(Step::Overlay, io::Error::from_raw_os_error(libc::EPERM)));
+    }
+    unmount(work);
+    let mounted = rustix::process::chdir(work).at(Step::WorkDirectory).and_then(|()| layers(order, user));
+    let home = rustix::process::chdir("/").at(Step::WorkDirectory);
+    mounted.and(home).inspect_err(|_| unmount(work))
+}
+
+/// In the workspace's directory, so that every name is short, relative and ours.
+fn layers(order: &OpenOrder, user: User) -> Result<(), Failure> {
+    for folder in ["upper", "work"] {
+        chown(folder, Some(user.uid), Some(user.gid)).at(Step::WorkDirectory)?;
+    }
+    for folder in [LOWER, MERGED] {
+        fs::create_dir_all(folder).at(Step::WorkDirectory)?;
+    }
+    let project = order.project.path();
+    let lower = namespace::idmapped(project, user).map_err(|error| Failure::new(Step::IdmappedLower, error).about(project.display()))?;
+    rustix::mount::move_mount(&lower, "", rustix::fs::CWD, LOWER, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).at(Step::Overlay)?;
+    let options = c"userxattr,lowerdir=lower,upperdir=upper,workdir=work";
+    rustix::mount::mount("skep", MERGED, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options).at(Step::Overlay)?;
+    // Masks belong to this mount and to what engines bind of it, not to whoever shares mounts with the host.
+    rustix::mount::mount_change(MERGED, MountPropagationFlags::PRIVATE).at(Step::Overlay)?;
+    rustix::mount::unmount(LOWER, UnmountFlags::DETACH).at(Step::Overlay)?;
+
+    let root = rustix::fs::open(MERGED, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).at(Step::Overlay)?;
+    for (at, wanted) in order.binds.iter().enumerate().filter(|(_, bind)| bind.writable) {
+        let source = wanted.source.path();
+        show(source, &bind(Path::new(""), at), user).map_err(|error| Failure::new(Step::Binds, error).about(source.display()))?;
+    }
+    covers().at(Step::Masks)?;
+    for path in &order.masked {
+        tree::mask(&root, path.path(), Path::new(COVERS)).map_err(|error| Failure::new(Step::Masks, error).about(path.path().display()))?;
+    }
+    Ok(())
+}
+
+/// Where a writable bind of a workspace is mounted for the engine, by its place in the list.
+pub(crate) fn bind(work: &Path, at: usize) -> PathBuf {
+    work.join(BINDS).join(at.to_string())
+}
+
+/// Mounts a path of the host's such that what belongs to its owner belongs to the job.
+fn show(source: &Path, target: &Path, user: User) -> io::Result<()> {
+    let mount = namespace::idmapped(source, user)?;
+    sys::mount_setattr(&mount, false, libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV, None)?;
+    fs::create_dir_all(BINDS)?;
+    if fs::metadata(source)?.is_dir() {
+        fs::create_dir_all(target)?
+    } else {
+        fs::write(target, "")?
+    }
+    Ok(rustix::mount::move_mount(&mount, "", rustix::fs::CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+}
+
+fn covers() -> io::Result<()> {
+    let (folder, file) = (Path::new(COVERS).join("folder"), Path::new(COVERS).join("file"));
+    fs::create_dir_all(&folder)?;
+    fs::write(&file, "")?;
+    for cover in [folder, file] {
+        fs::set_permissions(cover, fs::Permissions::from_mode(0o000))?;
+    }
+    Ok(())
+}
+
+/// Takes off whatever is mounted in a workspace's directory. What still uses it keeps it until it ends.
+pub(crate) fn unmount(work: &Path) {
+    let binds = fs::read_dir(work.join(BINDS)).into_iter().flatten().flatten().map(|entry| entry.path());
+    for folder in [work.join(MERGED), work.join(LOWER)].into_iter().chain(binds) {
+        // Each success uncovers what an earlier kernel may have left beneath.
+        while rustix::mount::unmount(&folder, UnmountFlags::DETACH).is_ok() {}
+    }
+}

@@ -1,0 +1,206 @@
+//! Rooms made by a container engine, Podman or Docker, through the API that both speak.
+//!
+//! The engine makes one container for each job and is asked for nothing else: pid 1 of the container is this very program
+//! ([`guest()`]), which connects to a socket in the workspace, is given the same order and the same descriptors as a native job, and
+//! does the same with them. So streams, exit, doors, limits and changes are alike in both, and a container ends with the kernel's
+//! end of its socket, however the kernel ends.
+//!
+//! **Invariant.** Every container carries the labels of its home and its kernel, and [`Engine::sweep`] removes those whose kernel
+//! is no more. **Invariant.** A container is closed on every side or its pid 1 refuses to go on.
+//!
+//! It does not know policy or templates, and pulls nothing: its image holds mount points, the rest is the host's own.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::future::Future;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bollard::Docker;
+use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
+
+use crate::fault::SandboxError;
+use crate::launcher::{Errand, Launcher};
+use crate::mount;
+use crate::namespace::User;
+use crate::process::Identity;
+use crate::spec::WorkspaceSpec;
+use crate::workspace::Workspace;
+
+mod container;
+mod find;
+mod guest;
+mod image;
+mod link;
+mod orphan;
+mod room;
+
+pub use find::{Found, found};
+pub use guest::{GUEST, guest};
+pub(crate) use room::{Grave, Room};
+
+/// What opens workspaces: the launcher, or an engine.
+pub trait Runtime {
+    /// Opens a workspace over a project. What jobs do in it and what becomes of that is the same in each.
+    fn open(&self, spec: WorkspaceSpec) -> impl Future<Output = Result<Workspace, SandboxError>> + Send;
+}
+
+impl Runtime for Launcher {
+    fn open(&self, spec: WorkspaceSpec) -> impl Future<Output = Result<Workspace, SandboxError>> + Send {
+        Launcher::open(self, spec)
+    }
+}
+
+impl Runtime for Engine {
+    fn open(&self, spec: WorkspaceSpec) -> impl Future<Output = Result<Workspace, SandboxError>> + Send {
+        Engine::open(self, spec)
+    }
+}
+
+/// An engine by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Podman,
+    Docker,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 2] = [Kind::Podman, Kind::Docker];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Podman => "podman",
+            Kind::Docker => "docker",
+        }
+    }
+
+    /// The command that brings it to this host.
+    pub fn install(self) -> &'static str {
+        match self {
+            Kind::Podman => "install it: sudo apt-get install podman runc",
+            Kind::Docker => "install it: sudo apt-get install docker.io && sudo systemctl start docker",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How to reach an engine.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub kind: Kind,
+    /// A folder of the kernel's own: for the socket of an engine that it starts, and for what the engine has to read.
+    pub home: PathBuf,
+    /// This program, as which a container's pid 1 is started with [`GUEST`] as its only argument.
+    pub program: PathBuf,
+}
+
+/// A container engine that answers. Dropping the last copy ends the engine if the kernel had started it.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    settings: Settings,
+    docker: Docker,
+    errand: Errand,
+    user: User,
+    /// Which kernel a container belongs to.
+    kernel: Identity,
+    image: OnceCell<String>,
+    next: AtomicU64,
+    /// Names of containers that somebody waits for.
+    live: Mutex<HashSet<String>>,
+    _service: Option<find::Service>,
+}
+
+impl Engine {
+    /// Finds the engine, or starts Podman's service where only its program is there.
+    pub async fn connect(launcher: &Launcher, settings: Settings) -> Result<Engine, SandboxError> {
+        let user = User::of_jobs();
+        if !user.assumed {
+            return Err(SandboxError::NotRoot { engine: settings.kind });
+        }
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&settings.home)
+            .map_err(SandboxError::io("making the engine's folder"))?;
+        let errand = launcher.errand();
+        let (docker, service) = find::connect(&settings, &errand).await?;
+        let kernel = Identity::of(rustix::process::getpid().as_raw_nonzero().get()).map_err(SandboxError::io("reading /proc/self/stat"))?;
+        let inner = Inner {
+            settings,
+            docker,
+            errand,
+            user,
+            kernel,
+            image: OnceCell::new(),
+            next: AtomicU64::new(1),
+            live: Mutex::default(),
+            _service: service,
+        };
+        Ok(Engine { inner: Arc::new(inner) })
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.inner.settings.kind
+    }
+
+    /// Opens a workspace: makes its directories, mounts its overlay, sees to the image. An `upper/` that is there is used again.
+    pub async fn open(&self, spec: WorkspaceSpec) -> Result<Workspace, SandboxError> {
+        let shown = [&spec.project, &spec.work, &self.inner.settings.program].into_iter();
+        for path in shown.chain(spec.binds.iter().flat_map(|bind| [&bind.source, &bind.target])) {
+            speakable(path)?;
+        }
+        let image = self.inner.image().await?.to_owned();
+        let order = self.inner.errand.mount(spec).await?;
+        let work = order.work.path().to_owned();
+        // From here on the mount is the room's to take off.
+        let room = Room::new(Arc::clone(&self.inner), image, order.clone());
+        let root = rustix::fs::open(work.join(mount::MERGED), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| SandboxError::io("opening the merged project")(error.into()))?;
+        Ok(Workspace::contained(room, root, order.project.path().to_owned(), work))
+    }
+
+    /// Waits until every container that somebody waited for is gone, but no longer than `most`. True when they are.
+    pub async fn rest(&self, most: Duration) -> bool {
+        let empty = async {
+            while !self.inner.live.lock().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(most, empty).await.is_ok()
+    }
+}
+
+impl Inner {
+    fn fault(&self, what: &'static str) -> impl FnOnce(bollard::errors::Error) -> SandboxError {
+        let engine = self.settings.kind;
+        move |error| SandboxError::Engine { engine, what, why: error.to_string() }
+    }
+
+    /// A name that no other container has or had.
+    fn name(&self) -> String {
+        format!("skep-{}-{}-{}", self.kernel.pid, self.kernel.start, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A path in the words of an engine, which separates paths by colons.
+fn speakable(path: &Path) -> Result<&str, SandboxError> {
+    let text = path.to_str().filter(|text| !text.contains(':') && !text.chars().any(char::is_control));
+    text.ok_or_else(|| SandboxError::Project { path: path.to_owned(), why: "engines take no path with a colon or unprintable bytes" })
+}

@@ -1,0 +1,155 @@
+//! Which engines this host has, and how to reach them.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bollard::{API_DEFAULT_VERSION, Docker};
+use rustix::process::Signal;
+
+use super::{Kind, Settings};
+use crate::fault::SandboxError;
+use crate::holder;
+use crate::launcher::Errand;
+
+/// For one answer. Removing a container that does not want to go takes the longest.
+const ANSWER_MAX_SECONDS: u64 = 60;
+/// Podman's service reads its whole storage first.
+const SERVICE_START_MAX: Duration = Duration::from_secs(30);
+
+/// What was found of one engine, for a person.
+#[derive(Debug, Clone)]
+pub struct Found {
+    pub kind: Kind,
+    /// A socket that answers, and what it says of itself.
+    pub answers: Option<(PathBuf, String)>,
+    /// The program that could be started, as only Podman's can be by us.
+    pub program: Option<PathBuf>,
+}
+
+/// Looks for every engine, and starts nothing.
+pub async fn found() -> Vec<Found> {
+    let mut all = Vec::new();
+    for kind in Kind::ALL {
+        let mut found = Found { kind, answers: None, program: program(kind.name()) };
+        for socket in sockets(kind) {
+            if found.answers.is_none()
+                && let Ok(docker) = reach(kind, &socket).await
+            {
+                let version = docker.version().await.ok().and_then(|version| version.version).unwrap_or_default();
+                found.answers = Some((socket, version));
+            }
+        }
+        all.push(found);
+    }
+    all
+}
+
+/// Podman's service, started for one kernel and ended with it.
+#[derive(Debug)]
+pub(super) struct Service {
+    pidfd: OwnedFd,
+    socket: PathBuf,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+pub(super) async fn connect(settings: &Settings, errand: &Errand) -> Result<(Docker, Option<Service>), SandboxError> {
+    let kind = settings.kind;
+    let mut tried = Vec::new();
+    for socket in sockets(kind) {
+        match reach(kind, &socket).await {
+            Ok(docker) => return Ok((docker, None)),
+            Err(why) => tried.push(format!("{}: {why}", socket.display())),
+        }
+    }
+    match program(kind.name()).filter(|_| kind == Kind::Podman) {
+        Some(program) => serve(settings, errand, &program).await,
+        None => {
+            tried.push(format!("there is no program `{kind}` to start either"));
+            Err(SandboxError::NoEngine { engine: kind, why: tried.join("; ") })
+        }
+    }
+}
+
+/// Starts `podman system service` on a socket that only the kernel reaches.
+async fn serve(settings: &Settings, errand: &Errand, program: &Path) -> Result<(Docker, Option<Service>), SandboxError> {
+    let socket = settings.home.join("podman.sock");
+    let _ = std::fs::remove_file(&socket);
+    let mut argv = vec![program.as_os_str().to_owned()];
+    argv.extend(flags().into_iter().map(Into::into));
+    argv.extend(["system", "service", "--time=0"].map(Into::into));
+    let mut address = std::ffi::OsString::from("unix://");
+    address.push(&socket);
+    argv.push(address);
+    let pidfd = errand.start(argv.into_iter().map(Into::into).collect()).await?;
+    let service = Service { pidfd, socket };
+    let began = Instant::now();
+    loop {
+        let why = match reach(settings.kind, &service.socket).await {
+            Ok(docker) => return Ok((docker, Some(service))),
+            Err(why) => why,
+        };
+        let ended = holder::has_ended(&service.pidfd).unwrap_or(true);
+        if ended || began.elapsed() > SERVICE_START_MAX {
+            let why = if ended { "its service ended at once; try `podman info`".to_owned() } else { why };
+            return Err(SandboxError::Engine { engine: settings.kind, what: "starting its service", why });
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What this host needs to be said to Podman. With cgroups of version 1 only runc works, and without systemd nobody but us makes
+/// groups.
+fn flags() -> Vec<&'static str> {
+    let mut flags = Vec::new();
+    let unified = rustix::fs::statfs("/sys/fs/cgroup").is_ok_and(|fs| fs.f_type == libc::CGROUP2_SUPER_MAGIC);
+    if !unified && program("runc").is_some() {
+        flags.extend(["--runtime", "runc"]);
+    }
+    if !unified || !Path::new("/run/systemd/system").exists() {
+        flags.extend(["--cgroup-manager", "cgroupfs"]);
+    }
+    flags
+}
+
+async fn reach(kind: Kind, socket: &Path) -> Result<Docker, String> {
+    let path = socket.to_str().ok_or("its path is not text")?;
+    if !socket.exists() {
+        return Err("no such socket".to_owned());
+    }
+    let docker = Docker::connect_with_unix(path, ANSWER_MAX_SECONDS, API_DEFAULT_VERSION).map_err(|error| error.to_string())?;
+    let docker = docker.negotiate_version().await.map_err(|error| error.to_string())?;
+    let version = docker.version().await.map_err(|error| error.to_string())?;
+    let components = version.components.unwrap_or_default();
+    let podman = components.iter().any(|component| component.name.to_ascii_lowercase().contains("podman"));
+    // A socket with one engine's name may be the other's.
+    match (kind, podman) {
+        (Kind::Podman, true) | (Kind::Docker, false) => Ok(docker),
+        (Kind::Podman, false) => Err("Docker answers there".to_owned()),
+        (Kind::Docker, true) => Err("Podman answers there".to_owned()),
+    }
+}
+
+/// Where engines listen, in the order in which they are tried.
+fn sockets(kind: Kind) -> Vec<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).and_then(|value| Some(PathBuf::from(value.to_str()?.strip_prefix("unix://")?)));
+    let mine = |path: &str| std::env::var_os("XDG_RUNTIME_DIR").map(|folder| Path::new(&folder).join(path));
+    let all = match kind {
+        Kind::Podman => [named("CONTAINER_HOST"), named("DOCKER_HOST"), mine("podman/podman.sock"), Some("/run/podman/podman.sock".into())],
+        Kind::Docker => [named("DOCKER_HOST"), mine("docker.sock"), Some("/var/run/docker.sock".into()), None],
+    };
+    all.into_iter().flatten().collect()
+}
+
+fn program(name: &str) -> Option<PathBuf> {
+    let folders = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    let executable = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    folders.iter().map(|folder| Path::new(folder).join(name)).find(executable)
+}

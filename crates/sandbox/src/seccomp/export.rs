@@ -58,9 +58,15 @@ fn conditions(verdict: &Verdict) -> Vec<Vec<Value>> {
             let between = (low + 1..*high).filter(|value| !values.contains(value)).map(|value| vec![compare(*argument, "EQ", value)]);
             [vec![compare(*argument, "LT", *low)], vec![compare(*argument, "GT", *high)]].into_iter().chain(between).collect()
         }
-        Verdict::SocketsAndRoutes { families } => {
-            let routes = vec![compare(0, "EQ", libc::AF_NETLINK as u32), compare(2, "EQ", libc::NETLINK_ROUTE as u32)];
-            families.iter().map(|family| vec![compare(0, "EQ", *family)]).chain([routes]).collect()
+        Verdict::Sockets { families } => {
+            let of = |(family, protocols): &(i32, &'static [i32])| -> Vec<Vec<Value>> {
+                let family = compare(0, "EQ", *family as u32);
+                match protocols {
+                    [] => vec![vec![family]],
+                    some => some.iter().map(|protocol| vec![family.clone(), compare(2, "EQ", *protocol as u32)]).collect(),
+                }
+            };
+            families.iter().flat_map(of).collect()
         }
     }
 }

@@ -152,7 +152,7 @@ fn a_killed_kernel_leaves_nothing(host: &Host) {
     assert_eq!(host.block_on(engine.sweep()).unwrap(), 1);
     assert_eq!(containers(kernel.id()), [] as [&str; 0]);
     // The workspace is kept, its mount is not, and it opens again.
-    assert_eq!(sandbox::sweep(&[work.clone()], |_| true).left, []);
+    assert_eq!(sandbox::sweep(std::slice::from_ref(&work), |_| true).left, []);
     assert_eq!(mounts(&work), 0);
     let again = host.block_on(engine.open(WorkspaceSpec::new(host.project(), &work))).unwrap();
     assert_eq!(text(&host.sh(&again, "cat from-before")), "written");

@@ -6,7 +6,7 @@
 use crate::Kernel;
 use crate::desk::{Desk, room_fault};
 use crate::fault::{Fault, FaultKind, Stop};
-use sandbox::JobSpec;
+use sandbox::{JobSpec, Workspace};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,14 +31,18 @@ pub(crate) enum DirtyFile {
     /// Deleted by the person.
     Absent,
     /// SHA-256 of the content, also the name of its blob.
-    Held { blob: String },
+    Held {
+        blob: String,
+        #[serde(default)]
+        executable: bool,
+    },
     /// Too large or not an ordinary file: a change to it goes to a person.
     Unproven,
 }
 
 /// Records HEAD and every file that differs from it.
 pub(crate) async fn record(kernel: &Kernel, desk: &Desk) -> Result<Base, Stop> {
-    let status = git(desk, &["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames"], None).await?;
+    let status = git(&desk.room, &["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames"], None).await?;
     let text = String::from_utf8_lossy(&status);
     let mut head = None;
     let mut dirty = Dirty::default();
@@ -80,14 +84,17 @@ fn hold(kernel: &Kernel, desk: &Desk, path: &str) -> Result<DirtyFile, Stop> {
         return Ok(DirtyFile::Unproven);
     }
     match std::fs::read(&full) {
-        Ok(bytes) => Ok(DirtyFile::Held { blob: kernel.ledger.keep(&bytes)? }),
+        Ok(bytes) => {
+            let executable = std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o100 != 0;
+            Ok(DirtyFile::Held { blob: kernel.ledger.keep(&bytes)?, executable })
+        }
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(DirtyFile::Unproven),
         Err(error) => Err(Fault::io("read", &full, error).into()),
     }
 }
 
-/// Runs git in the task's room and gives its output.
-pub(crate) async fn git(desk: &Desk, args: &[&str], stdin: Option<Vec<u8>>) -> Result<Vec<u8>, Stop> {
+/// Runs git in a room and gives its output.
+pub(crate) async fn git(room: &Workspace, args: &[&str], stdin: Option<Vec<u8>>) -> Result<Vec<u8>, Stop> {
     let off = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false", "-c", "safe.directory=*"];
     let argv = ["git"].iter().chain(&off).chain(args).map(|arg| (*arg).to_owned());
     let mut job = JobSpec::exec(argv);
@@ -98,11 +105,13 @@ pub(crate) async fn git(desk: &Desk, args: &[&str], stdin: Option<Vec<u8>>) -> R
         // `check-ignore` reads its paths literally and refuses to be told so.
         ("GIT_LITERAL_PATHSPECS", if args.first() == Some(&"check-ignore") { "0" } else { "1" }),
         ("GIT_TERMINAL_PROMPT", "0"),
+        // A replacement could give a commit another content.
+        ("GIT_NO_REPLACE_OBJECTS", "1"),
     ];
     job.env = env.iter().map(|(key, value)| (key.into(), value.into())).collect();
     job.output_max = 64 * 1024 * 1024;
     job.limits.wall = Some(Duration::from_secs(120));
-    let outcome = desk.room.run(job, stdin).await.map_err(room_fault)?;
+    let outcome = room.run(job, stdin).await.map_err(room_fault)?;
     let command = args.first().copied().unwrap_or("git");
     if outcome.truncated {
         return Err(Refusal::new(Code::TooLarge, format!("`git {command}` has more to say than fits in memory")).into());

@@ -74,6 +74,7 @@ impl Kernel {
             kernel.ledger.journal().vault().delete(&call.to_string()).map_err(ledger::fault)?;
         }
         kernel.sweep().await?;
+        tokio::spawn(crate::merge::finish_undone(kernel.clone()));
         tokio::spawn(queue::run(kernel.clone()));
         tokio::spawn(notify::run(kernel.clone()));
         Ok(kernel)

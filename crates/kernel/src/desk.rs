@@ -121,7 +121,7 @@ impl Kernel {
 }
 
 /// What a room needs of git beside the project itself: the directory a linked work tree shares, and a config without credentials.
-fn git_binds(project: &Path, work: &Path) -> Result<Vec<Bind>, Fault> {
+pub(crate) fn git_binds(project: &Path, work: &Path) -> Result<Vec<Bind>, Fault> {
     let read_only = |source: PathBuf, target: PathBuf| Bind { source, target, writable: false };
     let mut binds: Vec<Bind> = git::shared_dir(project).map(|dir| read_only(dir.clone(), dir)).into_iter().collect();
     if let Some((file, clean)) = git::without_credentials(project) {
@@ -153,7 +153,7 @@ pub(crate) fn secrets(project: &Path, extra: &[String]) -> Result<Gitignore, Ref
 }
 
 /// Every existing secret of a project, relative to it. The store of git itself has none and is passed over.
-fn masked(project: &Path, extra: &[String]) -> Result<Vec<PathBuf>, Stop> {
+pub(crate) fn masked(project: &Path, extra: &[String]) -> Result<Vec<PathBuf>, Stop> {
     let secrets = secrets(project, extra)?;
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];

@@ -5,17 +5,27 @@
 //! any step is finished by the next boot, which finds each path either still at its base or already done.
 
 mod apply;
+mod auto;
+mod count;
 mod diff;
 mod freeze;
+mod three;
+mod tree;
+mod undo;
+mod was;
 
 pub use diff::{FileDiff, MergeDiff};
+pub use undo::MergeLine;
+pub(crate) use undo::finish_undone;
 
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::{Kernel, Reply, git};
+use apply::Plan;
 use freeze::Frozen;
 use policy::{Facts, RealPath, Standing, Verdict};
-use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
-use world::{Answer, Event, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Task, TaskState, What};
+use std::collections::BTreeMap;
+use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeResolved, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
+use world::{Answer, Event, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Side, Task, TaskState, What, World};
 
 /// Ends a task whose brain is done: nothing changed, nothing may change, or a merge that a person or a rule decides.
 pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Result<(), Stop> {
@@ -23,19 +33,25 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
         return finish(kernel, task, summary, Vec::new()).await;
     }
     let frozen = freeze::freeze(kernel, task, summary).await?;
-    if frozen.changes.is_empty() && frozen.refused.is_empty() {
+    if frozen.is_empty() {
         return finish(kernel, task, summary, Vec::new()).await;
     }
     let trusted =
         kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
     let blob = frozen.store(kernel)?;
-    let (input, paths, verdict) = (frozen.shown(), frozen.paths(), judge(kernel, task, &trusted.policy, &frozen));
-    let digest = frozen.digest.clone();
-    let changed = frozen.changes.iter().map(|change| change.path.clone()).collect();
-    let nothing = frozen.changes.is_empty();
+    let mut verdict = judge(kernel, task, &trusted.policy, &frozen);
+    if let Verdict::Allow(_) = verdict {
+        // A rule that lets merges pass lets pass those that tests and their own smallness vouch for.
+        let doubts = auto::doubts(kernel, &frozen, &trusted.config)?;
+        if !doubts.is_empty() {
+            verdict = Verdict::Review { reasons: doubts, rules: Vec::new() };
+        }
+    }
+    let (digest, paths) = (frozen.digest.clone(), frozen.paths());
+    let nothing = frozen.changes.is_empty() && frozen.conflicts.is_empty();
     let pending = kernel.ledger.commit(|world, _| {
         let (pid, id, merge) = (task.pid, Some(task.id), world.next_merge());
-        let proposed = MergeProposed { pid, task: id, merge, digest: digest.clone(), frozen: blob, paths, summary: summary.to_owned() };
+        let proposed = MergeProposed { pid, task: id, merge, digest, frozen: blob, paths, summary: summary.to_owned() };
         let mut events: Vec<Event> = vec![proposed.into()];
         if nothing {
             let reason = "every change is left out".to_owned();
@@ -43,73 +59,99 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
             return (events, Next::Reject(reason));
         }
         match verdict {
-            Verdict::Allow(_) => (events, Next::Apply(merge)),
+            Verdict::Allow(_) => (events, Next::Test(merge)),
             Verdict::Deny { refusal, .. } => {
                 events.push(MergeRejected { pid, task: id, merge, by: "policy".into(), reason: refusal.reason.clone() }.into());
                 (events, Next::Reject(refusal.reason))
             }
             Verdict::Review { reasons, rules } => {
-                let review = world.next_review();
-                events.push(
-                    ReviewAsked {
-                        pid,
-                        task: id,
-                        review,
-                        tool: APPLY.into(),
-                        input,
-                        bind: digest.clone(),
-                        like: What::Exact { tool: APPLY.into(), bind: digest },
-                        reasons,
-                        rules,
-                        paths: changed,
-                        size: None,
-                    }
-                    .into(),
-                );
-                if world.tasks.get(&task.id).is_some_and(|task| task.state == TaskState::Running) {
-                    events.push(TaskParked { pid, task: id, review }.into());
-                }
+                events.extend(question(world, task, &frozen, reasons, rules));
                 (events, Next::Wait)
             }
         }
     })?;
     match pending.durable().await? {
-        Next::Apply(merge) => carry_out(kernel, task, merge, frozen, "policy").await,
+        Next::Test(merge) => match auto::test(kernel, task, merge, &frozen, &trusted.config).await? {
+            None => carry_out(kernel, task, merge, frozen, "policy").await,
+            Some(doubt) => {
+                let pending = kernel.ledger.commit(|world, _| (question(world, task, &frozen, vec![doubt], Vec::new()), ()))?;
+                Ok(pending.durable().await?)
+            }
+        },
         Next::Reject(reason) => finish(kernel, task, &with_note(summary, &format!("not merged: {reason}")), Vec::new()).await,
         Next::Wait => Ok(()),
     }
+}
+
+/// Asks a person about these changes, and parks the task on the question.
+fn question(world: &World, task: &Task, frozen: &Frozen, reasons: Vec<String>, rules: Vec<String>) -> Vec<Event> {
+    let (pid, id, review) = (task.pid, Some(task.id), world.next_review());
+    let asked = ReviewAsked {
+        pid,
+        task: id,
+        review,
+        tool: APPLY.into(),
+        input: frozen.shown(),
+        bind: frozen.digest.clone(),
+        like: What::Exact { tool: APPLY.into(), bind: frozen.digest.clone() },
+        reasons,
+        rules,
+        paths: frozen.changes.iter().map(|change| change.path.clone()).collect(),
+        size: None,
+    };
+    let mut events: Vec<Event> = vec![asked.into()];
+    if world.tasks.get(&task.id).is_some_and(|task| task.state == TaskState::Running) {
+        events.push(TaskParked { pid, task: id, review }.into());
+    }
+    events
 }
 
 /// The call that a merge is, as policies name it.
 pub const APPLY: &str = "merge.apply";
 
 enum Next {
-    Apply(MergeId),
+    /// A rule lets it pass, if the tests do.
+    Test(MergeId),
     Reject(String),
     Wait,
 }
 
 /// Goes on with a merge that was answered, or that a crash interrupted.
 pub(crate) async fn go_on(kernel: &Kernel, task: &Task, merge: Merge) -> Result<(), Stop> {
-    let frozen = Frozen::load(kernel, &merge.frozen)?;
+    let mut frozen = Frozen::load(kernel, &merge.frozen)?;
     match merge.state {
-        MergeState::Applying => apply_rest(kernel, task, merge.id, frozen).await,
-        MergeState::Applied | MergeState::Rejected => finish(kernel, task, &frozen.summary, Vec::new()).await,
+        MergeState::Applying => apply_rest(kernel, task, merge.id, &frozen.summary, merge.snapshot.as_deref()).await,
+        MergeState::Applied | MergeState::Rejected | MergeState::Undoing | MergeState::Undone => {
+            finish(kernel, task, &frozen.summary, Vec::new()).await
+        }
         MergeState::Proposed => match answer_of(kernel, task) {
-            Some((Answer::Allow, by)) if still_true(kernel, task, &frozen)? => carry_out(kernel, task, merge.id, frozen, &by).await,
-            Some((Answer::Allow, _)) => {
-                // HEAD or policy moved after the question: the answer is void, and a new question is asked on what is true now.
-                reject(kernel, task, merge.id, "kernel", "HEAD or policy changed after the question").await?;
-                kernel.ledger.record(world::event::TaskStarted { pid: task.pid, task: Some(task.id), episode: task.episodes }).await?;
-                propose(kernel, task, &frozen.summary).await
-            }
+            Some((Answer::Allow, by)) => match moved(kernel, task, &frozen)? {
+                None => {
+                    frozen.resolve(&merge.sides);
+                    carry_out(kernel, task, merge.id, frozen, &by).await
+                }
+                // The answer is void, and a new question is asked on what is true now.
+                Some(why) => again(kernel, task, merge.id, &frozen.summary, why).await,
+            },
             Some((Answer::Deny, by)) => {
                 reject(kernel, task, merge.id, &by, "refused in review").await?;
                 finish(kernel, task, &with_note(&frozen.summary, &format!("changes rejected by {by}")), Vec::new()).await
             }
+            None if task.state == TaskState::Running => {
+                again(kernel, task, merge.id, &frozen.summary, "the kernel ended before it was decided").await
+            }
             None => Ok(()),
         },
     }
+}
+
+/// Drops a proposal and makes it anew.
+async fn again(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str, why: &str) -> Result<(), Stop> {
+    reject(kernel, task, merge, "kernel", why).await?;
+    if task.state != TaskState::Running {
+        kernel.ledger.record(world::event::TaskStarted { pid: task.pid, task: Some(task.id), episode: task.episodes }).await?;
+    }
+    propose(kernel, &kernel.task(task.id)?, summary).await
 }
 
 fn answer_of(kernel: &Kernel, task: &Task) -> Option<(Answer, String)> {
@@ -120,13 +162,19 @@ fn answer_of(kernel: &Kernel, task: &Task) -> Option<(Answer, String)> {
     })
 }
 
-fn still_true(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<bool, Stop> {
-    let Some((path, version)) =
-        kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| (zone.path.clone(), zone.policy_version)))
-    else {
-        return Ok(false);
-    };
-    Ok(git::head(path.as_ref()) == frozen.head && version == frozen.policy_version)
+/// What is no longer as it was when the question was asked.
+fn moved(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<&'static str>, Stop> {
+    let zone = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| (zone.path.clone(), zone.policy_version)));
+    let Some((path, version)) = zone else { return Ok(Some("the zone is gone")) };
+    Ok(if git::head(path.as_ref()) != frozen.head {
+        Some("HEAD moved after the question")
+    } else if version != frozen.policy_version {
+        Some("the policy changed after the question")
+    } else if !frozen.holds(&tree::Tree::of(kernel, task)?)? {
+        Some("a file changed after the question")
+    } else {
+        None
+    })
 }
 
 async fn reject(kernel: &Kernel, task: &Task, merge: MergeId, by: &str, reason: &str) -> Result<(), Fault> {
@@ -135,14 +183,18 @@ async fn reject(kernel: &Kernel, task: &Task, merge: MergeId, by: &str, reason: 
 }
 
 async fn carry_out(kernel: &Kernel, task: &Task, merge: MergeId, frozen: Frozen, by: &str) -> Result<(), Stop> {
-    kernel.ledger.record(MergeStarted { pid: task.pid, task: Some(task.id), merge, by: by.to_owned() }).await?;
-    apply_rest(kernel, task, merge, frozen).await
+    let plan = Plan::of(&frozen);
+    let snapshot = plan.store(kernel)?;
+    let started = MergeStarted { pid: task.pid, task: Some(task.id), merge, by: by.to_owned(), snapshot: Some(snapshot.clone()) };
+    kernel.ledger.record(started).await?;
+    apply_rest(kernel, task, merge, &frozen.summary, Some(&snapshot)).await
 }
 
-async fn apply_rest(kernel: &Kernel, task: &Task, merge: MergeId, frozen: Frozen) -> Result<(), Stop> {
-    let paths = apply::apply(kernel, task, &frozen).await?;
+async fn apply_rest(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str, snapshot: Option<&str>) -> Result<(), Stop> {
+    let snapshot = snapshot.ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", merge))?;
+    let paths = apply::forth(kernel, task, &Plan::load(kernel, snapshot)?)?;
     let finished = MergeFinished { pid: task.pid, task: Some(task.id), merge, paths };
-    finish(kernel, task, &frozen.summary, vec![finished.into()]).await
+    finish(kernel, task, summary, vec![finished.into()]).await
 }
 
 fn with_note(summary: &str, note: &str) -> String {
@@ -163,7 +215,11 @@ fn judge(kernel: &Kernel, task: &Task, policy: &policy::Policy, frozen: &Frozen)
     let mut facts = facts(APPLY, task, &paths, &caller, &role, &user);
     facts.size = Some(size);
     let verdict = policy::decide(policy, &facts, &Standing { grant: None, calls_left: None });
-    let questions: Vec<String> = frozen.changes.iter().filter_map(|change| change.question.clone()).collect();
+    let mut questions: Vec<String> = frozen.changes.iter().filter_map(|change| change.question.clone()).collect();
+    questions.extend(frozen.conflicts.iter().map(|conflict| format!("{}: {}", conflict.path, conflict.why)));
+    if frozen.head != frozen.began {
+        questions.push("HEAD moved after the task began".into());
+    }
     match verdict {
         // A path that wants a person makes the whole merge want one.
         Verdict::Allow(_) if !questions.is_empty() => Verdict::Review { reasons: questions, rules: Vec::new() },
@@ -208,7 +264,13 @@ fn facts<'a>(tool: &'a str, task: &Task, paths: &'a [RealPath<'a>], caller: &'a 
 
 impl Kernel {
     /// Approves a task's open merge if it is the one that was seen, waits for it, and tells what became of each path.
-    pub async fn merge(&self, id: world::TaskId, digest: Option<&str>, by: &str) -> Result<Vec<MergePath>, Stop> {
+    pub async fn merge(
+        &self,
+        id: world::TaskId,
+        digest: Option<&str>,
+        sides: BTreeMap<String, Side>,
+        by: &str,
+    ) -> Result<Vec<MergePath>, Stop> {
         use world::{Code, Refusal};
         let task = self.task(id)?;
         let merge = task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned()));
@@ -227,10 +289,20 @@ impl Kernel {
                 .hint(format!("run `skep diff {id}` again"))
                 .into());
         }
+        if !sides.is_empty() {
+            let frozen = Frozen::load(self, &merge.frozen)?;
+            let clashing = |path: &String| frozen.conflicts.iter().any(|conflict| conflict.path == *path && conflict.mine.is_some());
+            if let Some(path) = sides.keys().find(|path| !clashing(path)) {
+                return Err(Refusal::new(Code::BadInput, format!("`{path}` is no conflict that a choice decides"))
+                    .hint(format!("`skep merge show {id}` lists the conflicts"))
+                    .into());
+            }
+            self.ledger.record(MergeResolved { pid: task.pid, task: Some(id), merge: merge.id, sides, by: by.to_owned() }).await?;
+        }
         self.answer(review, Reply::yes(), by, None).await?;
         let task = self.settled(id).await?;
         if task.state != TaskState::Done {
-            let reason = task.summary.unwrap_or_else(|| "HEAD or policy moved after you looked; a new review is open".into());
+            let reason = task.summary.unwrap_or_else(|| "HEAD, policy or a file changed after you looked; a new review is open".into());
             return Err(Refusal::new(Code::WrongState, reason).hint(format!("run `skep diff {id}` and `skep merge {id}` again")).into());
         }
         self.merged(id)

@@ -191,6 +191,7 @@ fn prepare(spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
         work: work.into(),
         masked: spec.masked.into_iter().map(Into::into).collect(),
         binds: binds.collect(),
+        beneath: spec.beneath.map(Into::into),
     })
 }
 

@@ -75,6 +75,7 @@ pub(crate) struct OpenOrder {
     pub(crate) work: Bytes,
     pub(crate) masked: Vec<Bytes>,
     pub(crate) binds: Vec<BindOrder>,
+    pub(crate) beneath: Option<Bytes>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

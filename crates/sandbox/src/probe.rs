@@ -102,6 +102,7 @@ fn prepare(folder: &Path) -> io::Result<OpenOrder> {
         work: folder.join("work").into(),
         masked: vec![Path::new("masked").to_owned().into()],
         binds: Vec::new(),
+        beneath: None,
     })
 }
 

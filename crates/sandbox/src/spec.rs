@@ -18,11 +18,13 @@ pub struct WorkspaceSpec {
     pub masked: Vec<PathBuf>,
     /// More of the host that jobs may see, such as a toolchain in a home directory.
     pub binds: Vec<Bind>,
+    /// The `upper/` of another workspace, shown over the project and beneath this one's own changes. It is never written.
+    pub beneath: Option<PathBuf>,
 }
 
 impl WorkspaceSpec {
     pub fn new(project: impl Into<PathBuf>, work: impl Into<PathBuf>) -> WorkspaceSpec {
-        WorkspaceSpec { project: project.into(), work: work.into(), masked: Vec::new(), binds: Vec::new() }
+        WorkspaceSpec { project: project.into(), work: work.into(), masked: Vec::new(), binds: Vec::new(), beneath: None }
     }
 }
 

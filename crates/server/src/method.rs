@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::method::{Nothing, call, grant, journal as records, kernel as itself, policy as rule, process, review, task, zone};
+use wire::method::{Nothing, call, grant, journal as records, kernel as itself, merge, policy as rule, process, review, task, zone};
 use wire::{Code, Method, RpcError};
 use world::{Mode, Refusal};
 
@@ -68,7 +68,7 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
         }
         task::Merge::NAME => {
             let params = parse::<task::Merge>(params)?;
-            let paths = kernel.merge(params.task, params.digest.as_deref(), "operator").await.map_err(no)?;
+            let paths = kernel.merge(params.task, params.digest.as_deref(), params.sides, "operator").await.map_err(no)?;
             let (refused, applied): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.refused.is_some());
             raw(&task::MergeResult { applied: applied.into_iter().map(|path| path.path).collect(), refused })
         }
@@ -76,6 +76,15 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             let params = parse::<task::Reject>(params)?;
             kernel.reject(params.task, "operator", params.reason).await.map_err(no)?;
             raw(&view::task(kernel, params.task)?)
+        }
+        merge::List::NAME => {
+            parse::<merge::List>(params)?;
+            raw(&view::merges(kernel)?)
+        }
+        merge::Undo::NAME => {
+            let paths = kernel.undo(parse::<merge::Undo>(params)?.task, "operator").await.map_err(no)?;
+            let (refused, restored): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.refused.is_some());
+            raw(&merge::UndoResult { restored: restored.into_iter().map(|path| path.path).collect(), refused })
         }
         call::ToolList::NAME => {
             parse::<call::ToolList>(params)?;

@@ -5,7 +5,7 @@ use kernel::{End, Kernel, MergeDiff, Outcome, Proposal};
 use std::path::Path;
 use std::time::Duration;
 use wire::RpcError;
-use wire::method::{call, journal as records, kernel as itself, process::ProcView, review, task, zone};
+use wire::method::{call, journal as records, kernel as itself, merge, process::ProcView, review, task, zone};
 use world::{Answer, Pid, Process, ReviewId, ReviewState, Task, TaskId, TaskState, World};
 
 /// Bytes of lines in one page of the journal: a frame holds sixteen times as much.
@@ -154,9 +154,28 @@ pub(crate) fn name_of(world: &World, pid: Pid) -> String {
 
 pub(crate) fn diff(kernel: &Kernel, id: TaskId, diff: MergeDiff) -> Result<task::DiffResult, RpcError> {
     let view = task(kernel, id)?;
-    let files =
-        diff.files.into_iter().map(|file| task::FileDiff { path: file.path, kind: file.kind, refused: file.refused, diff: file.diff });
+    let files = diff.files.into_iter().map(|file| task::FileDiff {
+        path: file.path,
+        kind: file.kind,
+        from: file.from,
+        note: file.note,
+        refused: file.refused,
+        diff: file.diff,
+    });
     Ok(task::DiffResult { task: id, digest: view.merge.is_some().then_some(diff.digest), state: view.merge, files: files.collect() })
+}
+
+pub(crate) fn merges(kernel: &Kernel) -> Result<merge::ListResult, RpcError> {
+    let view = |line: kernel::MergeLine| merge::MergeView {
+        merge: line.merge,
+        task: line.task,
+        state: line.state,
+        digest: line.digest,
+        summary: line.summary,
+        files: line.files as u64,
+        left: line.left as u64,
+    };
+    Ok(merge::ListResult { merges: kernel.merges().map_err(no)?.into_iter().map(view).collect() })
 }
 
 pub(crate) fn tools(kernel: &Kernel) -> call::ToolListResult {

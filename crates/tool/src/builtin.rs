@@ -12,6 +12,7 @@ mod name;
 mod patch;
 mod read;
 mod run;
+mod unified;
 mod would;
 mod write;
 
@@ -36,6 +37,7 @@ pub(crate) enum Body {
     FsEdit,
     FsDelete,
     FsMove,
+    FsPatch,
     SearchGrep,
     SearchGlob,
     ShellRun,
@@ -59,6 +61,7 @@ impl Body {
         (Body::FsEdit, include_str!("builtin/edit.yaml")),
         (Body::FsDelete, include_str!("builtin/delete.yaml")),
         (Body::FsMove, include_str!("builtin/move.yaml")),
+        (Body::FsPatch, include_str!("builtin/patch.yaml")),
         (Body::SearchGrep, include_str!("builtin/grep.yaml")),
         (Body::SearchGlob, include_str!("builtin/glob.yaml")),
         (Body::ShellRun, include_str!("builtin/run.yaml")),
@@ -77,6 +80,7 @@ impl Body {
             Body::FsWrite | Body::FsEdit => vec![at("path", Access::Write)],
             Body::FsDelete => vec![at("path", Access::Name)],
             Body::FsMove => vec![at("from", Access::Name), at("to", Access::Name)],
+            Body::FsPatch => unified::targets(input),
             Body::FsList | Body::SearchGrep | Body::SearchGlob => vec![at("path", Access::List)],
             Body::ShellRun => vec![at("cwd", Access::Run)],
             Body::GitCommit => words(input, "paths").into_iter().map(|path| Target { path, access: Access::Name }).collect(),
@@ -105,6 +109,7 @@ impl Body {
         let field = match self {
             Body::FsWrite => "content",
             Body::FsEdit => "new",
+            Body::FsPatch => "patch",
             Body::HttpRequest => "body",
             _ => return None,
         };
@@ -138,6 +143,7 @@ impl Body {
             Body::FsEdit => edit::run(input, place()?, context, time).await,
             Body::FsDelete => name::delete(&place()?, context, time).await,
             Body::FsMove => name::rename(&place()?, &place()?, context, time).await,
+            Body::FsPatch => unified::run(input, places.collect(), context, time).await,
             Body::SearchGrep => grep::run(input, place()?, context, part_max, time).await,
             Body::SearchGlob => glob::run(input, place()?, context, part_max, time).await,
             Body::ShellRun => run::shell(input, place()?, context).await,

@@ -120,7 +120,7 @@ fn distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
 
-    const ALL: &str = "there are fs.delete, fs.edit, fs.exists, fs.list, fs.move, fs.read, fs.write, git.commit, git.diff, git.log, \
+    const ALL: &str = "there are fs.delete, fs.edit, fs.exists, fs.list, fs.move, fs.patch, fs.read, fs.write, git.commit, git.diff, git.log, \
         git.status, http.request, search.glob, search.grep, shell.run, test.run";
 
     #[test]

@@ -7,6 +7,7 @@ pub mod call;
 pub mod grant;
 pub mod journal;
 pub mod kernel;
+pub mod merge;
 pub mod policy;
 pub mod process;
 pub mod review;
@@ -61,6 +62,8 @@ pub const NAMES: &[&str] = &[
     task::Diff::NAME,
     task::Merge::NAME,
     task::Reject::NAME,
+    merge::List::NAME,
+    merge::Undo::NAME,
     call::ToolList::NAME,
     call::Run::NAME,
     review::List::NAME,

@@ -5,11 +5,12 @@
 //! meaning: readers refuse what they do not know.
 
 use crate::{
-    Alternative, Answer, BanId, CallId, Code, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, ReviewId, Scope, TaskId, Terms,
+    Alternative, Answer, BanId, CallId, Code, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, ReviewId, Scope, Side, TaskId, Terms,
     TokenId, Until, What, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// How durable a fact must be before anyone is told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,9 +140,18 @@ events! {
     }
 
     MergeProposed = "merge.proposed", Fact { merge: MergeId, digest: String, frozen: String, paths: Vec<MergePath>, summary: String }
-    MergeStarted = "merge.started", Security { merge: MergeId, by: String }
+    /// `snapshot` is the blob with what each path held before and holds after: the log of the operation, and the way back.
+    MergeStarted = "merge.started", Security { merge: MergeId, by: String, snapshot: Option<String> }
     MergeFinished = "merge.finished", Security { merge: MergeId, paths: Vec<MergePath> }
     MergeRejected = "merge.rejected", Security { merge: MergeId, by: String, reason: String }
+    /// A person chose between two versions of some paths.
+    MergeResolved = "merge.resolved", Security { merge: MergeId, sides: BTreeMap<String, Side>, by: String }
+    /// The kernel ran the trusted test command on exactly the changes of this digest.
+    MergeTested = "merge.tested", Security {
+        merge: MergeId, digest: String, command: Vec<String>, exit: Option<i32>, passed: Option<u64>, failed: Option<u64>, output: String, ok: bool,
+    }
+    MergeUndoBegun = "merge.undo_begun", Security { merge: MergeId, by: String }
+    MergeUndone = "merge.undone", Security { merge: MergeId, paths: Vec<MergePath> }
 
     BrainSaid = "brain.said", Progress { text: String }
     /// What a brain needs to go on after a crash; with `anew`, instead of all that was kept before.

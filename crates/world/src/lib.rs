@@ -21,7 +21,7 @@ pub use grant::{
     Alternative, Answer, Ban, Constraints, Grant, Moment, Observe, Rate, Review, ReviewState, Scope, Terms, Token, Until, What,
 };
 pub use id::{BanId, CallId, GrantId, MergeId, Pid, ReviewId, TaskId, TokenId, ZoneId};
-pub use merge::{Merge, MergePath, MergeState};
+pub use merge::{Merge, MergePath, MergeState, Side};
 pub use process::{Process, ProcessState};
 pub use refusal::{Code, Refusal};
 pub use task::{Mode, Task, TaskState, Workspace};

@@ -2,6 +2,7 @@
 
 use crate::{MergeId, TaskId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Merge {
@@ -12,6 +13,22 @@ pub struct Merge {
     /// Blob with the frozen changes.
     pub frozen: String,
     pub state: MergeState,
+    /// Whose version a person chose where both had changed a path.
+    #[serde(default)]
+    pub sides: BTreeMap<String, Side>,
+    /// Blob with what each path held before and holds after; known once the merge has started.
+    #[serde(default)]
+    pub snapshot: Option<String>,
+}
+
+/// One of two versions of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// What the project holds stays.
+    Mine,
+    /// The task's version goes in.
+    Theirs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,14 +39,20 @@ pub enum MergeState {
     Applying,
     Applied,
     Rejected,
+    /// Being taken back; a boot that finds this finishes the rest.
+    Undoing,
+    Undone,
 }
 
 /// What became of one path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergePath {
     pub path: String,
-    /// `created`, `modified`, `deleted`, `mode`, `symlink`.
+    /// `created`, `modified`, `deleted`, `renamed`, `mode`, `symlink`, `merged`, `conflict`, `refused`.
     pub kind: String,
+    /// What a renamed path was called before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// Why it was left out; `None` when it goes in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,

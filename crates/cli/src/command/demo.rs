@@ -205,7 +205,7 @@ async fn take(kernel: &mut Client, stage: &Stage<'_>, project: &Path, task: Task
     stage.page(diff::full(&changes));
     stage.blank();
     stage.command(&format!("skep merge {task}"));
-    let merged = kernel.call::<Merge>(&MergeParams { task, digest: changes.digest }).await?;
+    let merged = kernel.call::<Merge>(&MergeParams { task, digest: changes.digest, sides: Default::default() }).await?;
     stage.page(diff::merged(&merged));
     stage.blank();
     stage.command("sh tests/run.sh");

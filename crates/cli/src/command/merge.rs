@@ -1,41 +1,154 @@
-//! `skep merge`: takes a task's changes into the project.
+//! `skep merge`: takes a task's changes into the project, and back.
 
-use crate::console::{Console, OK, Outcome};
+use crate::command::reject::Reject;
+use crate::console::{Console, OK, Outcome, folder};
 use crate::show::{Line, diff};
 use crate::trouble::Trouble;
-use wire::method::task::{Diff, Merge as Method, MergeParams, TaskParams};
-use wire::{Code, TaskId};
+use clap::Subcommand;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use wire::method::Nothing;
+use wire::method::call::{Run, RunParams};
+use wire::method::merge::{List, Undo};
+use wire::method::task::{Diff, DiffResult, Merge as Method, MergeParams, TaskParams};
+use wire::{Client, Code, Side, TaskId};
 
-/// Take a task's changes into the project
+/// Take a task's changes into the project, or back out of it
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  skep merge task-3\n  skep merge task-3 --yes\n\n\
-Exactly what is shown is merged; if anything changed since, the merge is refused.")]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "Examples:\n  skep merge                            what was proposed and merged\n  \
+skep merge task-3                     the same as `skep merge apply task-3`\n  skep merge show task-3\n  \
+skep merge apply task-3 --yes\n  skep merge apply task-3 --theirs src/a.rs --mine README.md\n  skep merge undo task-3\n\n\
+Exactly what is shown is merged; if anything changed since, the merge is refused. Nothing you wrote is overwritten unless you say so \
+with --theirs, and `undo` brings it back.")]
 pub struct Merge {
-    task: TaskId,
+    #[command(subcommand)]
+    what: Option<What>,
+    #[command(flatten)]
+    apply: Apply,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List merges, newest last
+    #[command(after_help = "Examples:\n  skep merge list\n  skep merge list --json")]
+    List,
+    /// Show what a merge would do, with its conflicts
+    #[command(after_help = "Examples:\n  skep merge show task-3\n  skep merge show task-3 | less -R")]
+    Show { task: TaskId },
+    /// Take the changes in
+    #[command(after_help = "Examples:\n  skep merge apply task-3\n  skep merge apply task-3 --yes --theirs src/a.rs\n\n\
+A path that you and the task both changed in the same place stays out unless you choose: --mine keeps yours, --theirs takes the task's.")]
+    Apply(Apply),
+    /// Drop the changes
+    #[command(after_help = "Examples:\n  skep merge reject task-3 --reason \"wrong approach\"")]
+    Reject(Reject),
+    /// Take a merge back
+    #[command(after_help = "Examples:\n  skep merge undo task-3\n\n\
+Each path gets back what it held before. One that was edited since stays as it is and is named.")]
+    Undo { task: TaskId },
+    /// Make a task of a patch file, to be merged like any other
+    #[command(after_help = "Examples:\n  skep merge import fix.patch\n  git diff | skep merge import -\n\n\
+The patch must fit exactly; all of it goes into the task's workspace or nothing.")]
+    Import {
+        /// A unified diff, or `-` for stdin
+        patch: PathBuf,
+        /// The repository it is for [default: where you are]
+        #[arg(long, value_name = "DIR")]
+        zone: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Apply {
+    task: Option<TaskId>,
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
+    /// Of a conflict, keep what the project has
+    #[arg(long, value_name = "PATH")]
+    mine: Vec<String>,
+    /// Of a conflict, take the task's version
+    #[arg(long, value_name = "PATH")]
+    theirs: Vec<String>,
 }
 
 impl Merge {
     pub async fn run(self, console: &Console) -> Outcome {
         let mut kernel = console.kernel().await?;
-        let shown = console.wait("comparing", kernel.call::<Diff>(&TaskParams { task: self.task })).await?;
-        if shown.digest.is_none() {
-            return Err(Trouble::new(Code::WrongState, format!("there is nothing to merge for `{}`", self.task))
-                .why("it has not proposed its changes")
-                .fix(format!("see where it stands with `skep status {}`", self.task)));
+        match self.what {
+            None if self.apply.task.is_none() => list(&mut kernel, console).await,
+            None => self.apply.run(&mut kernel, console).await,
+            Some(What::Apply(apply)) => apply.run(&mut kernel, console).await,
+            Some(What::List) => list(&mut kernel, console).await,
+            Some(What::Show { task }) => {
+                let shown = shown(&mut kernel, task, console).await?;
+                console.show_whole(&shown, diff::full);
+                OK
+            }
+            Some(What::Reject(reject)) => reject.run(console).await,
+            Some(What::Undo { task }) => {
+                let result = console.wait("taking back", kernel.call::<Undo>(&TaskParams { task })).await?;
+                console.show(&result, diff::undone);
+                OK
+            }
+            Some(What::Import { patch, zone }) => import(&mut kernel, &patch, zone, console).await,
         }
+    }
+}
+
+async fn list(kernel: &mut Client, console: &Console) -> Outcome {
+    let result = kernel.call::<List>(&Nothing {}).await?;
+    console.show(&result, diff::merges);
+    OK
+}
+
+async fn shown(kernel: &mut Client, task: TaskId, console: &Console) -> Result<DiffResult, Trouble> {
+    let shown = console.wait("comparing", kernel.call::<Diff>(&TaskParams { task })).await?;
+    if shown.digest.is_none() {
+        return Err(Trouble::new(Code::WrongState, format!("there is nothing to merge for `{task}`"))
+            .why("it has not proposed its changes")
+            .fix(format!("see where it stands with `skep status {task}`")));
+    }
+    Ok(shown)
+}
+
+impl Apply {
+    async fn run(self, kernel: &mut Client, console: &Console) -> Outcome {
+        let Some(task) = self.task else {
+            return Err(Trouble::new(Code::BadInput, "no task is named").fix("`skep merge list` shows what waits"));
+        };
+        let mut sides: BTreeMap<String, Side> = self.mine.into_iter().map(|path| (path, Side::Mine)).collect();
+        for path in self.theirs {
+            if sides.insert(path.clone(), Side::Theirs).is_some() {
+                return Err(Trouble::new(Code::BadInput, format!("`{path}` cannot be both yours and theirs")));
+            }
+        }
+        let shown = shown(kernel, task, console).await?;
         if !console.json {
             console.out.page(&diff::summary(&shown));
         }
-        if !self.yes && !console.confirm(&format!("merge {} into the project?", self.task), "--yes")? {
+        if !self.yes && !console.confirm(&format!("merge {task} into the project?"), "--yes")? {
             console.note(Line::new().faint("nothing merged"));
             return OK;
         }
-        let params = MergeParams { task: self.task, digest: shown.digest };
+        let params = MergeParams { task, digest: shown.digest, sides };
         let result = console.wait("merging", kernel.call::<Method>(&params)).await?;
         console.show(&result, diff::merged);
         OK
     }
+}
+
+/// Puts a patch into a task of the operator's own; its changes wait like any other's.
+async fn import(kernel: &mut Client, patch: &std::path::Path, zone: Option<PathBuf>, console: &Console) -> Outcome {
+    let read = if patch.as_os_str() == "-" { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(patch) };
+    let text = read.map_err(|error| {
+        Trouble::new(Code::NotFound, format!("cannot read the patch `{}`", patch.display())).why(error).fix("name a readable text file")
+    })?;
+    let input = serde_json::json!({ "patch": text });
+    let params = RunParams { path: folder(zone.as_deref())?, task: None, tool: "fs.patch".into(), input, mode: None, token: None };
+    let result = console.wait("applying", kernel.call::<Run>(&params)).await?;
+    let ok = result.ok;
+    console.show(&result, diff::imported);
+    if ok { OK } else { Ok(wire::code::EXIT_FAILED) }
 }

@@ -2,6 +2,9 @@
 
 use super::measure::many;
 use super::{Line, Page, Tone, table};
+use wire::MergeState;
+use wire::method::call::RunResult;
+use wire::method::merge::{ListResult, UndoResult};
 use wire::method::task::{DiffResult, FileDiff, MergeResult};
 
 /// A unified diff in colour.
@@ -97,30 +100,115 @@ pub fn summary(diff: &DiffResult) -> Page {
     let rows = diff.files.iter().map(|file| {
         let (added, removed) = tally(&file.diff);
         let size = Line::new().good(format!("+{added}")).bad(format!(" −{removed}"));
-        let note = file.refused.as_ref().map(|why| Line::new().bad("stays out: ").plain(why)).unwrap_or_default();
-        vec![Line::new().plain("  ").join(kind(file)), Line::new().plain(&file.path), size, note]
+        let note = match (&file.refused, &file.note) {
+            (Some(why), _) if file.kind == "conflict" => Line::new().bad("conflict: ").plain(why),
+            (Some(why), _) => Line::new().bad("stays out: ").plain(why),
+            (None, Some(note)) => Line::new().wait(note),
+            (None, None) => Line::new(),
+        };
+        vec![Line::new().plain("  ").join(kind(file)), name(file), size, note]
     });
     let mut page = table(rows.collect());
     if diff.files.is_empty() {
         page.push(Line::new().faint("  no changes"));
     }
+    choices(diff, &mut page);
     page
+}
+
+/// `old → new` for a rename.
+fn name(file: &FileDiff) -> Line {
+    match &file.from {
+        Some(from) => Line::new().plain(from).faint(" → ").plain(&file.path),
+        None => Line::new().plain(&file.path),
+    }
+}
+
+/// How conflicts are decided.
+fn choices(diff: &DiffResult, page: &mut Page) {
+    if diff.files.iter().any(|file| file.kind == "conflict") {
+        page.because("next", "a conflict stays out unless you choose: --mine PATH keeps yours, --theirs PATH takes the task's");
+    }
 }
 
 /// `skep diff`.
 pub fn full(diff: &DiffResult) -> Page {
     let mut page = Page::new();
     for file in &diff.files {
-        page.push(kind(file).plain(" ").strong(&file.path));
-        if let Some(why) = &file.refused {
-            page.because("why", &format!("stays out of a merge: {why}"));
+        page.push(kind(file).plain(" ").join(name(file)));
+        match &file.refused {
+            Some(why) if file.kind == "conflict" => page.because("why", &format!("conflict: {why}")),
+            Some(why) => page.because("why", &format!("stays out of a merge: {why}")),
+            None => {}
+        }
+        if let Some(note) = &file.note {
+            page.because("note", note);
         }
         page.append(unified(&file.diff));
         page.blank();
     }
     let files = many(diff.files.len() as u64, "file");
     let state = if diff.digest.is_some() { "" } else { ", nothing proposed for merge" };
+    choices(diff, &mut page);
     page.push(Line::new().name(diff.task.to_string()).plain(format!("  {files} changed{state}")));
+    page
+}
+
+/// `skep merge list`.
+pub fn merges(list: &ListResult) -> Page {
+    let rows = list.merges.iter().map(|merge| {
+        let state = match merge.state {
+            MergeState::Proposed => Line::new().wait("waits for you"),
+            MergeState::Applying => Line::new().name("merging"),
+            MergeState::Applied => Line::new().good("merged"),
+            MergeState::Rejected => Line::new().faint("rejected"),
+            MergeState::Undoing => Line::new().name("being taken back"),
+            MergeState::Undone => Line::new().faint("taken back"),
+        };
+        let left = if merge.left == 0 { String::new() } else { format!(", {} stay out", merge.left) };
+        let files = Line::new().plain(many(merge.files, "file")).faint(left);
+        vec![Line::new().name(merge.task.to_string()), state, files, Line::new().plain(&merge.summary)]
+    });
+    let mut page = table(rows.collect());
+    if list.merges.is_empty() {
+        page.push(Line::new().faint("nothing was ever proposed for merge"));
+    }
+    page
+}
+
+/// `skep merge undo`.
+pub fn undone(result: &UndoResult) -> Page {
+    let mut page = Page::new();
+    page.push(Line::new().good("✓ ").plain(format!("took back {}", many(result.restored.len() as u64, "file"))));
+    for path in &result.restored {
+        page.push(Line::new().good("  ↩ ").plain(path));
+    }
+    for path in &result.refused {
+        page.push(Line::new().bad("  ✗ ").plain(&path.path).faint("  ").plain(path.refused.as_deref().unwrap_or("refused")));
+    }
+    page
+}
+
+/// `skep merge import`.
+pub fn imported(result: &RunResult) -> Page {
+    let mut page = Page::new();
+    match (&result.refusal, result.ok) {
+        (Some(refusal), _) => {
+            page.push(Line::new().bad("✗ ").plain("the patch was not taken"));
+            page.because("why", &refusal.reason);
+            if let Some(hint) = &refusal.hint {
+                page.because("fix", hint);
+            }
+        }
+        (None, true) => page.push(Line::new().good("✓ ").plain("the patch fits")),
+        (None, false) => {
+            page.push(Line::new().bad("✗ ").plain("the patch does not fit"));
+            page.because("why", result.output["reason"].as_str().unwrap_or("it failed"));
+        }
+    }
+    if let Some(task) = result.task {
+        page.because("next", &format!("skep diff {task}, then skep merge {task}"));
+    }
     page
 }
 
@@ -147,6 +235,8 @@ mod tests {
         let file = |path: &str, kind: &str, refused: Option<&str>, diff: &str| FileDiff {
             path: path.into(),
             kind: kind.into(),
+            from: None,
+            note: None,
             refused: refused.map(Into::into),
             diff: diff.into(),
         };
@@ -181,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_merge_names_what_stayed_out() {
-        let refused = vec![MergePath { path: "b".into(), kind: "created".into(), refused: Some("outside".into()) }];
+        let refused = vec![MergePath { path: "b".into(), kind: "created".into(), from: None, refused: Some("outside".into()) }];
         let text = merged(&MergeResult { applied: vec!["a".into()], refused }).render(false, None);
         assert_eq!(text, "✓ merged 1 file\n  + a\n  ✗ b  outside\n");
     }

@@ -72,6 +72,7 @@ fn told(event: &Event) -> Option<Line> {
         }
         Event::MergeProposed(e) => Line::new().name(e.merge.to_string()).plain("  ").plain(files(&e.paths)),
         Event::MergeFinished(e) => Line::new().name(e.merge.to_string()).plain("  ").plain(files(&e.paths)),
+        Event::MergeUndone(e) => Line::new().name(e.merge.to_string()).plain("  ").plain(files(&e.paths)),
         Event::BrainSaid(e) => Line::new().plain("› ").plain(&e.text),
         _ => return None,
     })
@@ -91,7 +92,7 @@ fn listed(payload: &Value) -> Line {
     let mut line = Line::new();
     for (key, value) in payload {
         let text = match value {
-            _ if matches!(key.as_str(), "pid" | "task" | "digest" | "bind" | "blob" | "frozen" | "base" | "head") => continue,
+            _ if matches!(key.as_str(), "pid" | "task" | "digest" | "bind" | "blob" | "frozen" | "base" | "head" | "snapshot") => continue,
             Value::Null => continue,
             Value::String(text) => text.clone(),
             value => value.to_string(),

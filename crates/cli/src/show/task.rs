@@ -46,6 +46,7 @@ pub fn stand(task: &TaskView) -> Line {
             None => Line::new().wait("waits for a review"),
         },
         (TaskStatus::Done, Some(MergeState::Applied)) => Line::new().good("merged"),
+        (TaskStatus::Done, Some(MergeState::Undoing | MergeState::Undone)) => Line::new().faint("merge taken back"),
         (TaskStatus::Done, Some(MergeState::Rejected)) => Line::new().faint("changes rejected"),
         (TaskStatus::Done, None | Some(MergeState::Proposed)) => Line::new().good("done"),
         (TaskStatus::Failed, _) => Line::new().bad("failed"),

@@ -86,6 +86,15 @@ impl Transcript {
                 let merged = e.paths.iter().filter(|path| path.refused.is_none()).count() as u64;
                 page.push(Line::new().good("  ✓ ").plain(format!("merged {}", many(merged, "file"))));
             }
+            Event::MergeTested(e) => {
+                let count = e.passed.map_or_else(|| "none counted".to_owned(), |passed| format!("{} passed", many(passed, "test")));
+                let mark = if e.ok { Line::new().good("  ✓ ") } else { Line::new().bad("  ✗ ") };
+                page.push(mark.plain("tested by the kernel: ").plain(count));
+            }
+            Event::MergeUndone(e) => {
+                let back = e.paths.iter().filter(|path| path.refused.is_none()).count() as u64;
+                page.push(Line::new().wait("  ↩ ").plain(format!("took back {}", many(back, "file"))));
+            }
             Event::MergeRejected(e) => {
                 page.push(Line::new().faint("  ✗ changes rejected by ").plain(&e.by).faint(format!("  {}", e.reason)))
             }
@@ -183,8 +192,12 @@ mod tests {
         admitted["payload"]["bind"] = json!("b");
         let done =
             |paths| MergeProposed { pid, task, merge: MergeId(1), digest: "d".into(), frozen: "f".into(), paths, summary: String::new() };
-        let path =
-            |path: &str, refused: Option<&str>| MergePath { path: path.into(), kind: "created".into(), refused: refused.map(Into::into) };
+        let path = |path: &str, refused: Option<&str>| MergePath {
+            path: path.into(),
+            kind: "created".into(),
+            from: None,
+            refused: refused.map(Into::into),
+        };
         let text = story(vec![
             TaskQueued {
                 pid,

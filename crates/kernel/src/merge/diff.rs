@@ -1,11 +1,16 @@
 //! What a task changed, for a person to read.
 
-use super::freeze::{self, Content, Frozen};
+use super::freeze::{self, Frozen};
+use super::tree::State;
 use crate::Kernel;
-use crate::fault::{Fault, Stop};
+use crate::fault::Stop;
 use similar::TextDiff;
-use std::path::Path;
-use world::{Task, TaskId, TaskState};
+use world::{TaskId, TaskState};
+
+/// Beyond this many bytes a file is told by its size: nobody reads it in a terminal, and a frame must hold all of them.
+const FILE_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of all texts together; files after that are told by their size.
+const WHOLE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, Clone)]
 pub struct MergeDiff {
@@ -18,7 +23,11 @@ pub struct MergeDiff {
 pub struct FileDiff {
     pub path: String,
     pub kind: String,
+    pub from: Option<String>,
+    /// Why it stays out, or why a person must choose.
     pub refused: Option<String>,
+    /// Why a person should look at it.
+    pub note: Option<String>,
     /// Unified, or one line about a file that is not text.
     pub diff: String,
 }
@@ -34,43 +43,63 @@ impl Kernel {
             }
             None => freeze::freeze(self, &task, "").await?,
         };
-        self.read(&task, &frozen)
+        self.read(&frozen)
     }
 
-    fn read(&self, task: &Task, frozen: &Frozen) -> Result<MergeDiff, Stop> {
-        let project = self.ledger.look(|world| world.zones.get(&task.zone).map(|zone| zone.path.clone())).unwrap_or_default();
+    fn read(&self, frozen: &Frozen) -> Result<MergeDiff, Stop> {
         let mut files = Vec::new();
-        for change in &frozen.changes {
-            let old = match &change.old {
-                freeze::Was::Absent => Vec::new(),
-                freeze::Was::Held { blob } => self.ledger.blob(blob)?,
-                // The commit has it, and so does the work tree until somebody edits it.
-                freeze::Was::Committed { .. } => read_ordinary(&Path::new(&project).join(&change.path))?,
+        let mut room = WHOLE_BYTES_MAX;
+        let mut told = |path: &str, old: Vec<u8>, new: Vec<u8>| {
+            let diff = unified(path, &old, &new);
+            match room.checked_sub(diff.len()) {
+                Some(left) => {
+                    room = left;
+                    diff
+                }
+                None => format!("too much to show: {} bytes become {}\n", old.len(), new.len()),
+            }
+        };
+        for change in frozen.changes.iter().filter(|change| change.to.is_none()) {
+            let mut diff = match &change.from {
+                Some(_) => String::new(),
+                None => told(&change.path, change.old.bytes(self)?, change.new.bytes(self)?),
             };
-            let new = match &change.new {
-                None => Vec::new(),
-                Some(Content::File { blob }) => self.ledger.blob(blob)?,
-                Some(Content::Link { target }) => format!("-> {target}\n").into_bytes(),
-            };
+            if let (State::File { mode: Some(old), .. }, State::File { mode: Some(new), .. }) = (&change.old, &change.new)
+                && old != new
+            {
+                diff = format!("mode {old:o} becomes {new:o}\n{diff}");
+            }
             files.push(FileDiff {
                 path: change.path.clone(),
                 kind: change.kind.clone(),
+                from: change.from.clone(),
                 refused: None,
-                diff: unified(&change.path, &old, &new),
+                note: change.question.clone(),
+                diff,
             });
+        }
+        for conflict in &frozen.conflicts {
+            let mine = conflict.mine.as_ref().map_or(Ok(Vec::new()), |mine| mine.bytes(self))?;
+            let other = match &conflict.marked {
+                Some(blob) => label(&String::from_utf8_lossy(&self.ledger.blob(blob)?)).into_bytes(),
+                None => conflict.theirs.bytes(self)?,
+            };
+            let diff = told(&conflict.path, mine, other);
+            let (path, refused) = (conflict.path.clone(), Some(conflict.why.clone()));
+            files.push(FileDiff { path, kind: "conflict".into(), from: None, refused, note: None, diff });
         }
         let refused = frozen.refused.iter();
         files.extend(refused.map(|no| FileDiff {
             path: no.path.clone(),
             kind: no.kind.clone(),
+            from: None,
             refused: no.refused.clone(),
+            note: None,
             diff: String::new(),
         }));
         Ok(MergeDiff { digest: frozen.digest.clone(), files })
     }
-}
 
-impl Kernel {
     /// What a yes to a write or an edit would change, as far as the record of the question tells; `None` where it does not.
     pub async fn review_diff(&self, review: &world::Review) -> Option<String> {
         let path = review.input["path"].as_str()?;
@@ -94,20 +123,37 @@ impl Kernel {
     }
 }
 
-fn read_ordinary(path: &Path) -> Result<Vec<u8>, Fault> {
-    match std::fs::symlink_metadata(path) {
-        Ok(meta) if meta.is_file() && meta.len() <= world::limits::MERGE_FILE_MAX => {
-            std::fs::read(path).map_err(|error| Fault::io("read", path, error))
-        }
-        _ => Ok(Vec::new()),
-    }
+/// The marks of a conflict in the words of `skep merge`.
+fn label(marked: &str) -> String {
+    let words = [
+        ("<<<<<<< ours", "<<<<<<< mine"),
+        ("||||||| original", "||||||| before the task"),
+        (">>>>>>> theirs", ">>>>>>> theirs, the task's"),
+    ];
+    let line = |line: &str| words.iter().find(|(mark, _)| line == *mark).map_or(line.to_owned(), |(_, word)| (*word).to_owned());
+    marked.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// How many lines differ; `None` for what is not text or too large to be counted.
+pub(super) fn lines(old: &[u8], new: &[u8]) -> Option<(Vec<String>, Vec<String>)> {
+    let (old, new) = (text(old)?, text(new)?);
+    let diff = TextDiff::from_lines(old, new);
+    let of = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).map(|change| change.value().to_owned()).collect();
+    Some((of(similar::ChangeTag::Delete), of(similar::ChangeTag::Insert)))
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    (bytes.len() <= FILE_BYTES_MAX && !bytes.contains(&0)).then(|| std::str::from_utf8(bytes).ok())?
 }
 
 fn unified(path: &str, old: &[u8], new: &[u8]) -> String {
-    match (std::str::from_utf8(old), std::str::from_utf8(new)) {
-        (Ok(old), Ok(new)) => {
+    match (text(old), text(new)) {
+        (Some(old), Some(new)) => {
+            // A line break in a name must not begin a line of the diff.
+            let path: String = path.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect();
             TextDiff::from_lines(old, new).unified_diff().context_radius(3).header(&format!("a/{path}"), &format!("b/{path}")).to_string()
         }
+        _ if old.len().max(new.len()) > FILE_BYTES_MAX => format!("too large to show: {} bytes become {}\n", old.len(), new.len()),
         _ => format!("binary: {} bytes become {}\n", old.len(), new.len()),
     }
 }

@@ -1,26 +1,34 @@
-//! Freezes what a task changed: contents to blobs, each path with its base and the policy's word on it.
+//! Freezes what a task changed: contents to blobs, each path with the policy's word on it and with what the project holds there now.
+//!
+//! **Invariant.** A frozen change says which content it replaces, and only that content is ever replaced. Where project and task both left
+//! the base, their texts are merged for a person to look at, or the path is a conflict that a person decides.
 
-use super::{caller, facts};
-use crate::base::{self, Dirty, DirtyFile};
+use super::tree::{Now, State, Tree};
+use super::was::{Bases, Was};
+use super::{caller, facts, three};
 use crate::call::{self, Request};
 use crate::desk::Desk;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::zone::Trusted;
-use crate::{Kernel, extension, git, hash};
+use crate::{Kernel, base, extension, git, hash};
 use policy::{RealPath, Standing, Verdict};
 use sandbox::{Change, ChangeKind, FileKind};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use world::{MergePath, Task, TaskId, limits};
+use world::{MergePath, Side, Task, TaskId, limits};
 
 /// A task's changes as they were when the question was asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Frozen {
     pub task: TaskId,
     pub summary: String,
+    /// HEAD now, and when the task began.
     pub head: Option<String>,
+    pub began: Option<String>,
     pub policy_version: u64,
     pub changes: Vec<Frost>,
+    /// Changed by both sides in ways that do not go together.
+    pub conflicts: Vec<Conflict>,
     /// Left out, and why.
     pub refused: Vec<MergePath>,
     pub digest: String,
@@ -31,35 +39,48 @@ pub(crate) struct Frozen {
 pub(crate) struct Frost {
     pub path: String,
     pub kind: String,
-    pub mode: u32,
+    /// A rename's other half: what this path was called, or is called from now on.
+    pub from: Option<String>,
+    pub to: Option<String>,
     pub size: u64,
-    /// What it will hold; `None` for a deletion.
-    pub new: Option<Content>,
-    pub old: Was,
-    /// Why a rule wants a person to look at this path.
+    pub old: State,
+    pub new: State,
+    /// Why a person must look at this path.
     pub question: Option<String>,
 }
 
+/// Two versions of one path, of which a person may choose one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Content {
-    File { blob: String },
-    Link { target: String },
+pub(crate) struct Conflict {
+    pub path: String,
+    pub why: String,
+    pub size: u64,
+    /// What the project holds; `None` for what can't be replaced, such as a folder.
+    pub mine: Option<State>,
+    pub theirs: State,
+    /// Blob with both in one text, marked, where they are text.
+    pub marked: Option<String>,
 }
 
-/// What the project held there when the task began.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Was {
-    Absent,
-    /// SHA-256 of the content.
-    Held {
-        blob: String,
-    },
-    /// Git's own name of the content.
-    Committed {
-        oid: String,
-    },
+impl Frost {
+    pub fn told(&self) -> MergePath {
+        MergePath { path: self.path.clone(), kind: self.kind.clone(), from: self.from.clone(), refused: None }
+    }
+}
+
+impl Conflict {
+    fn told(&self, why: String) -> MergePath {
+        MergePath { path: self.path.clone(), kind: "conflict".into(), from: None, refused: Some(why) }
+    }
+}
+
+/// What a look at one path gave.
+enum Found {
+    /// The project holds it already, or the task did not change it.
+    Same,
+    Goes(Frost),
+    Clash(Conflict),
+    Stays(String),
 }
 
 pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
@@ -70,25 +91,30 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
     refused.extend(nameless.iter().map(|change| left_out(&change.path.to_string_lossy(), word(change), "its name is not valid UTF-8")));
     let ignored = ignored(&desk, &named).await?;
     let wanted: Vec<Change> = whole(named).into_iter().filter(|change| !ignored.contains(&*change.path.to_string_lossy())).collect();
-    let base = Base::load(kernel, task, &desk, &wanted).await?;
+    let paths: Vec<&str> = wanted.iter().filter_map(|change| change.path.to_str()).collect();
+    let bases = Bases::load(kernel, task, &desk.project, &paths).await?;
     let trusted =
         kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
-    let mut changes = Vec::new();
-    for change in wanted {
-        match frost(kernel, task, &trusted, &desk, &base, &change).await? {
-            Ok(frost) => changes.push(frost),
-            Err(why) => refused.push(left_out(&change.path.to_string_lossy(), word(&change), &why)),
+    let look =
+        Look { kernel, task, trusted: &trusted, bases: &bases, upper: Tree::at(desk.work.join("upper"))?, tree: Tree::of(kernel, task)? };
+    let renames = look.renames(&wanted)?;
+    let (mut changes, mut conflicts) = (Vec::new(), Vec::new());
+    for change in &wanted {
+        let path = change.path.to_string_lossy().into_owned();
+        match look.at(change, &path, &renames).await? {
+            Found::Same => {}
+            Found::Goes(frost) => changes.push(frost),
+            Found::Clash(conflict) => conflicts.push(conflict),
+            Found::Stays(why) => refused.push(left_out(&path, word(change), &why)),
         }
     }
-    let mut frozen = Frozen {
-        task: task.id,
-        summary: summary.to_owned(),
-        head: git::head(&desk.project),
-        policy_version: trusted.version,
-        changes,
-        refused,
-        digest: String::new(),
-    };
+    pair(&mut changes);
+    let began = bases.head.clone();
+    drop(look);
+    bases.close().await?;
+    let (head, policy_version) = (git::head(&desk.project), trusted.version);
+    let summary = summary.to_owned();
+    let mut frozen = Frozen { task: task.id, summary, head, began, policy_version, changes, conflicts, refused, digest: String::new() };
     frozen.digest = frozen.hash()?;
     Ok(frozen)
 }
@@ -101,80 +127,233 @@ fn whole(changes: Vec<Change>) -> Vec<Change> {
     changes.into_iter().filter(kept).collect()
 }
 
+/// A rename of which only one half goes in is no rename.
+fn pair(changes: &mut [Frost]) {
+    let gone: BTreeSet<String> = changes.iter().filter(|change| change.to.is_some()).map(|change| change.path.clone()).collect();
+    let made: BTreeSet<String> = changes.iter().filter(|change| change.from.is_some()).map(|change| change.path.clone()).collect();
+    for change in changes {
+        if change.from.as_ref().is_some_and(|from| !gone.contains(from)) {
+            change.from = None;
+            change.kind = "created".into();
+        }
+        if change.to.as_ref().is_some_and(|to| !made.contains(to)) {
+            change.to = None;
+        }
+    }
+}
+
 fn left_out(path: &str, kind: &str, why: &str) -> MergePath {
-    MergePath { path: path.to_owned(), kind: kind.to_owned(), refused: Some(why.to_owned()) }
+    MergePath { path: path.to_owned(), kind: kind.to_owned(), from: None, refused: Some(why.to_owned()) }
 }
 
 fn word(change: &Change) -> &'static str {
-    match change.kind {
-        ChangeKind::Created => "created",
-        ChangeKind::Modified => "modified",
-        ChangeKind::Deleted => "deleted",
-        ChangeKind::ModeChanged => "mode",
+    match (change.kind, &change.file) {
+        (ChangeKind::Created | ChangeKind::Modified, FileKind::Symlink { .. }) => "symlink",
+        (ChangeKind::Created, _) => "created",
+        (ChangeKind::Modified, _) => "modified",
+        (ChangeKind::Deleted, _) => "deleted",
+        (ChangeKind::ModeChanged, _) => "mode",
     }
 }
 
-/// One change as it will be applied, or why it is left out.
-async fn frost(
-    kernel: &Kernel,
-    task: &Task,
-    trusted: &Trusted,
-    desk: &Desk,
-    base: &Base,
-    change: &Change,
-) -> Result<Result<Frost, String>, Stop> {
-    let path = change.path.to_string_lossy().into_owned();
-    let question = match allowed(kernel, task, trusted, change, &path).await {
-        Ok(question) => question,
-        Err(why) => return Ok(Err(why)),
-    };
-    let Some(old) = base.of(&path) else {
-        return Ok(Err("what it held when the task began is not known".into()));
-    };
-    if change.size > limits::MERGE_FILE_MAX {
-        return Ok(Err(format!("it has {} bytes; at most {} are merged", change.size, limits::MERGE_FILE_MAX)));
-    }
-    let upper = desk.work.join("upper").join(&change.path);
-    let new = match (&change.kind, &change.file) {
-        (ChangeKind::Deleted, _) => None,
-        (_, FileKind::Symlink { target }) => Some(Content::Link { target: target.to_string_lossy().into_owned() }),
-        _ => {
-            let bytes = std::fs::read(&upper).map_err(|error| Fault::io("read", &upper, error))?;
-            Some(Content::File { blob: kernel.ledger.keep(&bytes)? })
+/// What is at hand while changes are looked at.
+struct Look<'a> {
+    kernel: &'a Kernel,
+    task: &'a Task,
+    trusted: &'a Trusted,
+    bases: &'a Bases,
+    upper: Tree,
+    tree: Tree,
+}
+
+/// Old name by new, and new by old.
+struct Renames {
+    from: BTreeMap<String, String>,
+    to: BTreeMap<String, String>,
+}
+
+impl Look<'_> {
+    /// A path that is gone and one that appeared with the same content are one file with another name.
+    fn renames(&self, changes: &[Change]) -> Result<Renames, Stop> {
+        let mut renames = Renames { from: BTreeMap::new(), to: BTreeMap::new() };
+        let path = |change: &Change| change.path.to_string_lossy().into_owned();
+        let file = |change: &&Change| change.file == FileKind::File && change.size > 0 && change.size <= limits::MERGE_FILE_MAX;
+        let gone: Vec<(String, Was, u64)> = changes
+            .iter()
+            .filter(|change| change.kind == ChangeKind::Deleted)
+            .filter(file)
+            .map(|change| (path(change), self.bases.of(&path(change)), change.size))
+            .collect();
+        for change in changes.iter().filter(|change| change.kind == ChangeKind::Created).filter(file) {
+            let mut alike = gone.iter().filter(|(old, _, size)| *size == change.size && !renames.to.contains_key(old)).peekable();
+            if alike.peek().is_none() {
+                continue;
+            }
+            let new = path(change);
+            if let Now::File { bytes, .. } = self.upper.now(&new)?
+                && let Some((old, ..)) = alike.find(|(_, was, _)| was.holds(&bytes))
+            {
+                renames.from.insert(new.clone(), old.clone());
+                renames.to.insert(old.clone(), new);
+            }
         }
-    };
-    Ok(Ok(Frost { path, kind: word(change).to_owned(), mode: change.mode & 0o777, size: change.size, new, old, question }))
+        Ok(renames)
+    }
+
+    async fn at(&self, change: &Change, path: &str, renames: &Renames) -> Result<Found, Stop> {
+        let (from, to) = (renames.from.get(path).cloned(), renames.to.get(path).cloned());
+        let tool = match (&from, &to, change.kind) {
+            (None, None, ChangeKind::Deleted) => "fs.delete",
+            (None, None, _) => "fs.write",
+            _ => "fs.move",
+        };
+        let both = [from.as_deref().unwrap_or(path), to.as_deref().unwrap_or(path)];
+        let question = match self.allowed(tool, &both, path, change.size).await {
+            Ok(question) => question,
+            Err(why) => return Ok(Found::Stays(why)),
+        };
+        if change.size > limits::MERGE_FILE_MAX {
+            return Ok(Found::Stays(format!("it has {} bytes; at most {} are merged", change.size, limits::MERGE_FILE_MAX)));
+        }
+        let theirs = match change.kind {
+            ChangeKind::Deleted => Now::Absent,
+            _ => self.upper.now(path)?,
+        };
+        let (was, mine) = (self.bases.of(path), self.tree.now(path)?);
+        let kind = if from.is_some() { "renamed" } else { word(change) };
+        let frost = Frost {
+            path: path.to_owned(),
+            kind: kind.to_owned(),
+            from,
+            to,
+            size: change.size,
+            old: State::Absent,
+            new: State::Absent,
+            question,
+        };
+        self.compare(frost, &was, &mine, &theirs).await
+    }
+
+    /// Base, project and task: who changed what?
+    async fn compare(&self, mut frost: Frost, was: &Was, mine: &Now, theirs: &Now) -> Result<Found, Stop> {
+        let kernel = self.kernel;
+        let Some(mut new) = theirs.keep(kernel)? else { return Ok(Found::Stays("it changed while it was read".into())) };
+        let mut same_mode = true;
+        if let State::File { mode, owner, .. } = &mut new {
+            *owner = None;
+            let executable = mode.is_some_and(|mode| mode & 0o100 != 0);
+            same_mode = was.executable() == Some(executable);
+            *mode = match (same_mode, mine) {
+                (true, _) => None,
+                (false, Now::File { mode, .. }) if was.executable().is_some() => Some(with_execution(*mode, executable)),
+                (false, _) => mode.map(|mode| mode & 0o777),
+            };
+        }
+        frost.new = new;
+        if (was.is(theirs) && same_mode) || frost.new.is(mine) {
+            return Ok(Found::Same);
+        }
+        let Some(old) = mine.keep(kernel)? else {
+            return Ok(Found::Clash(self.clash(&frost, "the project has something else there", None, None)));
+        };
+        frost.old = old;
+        if was.is(mine) || self.bases.is_checked_out(&frost.path, was, mine).await? {
+            if was.is_dirty() {
+                frost.ask(format!("{}: you had edited it before the task began", frost.path));
+            }
+            return Ok(Found::Goes(frost));
+        }
+        let (Now::File { bytes: mine, .. }, Now::File { bytes: theirs, .. }) = (mine, theirs) else {
+            let why = match (was, mine) {
+                (Was::Unproven, _) => "what it held when the task began is not known",
+                (_, Now::Absent) => "it is gone from the project, and the task changed it",
+                _ => "it was changed after the task began",
+            };
+            let mine = Some(frost.old.clone());
+            return Ok(Found::Clash(self.clash(&frost, why, mine, None)));
+        };
+        let Some(base) = self.bases.bytes(kernel, &frost.path, was).await? else {
+            let why = if *was == Was::Absent { "both made it" } else { "what it held when the task began is not known" };
+            let mine = Some(frost.old.clone());
+            return Ok(Found::Clash(self.clash(&frost, why, mine, None)));
+        };
+        match three::merge(&base, mine, theirs) {
+            three::Three::Clean(text) => {
+                let blob = kernel.ledger.keep(text.as_bytes())?;
+                if let State::File { blob: new, .. } = &mut frost.new {
+                    *new = blob;
+                }
+                frost.kind = "merged".into();
+                frost.size = text.len() as u64;
+                frost.ask(format!("{}: it was changed after the task began; both changes are in", frost.path));
+                Ok(if frost.new.is(&self.tree.now(&frost.path)?) { Found::Same } else { Found::Goes(frost) })
+            }
+            three::Three::Conflict(marked) => {
+                let marked = kernel.ledger.keep(marked.as_bytes())?;
+                let mine = Some(frost.old.clone());
+                Ok(Found::Clash(self.clash(&frost, "it was changed after the task began, in the same place", mine, Some(marked))))
+            }
+            three::Three::NotText => {
+                let mine = Some(frost.old.clone());
+                Ok(Found::Clash(self.clash(&frost, "it was changed after the task began, and it is not text", mine, None)))
+            }
+        }
+    }
+
+    fn clash(&self, frost: &Frost, why: &str, mine: Option<State>, marked: Option<String>) -> Conflict {
+        Conflict { path: frost.path.clone(), why: why.to_owned(), size: frost.size, mine, theirs: frost.new.clone(), marked }
+    }
+
+    /// Every changed path passes the gate with the process's rights, whether or not the brain asked: bans, rules, extensions and grants.
+    async fn allowed(&self, tool: &str, both: &[&str; 2], path: &str, size: u64) -> Result<Option<String>, String> {
+        let Look { kernel, task, trusted, .. } = self;
+        let (name, role, user) = caller(kernel, task);
+        let paths: Vec<RealPath<'_>> =
+            both.iter().take(if both[0] == both[1] { 1 } else { 2 }).map(|path| RealPath::Inside(path)).collect();
+        let mut facts = facts(tool, task, &paths, &name, &role, &user);
+        facts.size = Some(size);
+        let mut opinions = Vec::new();
+        if !trusted.bundle.rules.is_empty() && !policy::preview(&trusted.policy, &facts).is_settled() {
+            let input = match tool {
+                "fs.move" => serde_json::json!({"from": both[0], "to": both[1]}),
+                _ => serde_json::json!({"path": path}),
+            };
+            let request = Request::new(task.pid, Some(task.id), task.zone, tool, input);
+            opinions = kernel.opinions(task.zone, trusted, &extension::described(&request, &request.input, &facts)).await;
+        }
+        facts.opinions = &opinions;
+        let now = kernel.moment();
+        let (ban, grant) = kernel.ledger.look(|world| {
+            let ban = world.bans.values().find(|ban| world.in_scope(&ban.scope, task.pid) && policy::ban_covers(ban, &facts, ""));
+            (
+                ban.map(|ban| format!("{} refuses it: {}", ban.id, ban.reason)),
+                call::pick(world, task.pid, &facts, "", &now, world.now_ms).map(|g| g.id),
+            )
+        });
+        if let Some(why) = ban {
+            return Err(why);
+        }
+        match policy::decide(&trusted.policy, &facts, &Standing { grant, calls_left: None }) {
+            Verdict::Allow(_) => Ok(None),
+            Verdict::Review { reasons, .. } => Ok(Some(format!("{path}: {}", reasons.join("; ")))),
+            Verdict::Deny { refusal, .. } => Err(refusal.reason),
+        }
+    }
 }
 
-/// Every changed path passes the gate with the process's rights, whether or not the brain asked: bans, rules, extensions and grants.
-async fn allowed(kernel: &Kernel, task: &Task, trusted: &Trusted, change: &Change, path: &str) -> Result<Option<String>, String> {
-    let tool = if change.kind == ChangeKind::Deleted { "fs.delete" } else { "fs.write" };
-    let (name, role, user) = caller(kernel, task);
-    let paths = [RealPath::Inside(path)];
-    let mut facts = facts(tool, task, &paths, &name, &role, &user);
-    facts.size = Some(change.size);
-    let mut opinions = Vec::new();
-    if !trusted.bundle.rules.is_empty() && !policy::preview(&trusted.policy, &facts).is_settled() {
-        let request = Request::new(task.pid, Some(task.id), task.zone, tool, serde_json::json!({"path": path}));
-        opinions = kernel.opinions(task.zone, trusted, &extension::described(&request, &request.input, &facts)).await;
+impl Frost {
+    fn ask(&mut self, why: String) {
+        self.question = Some(match self.question.take() {
+            Some(question) => format!("{question}; {why}"),
+            None => why,
+        });
     }
-    facts.opinions = &opinions;
-    let now = kernel.moment();
-    let (ban, grant) = kernel.ledger.look(|world| {
-        let ban = world.bans.values().find(|ban| world.in_scope(&ban.scope, task.pid) && policy::ban_covers(ban, &facts, ""));
-        (
-            ban.map(|ban| format!("{} refuses it: {}", ban.id, ban.reason)),
-            call::pick(world, task.pid, &facts, "", &now, world.now_ms).map(|g| g.id),
-        )
-    });
-    if let Some(why) = ban {
-        return Err(why);
-    }
-    match policy::decide(&trusted.policy, &facts, &Standing { grant, calls_left: None }) {
-        Verdict::Allow(_) => Ok(None),
-        Verdict::Review { reasons, .. } => Ok(Some(format!("{path}: {}", reasons.join("; ")))),
-        Verdict::Deny { refusal, .. } => Err(refusal.reason),
-    }
+}
+
+/// Execution for whoever may read, or for nobody.
+fn with_execution(mode: u32, executable: bool) -> u32 {
+    let plain = mode & 0o777 & !0o111;
+    if executable { plain | ((plain & 0o444) >> 2) } else { plain }
 }
 
 /// Paths that git ignores are the clone's own and never merged.
@@ -187,56 +366,13 @@ async fn ignored(desk: &Desk, changes: &[Change]) -> Result<BTreeSet<String>, St
         stdin.extend_from_slice(change.path.to_string_lossy().as_bytes());
         stdin.push(0);
     }
-    let listed = base::git(desk, &["check-ignore", "-z", "--stdin"], Some(stdin)).await?;
+    let listed = base::git(&desk.room, &["check-ignore", "-z", "--stdin"], Some(stdin)).await?;
     Ok(String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
-}
-
-/// What the project held when the task began, for the paths that changed.
-struct Base {
-    dirty: Dirty,
-    committed: BTreeMap<String, String>,
-}
-
-impl Base {
-    async fn load(kernel: &Kernel, task: &Task, desk: &Desk, changes: &[Change]) -> Result<Base, Stop> {
-        let workspace = kernel.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a desk has no base", task.id))?;
-        let dirty: Dirty = serde_json::from_slice(&kernel.ledger.blob(&workspace.base)?)
-            .map_err(|error| Fault::new(FaultKind::Bug, "a base cannot be read", error))?;
-        let mut committed = BTreeMap::new();
-        if let Some(head) = &workspace.head {
-            for some in changes.chunks(200) {
-                let paths: Vec<String> = some.iter().map(|change| change.path.to_string_lossy().into_owned()).collect();
-                let mut args = vec!["ls-tree", "-z", "--full-tree", head, "--"];
-                args.extend(paths.iter().map(String::as_str));
-                let listed = base::git(desk, &args, None).await?;
-                committed.extend(String::from_utf8_lossy(&listed).split('\0').filter_map(tree_entry));
-            }
-        }
-        Ok(Base { dirty, committed })
-    }
-
-    /// `None` when it cannot be proven.
-    fn of(&self, path: &str) -> Option<Was> {
-        match (self.dirty.files.get(path), self.committed.get(path)) {
-            (Some(DirtyFile::Held { blob }), _) => Some(Was::Held { blob: blob.clone() }),
-            (Some(DirtyFile::Absent), _) | (None, None) => Some(Was::Absent),
-            (Some(DirtyFile::Unproven), _) => None,
-            (None, Some(oid)) => Some(Was::Committed { oid: oid.clone() }),
-        }
-    }
-}
-
-/// `<mode> SP <type> SP <oid> TAB <path>`
-fn tree_entry(entry: &str) -> Option<(String, String)> {
-    let (meta, path) = entry.split_once('\t')?;
-    let mut meta = meta.split(' ').skip(1);
-    (meta.next()? == "blob").then_some(())?;
-    Some((path.to_owned(), meta.next()?.to_owned()))
 }
 
 impl Frozen {
     fn hash(&self) -> Result<String, Fault> {
-        let body = serde_json::to_vec(&(self.task, &self.head, self.policy_version, &self.changes, &self.refused));
+        let body = serde_json::to_vec(&(self.task, &self.head, self.policy_version, &self.changes, &self.conflicts, &self.refused));
         body.map(|bytes| hash::sha256(&bytes)).map_err(|error| Fault::new(FaultKind::Bug, "changes cannot be hashed", error))
     }
 
@@ -250,14 +386,62 @@ impl Frozen {
             .map_err(|error| Fault::new(FaultKind::Bug, "frozen changes cannot be read", error))
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.conflicts.is_empty() && self.refused.is_empty()
+    }
+
+    /// Whether each path still holds what was shown, or what it shall hold.
+    pub fn holds(&self, tree: &Tree) -> Result<bool, Fault> {
+        for change in &self.changes {
+            let now = tree.now(&change.path)?;
+            if !change.old.is(&now) && !change.new.is(&now) {
+                return Ok(false);
+            }
+        }
+        for conflict in &self.conflicts {
+            if let Some(mine) = &conflict.mine
+                && !mine.is(&tree.now(&conflict.path)?)
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Turns each conflict into what a person chose; one without a choice stays out.
+    pub fn resolve(&mut self, sides: &BTreeMap<String, Side>) {
+        for conflict in std::mem::take(&mut self.conflicts) {
+            match (sides.get(&conflict.path), &conflict.mine) {
+                (Some(Side::Theirs), Some(mine)) => self.changes.push(Frost {
+                    path: conflict.path.clone(),
+                    kind: "modified".into(),
+                    from: None,
+                    to: None,
+                    size: conflict.size,
+                    old: mine.clone(),
+                    new: conflict.theirs.clone(),
+                    question: None,
+                }),
+                (Some(Side::Mine), _) => self.refused.push(conflict.told("yours stays".into())),
+                _ => self.refused.push(conflict.told(format!("conflict: {}", conflict.why))),
+            }
+        }
+        self.changes.sort_by(|one, other| one.path.cmp(&other.path));
+    }
+
     pub fn paths(&self) -> Vec<MergePath> {
-        let going = self.changes.iter().map(|change| MergePath { path: change.path.clone(), kind: change.kind.clone(), refused: None });
-        going.chain(self.refused.iter().cloned()).collect()
+        let going = self.changes.iter().filter(|change| change.to.is_none()).map(Frost::told);
+        let clashing = self.conflicts.iter().map(|conflict| conflict.told(conflict.why.clone()));
+        going.chain(clashing).chain(self.refused.iter().cloned()).collect()
     }
 
     /// What the reviewer is told; the diff is read from the blobs.
     pub fn shown(&self) -> serde_json::Value {
-        let files: Vec<String> = self.changes.iter().map(|change| format!("{} {}", change.kind, change.path)).collect();
+        let going = self.changes.iter().filter(|change| change.to.is_none()).map(|change| match &change.from {
+            Some(from) => format!("renamed {from} to {}", change.path),
+            None => format!("{} {}", change.kind, change.path),
+        });
+        let files: Vec<String> = going.chain(self.conflicts.iter().map(|conflict| format!("conflict {}", conflict.path))).collect();
         serde_json::json!({"changes": files, "left_out": self.refused.len(), "digest": self.digest})
     }
 }

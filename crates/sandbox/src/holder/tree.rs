@@ -61,9 +61,16 @@ pub(crate) struct Room {
     pub(crate) in_tmp: Vec<PathBuf>,
 }
 
+/// What the overlay is made of: the project, perhaps another workspace's changes over it, and the folder for changes of its own.
+pub(crate) struct Layers {
+    lower: OwnedFd,
+    beneath: Option<OwnedFd>,
+    work: OwnedFd,
+}
+
 /// Mounts of host paths, not yet attached.
 pub(crate) struct Sources {
-    layers: Option<(OwnedFd, OwnedFd)>,
+    layers: Option<Layers>,
     binds: Vec<OwnedFd>,
 }
 
@@ -81,34 +88,42 @@ impl Sources {
         let lower = namespace::idmapped(order.project.path(), user)
             .map_err(|error| Failure::new(Step::IdmappedLower, error).about(order.project.path().display()))?;
         let work = namespace::detached(work, false).at(Step::WorkDirectory)?;
+        let beneath = beneath(order)?;
         let bind = |bind: &BindOrder| {
             let source = bind.source.path();
             // A foreign file in a writable bind would be the job's to read but not to write; mapping makes it the job's own.
             let mount = if bind.writable { namespace::idmapped(source, user) } else { namespace::detached(source, true) };
             mount.map_err(|error| Failure::new(Step::Binds, error).about(source.display()))
         };
-        Ok(Sources { layers: Some((lower, work)), binds: order.binds.iter().map(bind).collect::<Result<_, _>>()? })
+        Ok(Sources { layers: Some(Layers { lower, beneath, work }), binds: order.binds.iter().map(bind).collect::<Result<_, _>>()? })
     }
 
     /// As an ordinary user: taken in the new namespace, where that user has the right to.
-    fn complete(self, order: &OpenOrder) -> Result<(OwnedFd, OwnedFd, Vec<OwnedFd>), Failure> {
-        if let Some((lower, work)) = self.layers {
-            return Ok((lower, work, self.binds));
+    fn complete(self, order: &OpenOrder) -> Result<(Layers, Vec<OwnedFd>), Failure> {
+        if let Some(layers) = self.layers {
+            return Ok((layers, self.binds));
         }
         let take = |path: &Path, recursive, step| {
             namespace::detached(path, recursive).map_err(|error| Failure::new(step, error).about(path.display()))
         };
         let lower = take(order.project.path(), false, Step::Overlay)?;
         let work = take(order.work.path(), false, Step::WorkDirectory)?;
+        let beneath = beneath(order)?;
         let binds = order.binds.iter().map(|bind| take(bind.source.path(), true, Step::Binds)).collect::<Result<_, _>>()?;
-        Ok((lower, work, binds))
+        Ok((Layers { lower, beneath, work }, binds))
     }
+}
+
+/// The other workspace's changes; they belong to the job's user already, so no mapping is needed.
+fn beneath(order: &OpenOrder) -> Result<Option<OwnedFd>, Failure> {
+    let take = |path: &Path| namespace::detached(path, false).map_err(|error| Failure::new(Step::Overlay, error).about(path.display()));
+    order.beneath.as_ref().map(|path| take(path.path())).transpose()
 }
 
 /// Builds the tree in this mount namespace and makes it the root.
 pub(super) fn build(order: &OpenOrder, user: User, sources: Sources) -> Result<Room, Failure> {
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).at(Step::RootFilesystem)?;
-    let (lower, work, binds) = sources.complete(order)?;
+    let (layers, binds) = sources.complete(order)?;
     let system = System::take()?;
 
     let options = c"mode=0755,size=16m";
@@ -119,7 +134,7 @@ pub(super) fn build(order: &OpenOrder, user: User, sources: Sources) -> Result<R
     folders(user).at(Step::RootFilesystem)?;
     system.attach()?;
     let project = order.project.path();
-    overlay(&lower, &work, inside(project).at(Step::Overlay)?)?;
+    overlay(&layers, inside(project).at(Step::Overlay)?)?;
     for (bind, mount) in order.binds.iter().zip(&binds) {
         attach_bind(bind, mount).map_err(|error| Failure::new(Step::Binds, error).about(bind.target.path().display()))?;
     }
@@ -247,15 +262,22 @@ fn inside(path: &Path) -> io::Result<&Path> {
     }
 }
 
-fn overlay(lower: &OwnedFd, work: &OwnedFd, project: &Path) -> Result<(), Failure> {
-    attach(lower, Path::new(".layers/lower")).at(Step::Overlay)?;
-    attach(work, Path::new(".layers/work")).at(Step::Overlay)?;
+fn overlay(layers: &Layers, project: &Path) -> Result<(), Failure> {
+    attach(&layers.lower, Path::new(".layers/lower")).at(Step::Overlay)?;
+    attach(&layers.work, Path::new(".layers/work")).at(Step::Overlay)?;
+    if let Some(beneath) = &layers.beneath {
+        attach(beneath, Path::new(".layers/beneath")).at(Step::Overlay)?;
+    }
     fs::create_dir_all(project).at(Step::Overlay)?;
     // The names are ours and relative, so no byte of the project's path can be taken for an option.
-    let options = c"userxattr,lowerdir=.layers/lower,upperdir=.layers/work/upper,workdir=.layers/work/work";
+    let options = match layers.beneath {
+        None => c"userxattr,lowerdir=.layers/lower,upperdir=.layers/work/upper,workdir=.layers/work/work",
+        Some(_) => c"userxattr,lowerdir=.layers/beneath:.layers/lower,upperdir=.layers/work/upper,workdir=.layers/work/work",
+    };
     rustix::mount::mount("skep", project, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options).at(Step::Overlay)?;
     // The overlay keeps its own copies; a job must not reach the layers beside it.
-    for layer in [".layers/lower", ".layers/work"] {
+    let beneath = layers.beneath.as_ref().map(|_| ".layers/beneath");
+    for layer in [".layers/lower", ".layers/work"].into_iter().chain(beneath) {
         rustix::mount::unmount(layer, UnmountFlags::DETACH).at(Step::Overlay)?;
     }
     Ok(())

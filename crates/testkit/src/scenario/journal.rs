@@ -61,6 +61,17 @@ fn detail(event: &Event) -> String {
         Event::MergeProposed(e) => format!("{} {}", e.merge, paths(&e.paths)),
         Event::MergeStarted(e) => format!("{} by {}", e.merge, e.by),
         Event::MergeFinished(e) => format!("{} {}", e.merge, paths(&e.paths)),
+        Event::MergeResolved(e) => {
+            let sides: Vec<String> = e.sides.iter().map(|(path, side)| format!("{side:?} {path}").to_lowercase()).collect();
+            format!("{} {} by {}", e.merge, sides.join(", "), e.by)
+        }
+        Event::MergeTested(e) => {
+            let number = |count: Option<u64>| count.map_or_else(|| "?".into(), |count| count.to_string());
+            let (passed, failed) = (number(e.passed), number(e.failed));
+            format!("{} {} exit {:?} passed {passed} failed {failed} ok {}", e.merge, e.command.join(" "), e.exit, e.ok)
+        }
+        Event::MergeUndoBegun(e) => format!("{} by {}", e.merge, e.by),
+        Event::MergeUndone(e) => format!("{} {}", e.merge, paths(&e.paths)),
         Event::MergeRejected(e) => format!("{} by {}: {}", e.merge, e.by, e.reason),
         Event::BrainSaid(e) => e.text.clone(),
         Event::BrainRemembered(e) => if e.anew { "anew" } else { "more" }.to_owned(),
@@ -122,7 +133,10 @@ fn answer(output: &Value) -> String {
 fn paths(paths: &[MergePath]) -> String {
     let each = paths.iter().map(|path| match &path.refused {
         Some(why) => format!("({} {}: {why})", path.kind, path.path),
-        None => format!("{} {}", path.kind, path.path),
+        None => match &path.from {
+            Some(from) => format!("{} {from} to {}", path.kind, path.path),
+            None => format!("{} {}", path.kind, path.path),
+        },
     });
     each.collect::<Vec<_>>().join(", ")
 }

@@ -2,7 +2,8 @@
 
 use super::methods;
 use serde::{Deserialize, Serialize};
-use world::{MergePath, MergeState, Mode, Pid, ReviewId, TaskId, TaskState, ZoneId};
+use std::collections::BTreeMap;
+use world::{MergePath, MergeState, Mode, Pid, ReviewId, Side, TaskId, TaskState, ZoneId};
 
 methods! {
     Add = "task.add" (AddParams) -> AddResult;
@@ -159,8 +160,14 @@ pub struct DiffResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileDiff {
     pub path: String,
-    /// `created`, `modified`, `deleted`, `mode`, `symlink`.
+    /// `created`, `modified`, `deleted`, `renamed`, `mode`, `symlink`, `merged`, `conflict`, `refused`.
     pub kind: String,
+    /// What a renamed path was called before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Why a person should look at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Why a merge would leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
@@ -175,6 +182,9 @@ pub struct MergeParams {
     /// What the person was shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// Whose version is taken of a path that both changed; one without a choice stays out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sides: BTreeMap<String, Side>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

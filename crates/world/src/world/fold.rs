@@ -104,6 +104,10 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         Event::MergeRejected(e) => merge_in(world, e.merge, MergeState::Proposed),
         Event::BrainRemembered(e) => task(world, e.task).map(drop),
         Event::CallRetried(e) => ensure(world.calls.contains_key(&e.call), || format!("{} is not open", e.call)),
+        Event::MergeResolved(e) => merge_in(world, e.merge, MergeState::Proposed),
+        Event::MergeTested(e) => merge_in(world, e.merge, MergeState::Proposed),
+        Event::MergeUndoBegun(e) => merge_in(world, e.merge, MergeState::Applied),
+        Event::MergeUndone(e) => merge_in(world, e.merge, MergeState::Undoing),
         Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) => Ok(()),
     }
 }
@@ -261,14 +265,35 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::MergeProposed(e) => {
             world.last.merge = world.last.merge.max(e.merge.0);
             let Some(id) = e.task else { return };
-            let merge = Merge { id: e.merge, task: id, digest: e.digest.clone(), frozen: e.frozen.clone(), state: MergeState::Proposed };
+            let merge = Merge {
+                id: e.merge,
+                task: id,
+                digest: e.digest.clone(),
+                frozen: e.frozen.clone(),
+                state: MergeState::Proposed,
+                sides: Default::default(),
+                snapshot: None,
+            };
             world.merges.insert(e.merge, merge);
             if let Some(task) = task_mut(world, e.task) {
                 task.merge = Some(e.merge);
                 task.summary = Some(e.summary.clone());
             }
         }
-        Event::MergeStarted(e) => set_merge(world, e.merge, MergeState::Applying),
+        Event::MergeStarted(e) => {
+            set_merge(world, e.merge, MergeState::Applying);
+            if let Some(merge) = world.merges.get_mut(&e.merge) {
+                merge.snapshot.clone_from(&e.snapshot);
+            }
+        }
+        Event::MergeResolved(e) => {
+            if let Some(merge) = world.merges.get_mut(&e.merge) {
+                merge.sides.clone_from(&e.sides);
+            }
+        }
+        Event::MergeUndoBegun(e) => set_merge(world, e.merge, MergeState::Undoing),
+        Event::MergeUndone(e) => set_merge(world, e.merge, MergeState::Undone),
+        Event::MergeTested(_) => {}
         Event::MergeFinished(e) => set_merge(world, e.merge, MergeState::Applied),
         Event::MergeRejected(e) => set_merge(world, e.merge, MergeState::Rejected),
         Event::RecordsDropped(e) if e.kind == "call.refused" => {

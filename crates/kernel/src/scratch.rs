@@ -1,0 +1,73 @@
+//! Throw-away rooms: the project, perhaps with a task's changes over it, and nothing that outlives them.
+//!
+//! **Invariant.** What is written in one reaches neither the project nor a task, and its folder goes with it; a boot sweeps what a crash left.
+
+use crate::Kernel;
+use crate::desk::{git_binds, masked, room_fault};
+use crate::fault::{Fault, FaultKind, Stop};
+use sandbox::{Workspace, WorkspaceSpec};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use world::ZoneId;
+
+pub(crate) struct Scratch {
+    room: Option<Workspace>,
+    folder: PathBuf,
+}
+
+/// What a throw-away room shows.
+pub(crate) enum Shows {
+    /// The project for the kernel's own git, which needs no masks.
+    Repository,
+    /// The project as a job may see it.
+    Project,
+    /// That with a task's overlay between.
+    Task(PathBuf),
+}
+
+impl Kernel {
+    pub(crate) async fn scratch(&self, zone: ZoneId, project: &Path, shows: Shows) -> Result<Scratch, Stop> {
+        let number = self.tried.fetch_add(1, Ordering::Relaxed);
+        let folder = self.home.work().join(format!("scratch-{number}"));
+        std::fs::create_dir_all(&folder).map_err(|error| Fault::io("make", &folder, error))?;
+        let mut scratch = Scratch { room: None, folder };
+        let mut spec = WorkspaceSpec::new(project, &scratch.folder);
+        if !matches!(shows, Shows::Repository) {
+            let extra = self.trusted(zone)?.map(|trusted| trusted.config.mask.clone()).unwrap_or_default();
+            let project = project.to_owned();
+            let walk = tokio::task::spawn_blocking(move || masked(&project, &extra)).await;
+            spec.masked = walk.map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??;
+        }
+        if let Shows::Task(upper) = shows {
+            spec.beneath = Some(upper);
+        }
+        spec.binds = git_binds(project, &scratch.folder)?;
+        scratch.room = Some(self.launcher.open(spec).await.map_err(room_fault)?);
+        Ok(scratch)
+    }
+}
+
+impl Scratch {
+    pub fn room(&self) -> Result<&Workspace, Fault> {
+        self.room.as_ref().ok_or_else(|| Fault::new(FaultKind::Bug, "a scratch room is closed", self.folder.display()))
+    }
+
+    /// Ends it in order; dropping it does the same without waiting.
+    pub async fn close(mut self) -> Result<(), Fault> {
+        match self.room.take() {
+            Some(room) => room.close().await.map_err(room_fault),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(self.room.take());
+        if let Err(error) = std::fs::remove_dir_all(&self.folder)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            eprintln!("skep: left behind `{}`: {error}", self.folder.display());
+        }
+    }
+}

@@ -99,12 +99,64 @@ fn killed_before_each_answer() {
     every("before_ack");
 }
 
+/// Two files, and for each: before it, with the new content written beside it, and with it renamed but not yet made durable.
 #[test]
 fn killed_at_each_step_of_a_merge() {
-    for n in 0..2 {
+    for n in 0..6 {
         assert!(survive("merge", n), "the merge has a step {n}");
     }
-    assert!(!survive("merge", 2), "the merge has two steps");
+    assert!(!survive("merge", 6), "the merge has six steps");
+}
+
+const CHANGES: &str =
+    "call fs.move from=old.txt to=deep/new.txt\ncall fs.delete path=gone.txt\ncall fs.write path=a.txt content=\"new\\n\"\ndone\n";
+
+/// What the project holds, beside what skep itself put there.
+fn held(site: &Site) -> std::collections::BTreeMap<String, String> {
+    let mut found = std::collections::BTreeMap::new();
+    let mut folders = vec![site.project()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+            let name = entry.path().strip_prefix(site.project()).unwrap().to_string_lossy().into_owned();
+            match entry.file_type().unwrap().is_dir() {
+                true if name == ".git" || name == ".skep" => {}
+                true => folders.push(entry.path()),
+                false if name == "skep.yml" => {}
+                false => drop(found.insert(name, std::fs::read_to_string(entry.path()).unwrap())),
+            }
+        }
+    }
+    found
+}
+
+/// Merges a rename, a deletion and an edit, and takes them back with a kernel that dies on the way. Says whether it died.
+fn survive_undo(n: u64) -> bool {
+    let site = Site::new(&[("a.txt", "old\n"), ("old.txt", "moves\n"), ("gone.txt", "gone\n")]);
+    let mut victim = site.kernel(Some(&format!("undo:{n}")));
+    let before = held(&site);
+    let task = acknowledged(&site, &site.script(CHANGES));
+    finish(&site, &task);
+    assert_ne!(held(&site), before);
+    let undone = site.skep(&["merge", "undo", &task]);
+    // The next kernel goes on by itself.
+    wait_for(|| site.count("merge.undone") == 1);
+    let died = victim.try_wait().unwrap().is_some_and(|status| status.signal() == Some(9));
+    assert_eq!(died, !undone.status.success(), "{}", common::text(&undone));
+    assert_eq!(held(&site), before, "undo:{n}");
+    assert_eq!(site.count("merge.undo_begun"), 1);
+    assert!(site.fails(9, &["merge", "undo", &task]).contains("was taken back already"));
+    assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(vec![]));
+    assert_eq!(site.leftovers(), Vec::<String>::new(), "undo:{n}");
+    drop(victim.kill());
+    drop(victim.wait());
+    died
+}
+
+#[test]
+fn killed_at_each_step_of_an_undo() {
+    let deaths = (0..15).filter(|n| survive_undo(*n)).count();
+    // Four paths; two come back by a write, which has one more step than a deletion.
+    assert!(deaths >= 9, "{deaths}");
 }
 
 /// SIGKILL to the kernel while a job runs: the job's whole tree dies, and the call is a person's to repeat.

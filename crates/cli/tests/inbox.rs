@@ -71,7 +71,8 @@ impl Drop for Screen {
 
 /// A project that asks before `src/` is written, and a task that waits for the answer.
 fn asking(script: &str) -> (Site, String) {
-    let site = Site::new(&[(".skep/policy.yaml", ASKS), ("src/a.txt", "old\n")]);
+    let tests = "test:\n  command: [sh, -c, 'echo 1..1; echo ok 1']\n";
+    let site = Site::new(&[(".skep/policy.yaml", ASKS), ("skep.yml", tests), ("src/a.txt", "old\n")]);
     site.ok(&["trust", "--yes"]);
     let brain = site.script(script);
     let task = site.json(&["act", "write", "--brain", &brain])["task"].as_str().unwrap().to_owned();

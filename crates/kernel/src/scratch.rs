@@ -22,6 +22,7 @@ pub(crate) enum Shows {
     /// The project as a job may see it.
     Project,
     /// That with a task's overlay between.
+    #[expect(dead_code, reason = "for `skep try`")]
     Task(PathBuf),
 }
 

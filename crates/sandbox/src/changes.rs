@@ -105,7 +105,7 @@ impl Walk {
     }
 
     fn entry(&mut self, upper: &OwnedFd, lower: Option<&OwnedFd>, name: &OsStr, opaque: bool, at: &Path, depth: usize) -> io::Result<()> {
-        if PROTECTED.iter().any(|protected| name == *protected) {
+        if is_protected(name) {
             let mut inner = Walk { found: Changes::default() };
             inner.plain_entry(upper, lower, name, opaque, at, depth)?;
             if inner.found != Changes::default() {
@@ -221,7 +221,7 @@ impl Walk {
             self.refuse(at, "it is a link out of the project");
             return Ok(());
         }
-        if target.components().any(|part| PROTECTED.iter().any(|protected| part.as_os_str() == *protected)) {
+        if target.components().any(|part| is_protected(part.as_os_str())) {
             self.refuse(at, "it is a link to what git or skep itself keeps");
             return Ok(());
         }
@@ -232,7 +232,7 @@ impl Walk {
     /// Everything of the project that is gone with this path.
     fn deleted(&mut self, lower: &OwnedFd, name: &OsStr, at: &Path, depth: usize) -> io::Result<()> {
         let Some(before) = stat(lower, name)? else { return Ok(()) };
-        if PROTECTED.iter().any(|protected| name == *protected) {
+        if is_protected(name) {
             self.refuse(at, "it is kept by git or skep itself");
             return Ok(());
         }
@@ -280,6 +280,11 @@ fn leaves_project(at: &Path, target: &Path) -> bool {
         }
     }
     false
+}
+
+/// In any case of letters: some file systems do not tell them apart.
+fn is_protected(name: &OsStr) -> bool {
+    PROTECTED.iter().any(|protected| name.eq_ignore_ascii_case(protected))
 }
 
 fn permissions(stat: &Stat) -> u32 {

@@ -22,6 +22,10 @@
 //! | `human allow`, `human allow session`, `human allow always` | yes to this call, or to calls like it; terms may follow as JSON |
 //! | `human deny [WHY]`, `human ban [WHY]`, `human silent` | no, no for good, or no answer at all |
 //! | `edit PATH TEXT`, `trust` | a person edits a file; the project's own files are put in force |
+//! | `commit` | a person commits everything, so HEAD moves |
+//! | `mine PATH`, `theirs PATH` | yes to the merge, with one side of a conflict |
+//! | `undo` | the merge is taken back |
+//! | `show PATH` | what the project holds there is told below the journal |
 //! | `token NAME TOOL [GLOB…] [ops=N] [ttl=30s]` | the operator is issued a token |
 //! | `operator [with NAME] TOOL key=value…` | the operator's call, in the task while it waits; `with` presents a token |
 //! | `thief …`, `stranger …`, `reborn …` | the same from another process, another sandbox, or a later process with the same pid |

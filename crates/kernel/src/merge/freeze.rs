@@ -423,10 +423,10 @@ impl Frozen {
                     question: None,
                 }),
                 (Some(Side::Mine), _) => self.refused.push(conflict.told("yours stays".into())),
-                _ => self.refused.push(conflict.told(format!("conflict: {}", conflict.why))),
+                _ => self.refused.push(conflict.told(conflict.why.clone())),
             }
         }
-        self.changes.sort_by(|one, other| one.path.cmp(&other.path));
+        self.changes.sort_by(|one, other| std::path::Path::new(&one.path).cmp(std::path::Path::new(&other.path)));
     }
 
     pub fn paths(&self) -> Vec<MergePath> {

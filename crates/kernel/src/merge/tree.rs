@@ -114,8 +114,9 @@ impl Tree {
         let Some(name) = at.file_name() else { return Ok(Now::Other) };
         match self.parent(at, false) {
             Ok(parent) => read(&parent, name).map_err(|error| self.fault("read", at, error)),
-            Err(Errno::NOENT) => Ok(Now::Absent),
-            Err(Errno::LOOP | Errno::NOTDIR | Errno::XDEV) => Ok(Now::Other),
+            // A file where its folder should be: the file may be on its way out.
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(Now::Absent),
+            Err(Errno::LOOP | Errno::XDEV) => Ok(Now::Other),
             Err(error) => Err(self.fault("open the folder of", at, error)),
         }
     }
@@ -128,7 +129,7 @@ impl Tree {
         at(Moment::Before);
         let parent = match self.parent(place, *to != State::Absent) {
             Ok(parent) => parent,
-            Err(Errno::NOENT) if *to == State::Absent => return Ok(None),
+            Err(Errno::NOENT | Errno::NOTDIR) if *to == State::Absent => return Ok(None),
             Err(Errno::LOOP | Errno::NOTDIR | Errno::XDEV) => return Ok(Some("a folder on its way is now something else".into())),
             Err(error) => return Err(self.fault("open the folder of", place, error)),
         };

@@ -43,7 +43,7 @@ fn detail(event: &Event) -> String {
         Event::CallLost(e) => e.tool.clone(),
         Event::ReviewAsked(e) => {
             // One reason is its rule's; several must all be told.
-            let reasons = if e.reasons.len() > 1 { format!("   {}", e.reasons.join("; ")) } else { String::new() };
+            let reasons = if e.reasons.len() > 1 || e.rules.is_empty() { format!("   {}", e.reasons.join("; ")) } else { String::new() };
             format!("{} {} {}   by {}{reasons}", e.review, e.tool, target(&e.input), e.rules.join(", "))
         }
         Event::ReviewAnswered(e) => {

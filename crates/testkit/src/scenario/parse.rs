@@ -4,7 +4,7 @@ use super::Scenario;
 use super::step::{Answered, Step, Who};
 use kernel::TokenWish;
 use std::time::Duration;
-use world::Terms;
+use world::{Side, Terms};
 
 /// Whose indented lines come next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,6 +57,11 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
                 scenario.brain.push_str(rest);
                 scenario.brain.push('\n');
             }
+            "commit" => scenario.steps.push(Step::Commit),
+            "mine" => scenario.steps.push(Step::Merge(rest.to_owned(), Side::Mine)),
+            "theirs" => scenario.steps.push(Step::Merge(rest.to_owned(), Side::Theirs)),
+            "undo" => scenario.steps.push(Step::Undo),
+            "show" => scenario.steps.push(Step::Show(rest.to_owned())),
             "edit" => scenario.steps.push(pair().map(|(path, text)| Step::Edit(path, text))?),
             _ => scenario.steps.push(step(word, rest).map_err(|what| fail(&what))?),
         }

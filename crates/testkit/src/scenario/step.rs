@@ -11,16 +11,31 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use world::{Mode, Pid, ReviewId, ReviewState, Scope, TaskId, TaskState, Terms};
+use world::{Mode, Pid, ReviewId, ReviewState, Scope, Side, TaskId, TaskState, Terms};
 
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    Answer { how: Answered, terms: Box<Terms>, why: Option<String> },
+    Answer {
+        how: Answered,
+        terms: Box<Terms>,
+        why: Option<String>,
+    },
     Silent,
     Edit(String, String),
+    /// Everything is committed, so HEAD moves.
+    Commit,
+    /// A merge with whose version of a path goes in.
+    Merge(String, Side),
+    Undo,
+    /// A file of the project, as it is now.
+    Show(String),
     Trust,
     Token(String, TokenWish),
-    Call { who: Who, token: Option<String>, call: String },
+    Call {
+        who: Who,
+        token: Option<String>,
+        call: String,
+    },
     Revoke(String),
     Cancel,
     Verify,
@@ -141,6 +156,21 @@ impl<'a> Story<'a> {
                 self.kernel()?.answer(review, reply, "human", why.clone()).await?;
             }
             Step::Edit(path, text) => self.bed.write(path, text).map_err(|why| wrong(&why))?,
+            Step::Commit => self.bed.commit().map_err(|why| wrong(&why))?,
+            Step::Merge(path, side) => {
+                let task = self.task.ok_or_else(|| wrong("there is no task to merge"))?;
+                let merged = self.kernel()?.merge(task, None, [(path.clone(), *side)].into(), "human").await;
+                self.note("merge", merged.map(drop))?;
+            }
+            Step::Undo => {
+                let task = self.task.ok_or_else(|| wrong("there is no task to take back"))?;
+                let undone = self.kernel()?.undo(task, "human").await;
+                self.note("undo", undone.map(drop))?;
+            }
+            Step::Show(path) => {
+                let text = std::fs::read_to_string(self.bed.project().join(path)).unwrap_or_else(|error| error.kind().to_string());
+                self.aside.push_str(&format!("{path}: {}\n", text.trim_end().replace('\n', "\\n")));
+            }
             Step::Trust => drop(self.trust().await?),
             Step::Token(name, wish) => {
                 let zone = self.kernel()?.zone(&self.project()?)?.id;
@@ -178,6 +208,15 @@ impl<'a> Story<'a> {
             Step::TamperCut(last) => self.reboot(|journal| cut(journal, *last)).await?,
         }
         Ok(true)
+    }
+
+    /// A refusal is part of the story.
+    fn note(&mut self, what: &str, done: Result<(), Stop>) -> Result<(), Stop> {
+        match done {
+            Err(Stop::Refused(no)) => self.aside.push_str(&format!("{what} refused: {}\n", no.reason)),
+            other => other?,
+        }
+        Ok(())
     }
 
     /// Waits until nothing moves and gives the question that is open.

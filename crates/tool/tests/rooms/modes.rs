@@ -17,6 +17,7 @@ pub fn dry_runs_and_mocks_do_nothing(host: &Host) {
         ("fs.edit", json!({ "path": "src/lib.rs", "old": "old", "new": "n" }), "replace 3 bytes by 1 in `src/lib.rs`"),
         ("fs.delete", json!({ "path": "src/lib.rs" }), "delete `src/lib.rs`"),
         ("fs.move", json!({ "from": "src/lib.rs", "to": "b" }), "move `src/lib.rs` to `b`"),
+        ("fs.patch", json!({ "patch": "--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n" }), "patch created x"),
         ("search.grep", json!({ "pattern": "x" }), "search `.` for `x`"),
         ("search.glob", json!({ "pattern": "*.rs" }), "look for `*.rs` below `.`"),
         ("shell.run", json!({ "command": ["touch", "made"] }), "run `touch made` in `.`"),

@@ -332,3 +332,99 @@ fn extension_rules_speak_last_and_a_flaw_is_not_put_in_force() {
     assert!(said.contains(".skep/rules/names.ts:1:"), "{said}");
     assert_eq!(gate.call("fs.read", json!({"path": "forbidden.txt"})).decision, Decision::Refused, "the trusted version holds");
 }
+
+#[test]
+fn a_masked_file_is_explained_and_not_refused() {
+    let mut gate = Gate::new(&[]);
+    gate.site.write(".env", "KEY=1\n");
+    let input = json!({"path": ".env"});
+    let params = ExplainParams { path: gate.path(), tool: "fs.read".into(), input: input.clone(), task: None, candidate: false };
+    let told = gate.ask::<Explain>(&params);
+    assert_eq!((told.outcome.as_str(), told.reason.as_str()), ("deny", "`.env` is masked: no brain may see it"));
+    assert!(told.rules.iter().any(|rule| rule.rule.starts_with("reads")), "what rules would say is shown too: {told:?}");
+    assert_eq!(gate.call("fs.read", input).refusal.unwrap().reason, told.reason, "the same as the call itself");
+}
+
+#[test]
+fn an_answer_for_a_zone_needs_one() {
+    let mut gate = Gate::new(&[]);
+    let asked = gate.write("src/a.rs", "one\n");
+    let review = review(&asked);
+    let mut params = AnswerParams {
+        review,
+        answer: wire::Answer::Allow,
+        reason: None,
+        reach: Some(Reach::Zone),
+        what: None,
+        terms: None,
+        alternative: None,
+    };
+    let said = gate.runtime.block_on(gate.client.call::<Answer>(&params)).unwrap_err().to_string();
+    assert!(said.contains("operator belongs to no zone"), "{said}");
+    params.review = ReviewId(1);
+    gate.ask::<Answer>(&params);
+    let given = gate.ask::<List>(&Nothing {}).grants;
+    assert!(matches!(given[0].scope, world::Scope::Zone { .. }), "the control: the brain's process has a zone: {given:?}");
+}
+
+#[test]
+fn only_named_variables_of_the_kernels_environment_reach_a_room() {
+    let site = Site::new(&[("a.txt", "one\n")]);
+    std::fs::create_dir_all(site.home()).unwrap();
+    std::fs::write(site.home().join("config.yml"), "environment:\n  pass: [COLOUR]\n  set: { GREETING: hello }\n").unwrap();
+    let started = site.command(&["kernel", "start"]).env("COLOUR", "blue").env("NPM_TOKEN", "hidden-1").env("UNNAMED", "hidden-2").output();
+    assert!(started.unwrap().status.success());
+    site.ok(&["init"]);
+    let said = site.json(&["call", "shell.run", "command=[\"env\"]"]);
+    let found = said["output"]["stdout"].as_str().unwrap_or_else(|| panic!("{said}"));
+    assert!(found.contains("COLOUR=blue\n") && found.contains("GREETING=hello\n"), "{found}");
+    assert!(!found.contains("hidden") && !found.contains("SKEP_HOME"), "{found}");
+    site.ok(&["kernel", "stop"]);
+    std::fs::write(site.home().join("config.yml"), "environment: { pass: [NPM_TOKEN] }\n").unwrap();
+    let said = common::text(&site.skep(&["ps"]));
+    assert!(said.contains("`NPM_TOKEN` looks like a credential"), "{said}");
+}
+
+#[test]
+fn fluffy_09_a_token_is_on_record_before_it_is_told() {
+    let site = Site::new(&[("a.txt", "one\n"), (".skep/policy.yaml", POLICY)]);
+    let mut kernel = site.kernel(None);
+    site.ok(&["trust", "--yes"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut client = runtime.block_on(Client::connect(&site.home())).unwrap();
+    let path = site.project().display().to_string();
+    let params = IssueParams { path, tool: "fs.read".into(), paths: vec![], max_ops: None, ttl_ms: None };
+    assert!(runtime.block_on(client.call::<Issue>(&params)).unwrap().token.is_some());
+    kernel.kill().unwrap();
+    kernel.wait().unwrap();
+    assert_eq!(site.count("token.issued"), 1);
+    assert_eq!(site.json(&["journal", "verify"])["findings"], json!([]));
+}
+
+#[test]
+fn karnevil9_21_the_kernel_listens_on_no_network() {
+    let site = Site::new(&[]);
+    let mut kernel = site.kernel(None);
+    site.ok(&["ps"]);
+    let proc = std::path::PathBuf::from(format!("/proc/{}", kernel.id()));
+    let links = std::fs::read_dir(proc.join("fd")).unwrap().flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
+    let sockets: Vec<String> =
+        links.filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']').map(str::to_owned)).collect();
+    assert!(!sockets.is_empty(), "the control: it listens on its own socket");
+    for table in ["tcp", "tcp6", "udp", "udp6"] {
+        let table = std::fs::read_to_string(proc.join("net").join(table)).unwrap_or_default();
+        let inodes: Vec<&str> = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(9)).collect();
+        assert!(sockets.iter().all(|socket| !inodes.contains(&socket.as_str())), "{table}");
+    }
+    kernel.kill().unwrap();
+    kernel.wait().unwrap();
+}
+
+#[test]
+fn no_flag_switches_the_gate_off() {
+    let site = Site::new(&[]);
+    for flag in ["--insecure", "--yolo", "--dangerously-skip-permissions", "--no-sandbox", "--allow-all"] {
+        let said = site.fails(2, &["act", "anything", flag]);
+        assert!(said.contains(flag), "{said}");
+    }
+}

@@ -165,7 +165,19 @@ async fn consider(kernel: &Kernel, asked: &Request, tool: &Tool) -> Result<Consi
 pub(crate) async fn explain(kernel: &Kernel, request: &Request, candidate: Option<&policy::Policy>) -> Result<policy::Explanation, Stop> {
     let tool = settle::found(kernel, request)?;
     let facts = facts::gather_for(kernel, request, tool, Purpose::Explain).await?;
-    Ok(gate::explain(kernel, request, &facts, candidate))
+    let told = gate::explain(kernel, request, &facts, candidate);
+    // No rule can unmask a file, so what rules say of it is shown and does not count.
+    Ok(match facts.masked() {
+        None => told,
+        Some(no) => policy::Explanation {
+            verdict: policy::Action::Deny,
+            code: Some(no.code),
+            reasons: vec![no.reason],
+            hint: no.hint,
+            rules: vec!["mask".into()],
+            ..told
+        },
+    })
 }
 
 /// Settles a call that its caller made with its own hands, on the caller's word.

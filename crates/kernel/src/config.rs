@@ -38,7 +38,8 @@ impl Config {
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             return Ok(Config::default());
         }
-        serde_saphyr::from_str(text).map_err(|error| error.to_string())
+        let options = serde_saphyr::options! { strict_booleans: true };
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
     }
 }
 
@@ -86,5 +87,6 @@ mod tests {
         assert_eq!(config.test.command, Some(vec!["cargo".into(), "test".into()]));
         assert!(Config::parse("limitz: {}").unwrap_err().contains("limitz"));
         assert_eq!(Config::parse("# nothing\n"), Ok(Config::default()));
+        assert_eq!(Config::parse("brain: no\n").unwrap().brain.as_deref(), Some("no"), "a word is a word");
     }
 }

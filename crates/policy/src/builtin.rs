@@ -105,20 +105,56 @@ pub(crate) fn weigh(guards: &[Guard], facts: &Facts<'_>, path: Option<RealPath<'
     match path {
         None => Said::Nothing,
         Some(RealPath::Outside(_)) => Said::Deny(Builtin::OutsideProject),
-        Some(RealPath::Inside(path)) => {
-            for name in path.split('/') {
-                match name {
-                    ".skep" | "skep.yml" => return Said::Deny(Builtin::PolicyFiles),
-                    ".git" => return Said::Deny(Builtin::GitDirectory),
-                    _ => {}
-                }
-            }
-            Said::Nothing
-        }
+        Some(RealPath::Inside(path)) => path.split('/').find_map(kept).map_or(Said::Nothing, Said::Deny),
     }
+}
+
+/// Whose name this is, also on file systems that see no difference between letters, drop final dots and blanks, or pass over
+/// characters without a shape: the project may lie on one, or go to one by git.
+fn kept(name: &str) -> Option<Builtin> {
+    let first = name.as_bytes().first()?;
+    if !matches!(first, b'.' | b's' | b'S' | b'g' | b'G' | 0x80..) {
+        return None;
+    }
+    if name.is_ascii() {
+        return reserved(name);
+    }
+    reserved(&name.chars().filter(|letter| !is_shapeless(*letter)).collect::<String>())
+}
+
+fn reserved(name: &str) -> Option<Builtin> {
+    let name = name.trim_end_matches(['.', ' ']);
+    let is = |reserved: &str| name.eq_ignore_ascii_case(reserved);
+    if is(".git") || is("git~1") {
+        return Some(Builtin::GitDirectory);
+    }
+    (is(".skep") || is("skep~1") || is("skep.yml")).then_some(Builtin::PolicyFiles)
+}
+
+/// What HFS+ leaves out when it compares names.
+fn is_shapeless(letter: char) -> bool {
+    matches!(letter, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Is `path` the guarded one or below it? SQLite's `-wal` and `-shm` files belong to their database.
 fn within(path: &str, guarded: &str) -> bool {
     path.strip_prefix(guarded).is_some_and(|rest| matches!(rest, "" | "-wal" | "-shm" | "-journal") || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_name_is_kept_in_every_spelling() {
+        for name in [".git", ".GIT", ".Git", ".git.", ".git ", ".git. .", ".g\u{200c}it", "\u{feff}.git", "GIT~1"] {
+            assert_eq!(kept(name), Some(Builtin::GitDirectory), "{name:?}");
+        }
+        for name in [".skep", ".SKEP", "skep.yml", "Skep.YML", "skep.yml.", "sk\u{200d}ep.yml", "SKEP~1"] {
+            assert_eq!(kept(name), Some(Builtin::PolicyFiles), "{name:?}");
+        }
+        for name in ["git", ".gitignore", ".github", ".git2", "skep", "skep.yaml", ".skeptic", "", "...", "src", "grün", "é.git"] {
+            assert_eq!(kept(name), None, "{name:?}");
+        }
+    }
 }

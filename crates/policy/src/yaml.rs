@@ -34,7 +34,9 @@ pub struct Warning {
 }
 
 pub(crate) fn parse(text: &str, name: &str) -> Result<(Vec<Rule>, Vec<Warning>), PolicyError> {
-    let file: Option<File> = serde_saphyr::from_str(text).map_err(|error| unreadable(&error, name))?;
+    // `no`, `y` and `on` are words: a role may be called so, and a rule about it must not become one about `false`.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let file: Option<File> = serde_saphyr::from_str_with_options(text, options).map_err(|error| unreadable(&error, name))?;
     compile::rules(file.and_then(|file| file.capabilities).unwrap_or_default(), name)
 }
 
@@ -234,4 +236,21 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[row.len() - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_yaml_once_took_for_booleans_are_words() {
+        let text =
+            "capabilities:\n  - { name: no, match: { syscall: fs.read, role: [no, yes, y, n, on, off] }, action: deny, reason: off }\n";
+        let (rules, _) = parse(text, "p").unwrap();
+        assert_eq!(rules[0].name, "no");
+        let role = |role: &'static str| parse(&text.replace("[no, yes, y, n, on, off]", role), "p");
+        let error = role("true").unwrap_err();
+        assert!(error.line == 2 && error.column > 40, "{error}");
+        assert!(role("\"true\"").is_ok(), "the control: quoted it is a word");
+    }
 }

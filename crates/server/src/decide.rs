@@ -28,7 +28,7 @@ pub(crate) async fn answer(kernel: &Kernel, params: AnswerParams) -> Result<(), 
 
 fn reply(kernel: &Kernel, review: &Review, params: &AnswerParams) -> Result<Reply, RpcError> {
     let wrong = |what: &str| Err(RpcError::new(Code::BadInput, what.to_owned()));
-    let scope = params.reach.map(|reach| kernel.ledger.look(|world| scope(world, review.pid, reach)));
+    let scope = params.reach.map(|reach| kernel.ledger.look(|world| scope(world, review.pid, reach))).transpose()?;
     match (params.answer, scope) {
         (Answer::Allow, _) if params.alternative.is_some() => wrong("an alternative goes with a no"),
         (Answer::Deny, _) if params.terms.is_some() => wrong("terms go with a yes"),
@@ -41,16 +41,19 @@ fn reply(kernel: &Kernel, review: &Review, params: &AnswerParams) -> Result<Repl
 }
 
 /// Whom an answer holds for, seen from the process that asked.
-fn scope(world: &World, pid: Pid, reach: Reach) -> Scope {
+fn scope(world: &World, pid: Pid, reach: Reach) -> Result<Scope, RpcError> {
     let process = world.processes.get(&pid);
-    match reach {
+    let none = |what: &str| {
+        let name = process.map_or("the process that asks", |process| process.name.as_str());
+        RpcError::new(Code::BadInput, format!("{name} belongs to no {what}")).fix("use --for process, session or all")
+    };
+    Ok(match reach {
         Reach::Process => Scope::Process { pid },
         Reach::Session => Scope::Session { session: world.session(pid) },
-        // The operator belongs to no zone; its widest narrow scope is itself.
-        Reach::Zone => process.and_then(|process| process.zone).map_or(Scope::Process { pid }, |zone| Scope::Zone { zone }),
-        Reach::User => process.map_or(Scope::Process { pid }, |process| Scope::User { user: process.user.clone() }),
+        Reach::Zone => Scope::Zone { zone: process.and_then(|process| process.zone).ok_or_else(|| none("zone"))? },
+        Reach::User => Scope::User { user: process.map(|process| process.user.clone()).ok_or_else(|| none("user"))? },
         Reach::All => Scope::All,
-    }
+    })
 }
 
 fn terms(kernel: &Kernel, wanted: Option<&AnswerTerms>) -> Terms {

@@ -207,3 +207,13 @@ proptest! {
         prop_assert!(!report.is_intact());
     }
 }
+
+#[test]
+fn fluffy_07_a_long_honest_journal_verifies() {
+    for count in [1_000, 1_001, 2_500] {
+        let home = tempfile::tempdir().unwrap();
+        filled(home.path(), count);
+        let report = verify(home.path()).unwrap();
+        assert!(report.is_intact() && report.records == count, "{count}: {report:?}");
+    }
+}

@@ -127,10 +127,10 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
     let caller = caller(kernel, request)?;
     let secrets = desk::secrets(&project, &trusted.config.mask)?;
     let places = open_places(request, tool, &root, &project)?;
-    if let Some(place) = places.iter().find(|place| is_secret(&secrets, place)) {
-        return Err(Refusal::new(Code::Denied, format!("`{}` is masked: no brain may see it", shown(&place.real)))
-            .hint("take it out of `mask` in skep.yml and run `skep trust`, if it is not secret")
-            .into());
+    if purpose == Purpose::Call
+        && let Some(refusal) = masked(&secrets, &places)
+    {
+        return Err(refusal.into());
     }
     let command = tool.command(&request.input);
     let size = tool.size(&request.input);
@@ -257,6 +257,13 @@ fn open_places(request: &Request, tool: &Tool, root: &Root, project: &std::path:
     tool.targets(&request.input).iter().map(|target| Place::open(fd, project, target)).collect()
 }
 
+/// Why no call may touch these places, whatever the policy says of them.
+fn masked(secrets: &Gitignore, places: &[Place]) -> Option<Refusal> {
+    let place = places.iter().find(|place| is_secret(secrets, place))?;
+    let hint = "take it out of `mask` in skep.yml and run `skep trust`, if it is not secret";
+    Some(Refusal::new(Code::Denied, format!("`{}` is masked: no brain may see it", shown(&place.real))).hint(hint))
+}
+
 fn is_secret(secrets: &Gitignore, place: &Place) -> bool {
     match &place.real {
         Real::Inside(path) => secrets.matched_path_or_any_parents(path, false).is_ignore(),
@@ -271,6 +278,11 @@ fn shown(real: &Real) -> &str {
 }
 
 impl Facts {
+    /// Why this call is refused before any rule is asked.
+    pub fn masked(&self) -> Option<Refusal> {
+        masked(&self.secrets, &self.places)
+    }
+
     /// The real paths in the policy's words.
     pub fn paths(&self) -> Vec<RealPath<'_>> {
         let real = self.places.iter().map(|place| &place.real);

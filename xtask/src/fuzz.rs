@@ -14,6 +14,11 @@ const TARGETS: &[(&str, &str)] = &[
     ("tls_hellos", "sandbox"),
     ("frames", "wire"),
     ("jsonrpc", "wire"),
+    ("requests", "gateway"),
+    ("answers", "gateway"),
+    ("scripts", "gateway"),
+    ("cassettes", "gateway"),
+    ("prices", "gateway"),
 ];
 
 const SECONDS: &str = "60";

@@ -13,6 +13,7 @@ const NEEDS: &[(&str, &str)] = &[
     ("unshare", "util-linux"),
     ("ip", "iproute2"),
     ("node", "nodejs"),
+    ("npm", "npm"),
     ("tmux", "tmux"),
     ("podman", "podman"),
     ("runc", "runc"),

@@ -42,8 +42,13 @@ pub fn serve(port: u16, answer: impl Fn(&Request) -> Rendered + Send + Sync + 's
 pub fn scripted(script: &Script, request: &Request) -> Rendered {
     match Dialect::of(&request.method, &request.path) {
         Some((dialect, endpoint)) => script.respond(dialect, endpoint, &request.path, &request.body),
-        None => Rendered { status: 404, content_type: "text/plain", headers: Vec::new(), chunks: Vec::new(), cut: false },
+        None => absent(),
     }
+}
+
+/// What is not there.
+pub fn absent() -> Rendered {
+    Rendered { status: 404, content_type: "text/plain", headers: Vec::new(), chunks: Vec::new(), cut: false }
 }
 
 /// One request and its answer; says whether the connection stays.

@@ -1,0 +1,203 @@
+//! The vendors' own clients, driven by a script: each writes a file, reads it back and says so; then the same run again from a cassette.
+//!
+//! The clients come from npm, once, into the build's own folder, and start from an empty home and environment. Without npm or the
+//! registry these tests fail and say so.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test panics where it fails")]
+
+#[path = "http/http.rs"]
+mod http;
+
+use gateway::cassette::{Answer, Chunk, Exchange, Player, Recorder};
+use gateway::script::{Rendered, Script};
+use gateway::{Dialect, Source};
+use http::Request;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const PROMPT: &str = "Please write the greeting";
+const SAID: &str = "All done: the file says hello.";
+/// A client takes some seconds; a busy machine may take ten times that.
+const RUN_MAX: Duration = Duration::from_secs(200);
+
+fn claude(base: &str, _: &Path, command: &mut Command) {
+    command.env("ANTHROPIC_BASE_URL", base).env("ANTHROPIC_API_KEY", "test").env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
+    command.args(["-p", PROMPT, "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"]);
+}
+
+fn codex(base: &str, _: &Path, command: &mut Command) {
+    let provider = format!(r#"model_providers.x={{name="x",base_url="{base}/v1",env_key="OPENAI_API_KEY",wire_api="responses"}}"#);
+    command.env("OPENAI_API_KEY", "test");
+    command.args(["exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "gpt-5.5"]);
+    command.args(["-c", "model_provider=x", "-c", &provider, PROMPT]);
+}
+
+fn opencode(base: &str, home: &Path, command: &mut Command) {
+    let provider = serde_json::json!({"x": {
+        "npm": "@ai-sdk/openai-compatible", "name": "x", "options": {"baseURL": format!("{base}/v1"), "apiKey": "test"}, "models": {"m": {"name": "m"}},
+    }});
+    let config = serde_json::json!({"model": "x/m", "small_model": "x/m", "autoupdate": false, "share": "disabled", "permission": "allow", "provider": provider});
+    let file = home.join("opencode.json");
+    fs::write(&file, config.to_string()).unwrap();
+    command.env("OPENCODE_CONFIG", file).env("OPENCODE_DISABLE_AUTOUPDATE", "1").env("OPENCODE_DISABLE_MODELS_FETCH", "1");
+    command.args(["run", "--format", "json", PROMPT]);
+}
+
+fn gemini(base: &str, home: &Path, command: &mut Command) {
+    fs::create_dir(home.join(".gemini")).unwrap();
+    let settings = serde_json::json!({"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false}, "general": {"enableAutoUpdate": false}});
+    fs::write(home.join(".gemini/settings.json"), settings.to_string()).unwrap();
+    command.env("GOOGLE_GEMINI_BASE_URL", base).env("GEMINI_API_KEY", "test").env("GEMINI_CLI_TRUST_WORKSPACE", "true");
+    command.args(["-p", PROMPT, "--output-format", "stream-json", "--approval-mode", "yolo"]);
+}
+
+type Prepare = fn(&str, &Path, &mut Command);
+
+#[test]
+fn claude_completes_a_scripted_task() {
+    check("claude", "@anthropic-ai/claude-code@2.1.197", Dialect::Anthropic, claude);
+}
+
+#[test]
+fn codex_completes_a_scripted_task() {
+    check("codex", "@openai/codex@0.166.0", Dialect::Responses, codex);
+}
+
+#[test]
+fn opencode_completes_a_scripted_task() {
+    check("opencode", "opencode-ai@1.18.33", Dialect::Chat, opencode);
+}
+
+#[test]
+fn gemini_completes_a_scripted_task() {
+    check("gemini", "@google/gemini-cli@0.61.0", Dialect::Gemini, gemini);
+}
+
+fn check(name: &str, package: &str, dialect: Dialect, prepare: Prepare) {
+    let program = installed(name, package);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{name}"));
+    let cassette = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.cassette"));
+    let _ = fs::remove_file(&cassette);
+
+    let tape = Arc::new(Mutex::new(Recorder::open(&cassette, &keep).unwrap()));
+    let script = Script::parse(include_str!("scripts/greet.script")).unwrap();
+    run(&program, &folder, prepare, move |request| {
+        let rendered = http::scripted(&script, request);
+        if let Some((dialect, _)) = Dialect::of(&request.method, &request.path) {
+            metered(dialect, request, &rendered);
+            tape.lock().unwrap().record(&exchange(dialect, request, &rendered)).unwrap();
+        }
+        rendered
+    });
+
+    let text = fs::read_to_string(&cassette).unwrap();
+    let player = Arc::new(Mutex::new(Player::read(&text, &keep).unwrap()));
+    assert!(player.lock().unwrap().count().0 >= 3, "{name} asked its model for three answers");
+    assert!(text.contains(&format!("\"dialect\":\"{}\"", dialect.word())));
+    let (playing, missed) = (Arc::clone(&player), Arc::new(Mutex::new(Vec::new())));
+    let misses = Arc::clone(&missed);
+    run(&program, &folder, prepare, move |request| match Dialect::of(&request.method, &request.path) {
+        None => http::absent(),
+        Some((dialect, _)) => match playing.lock().unwrap().play(dialect, &request.path, &request.body) {
+            Ok(answer) => replayed(answer),
+            Err(mismatch) => {
+                misses.lock().unwrap().push(mismatch.to_string());
+                http::absent()
+            }
+        },
+    });
+    assert_eq!(*missed.lock().unwrap(), Vec::<String>::new(), "{name} asks the same again");
+    assert_eq!(player.lock().unwrap().count().1, 0, "every answer was asked for again");
+    let _ = fs::remove_dir_all(&folder);
+}
+
+fn keep(text: &str) -> String {
+    text.to_owned()
+}
+
+/// One run from an empty home, with what must come of it.
+fn run(program: &Path, folder: &Path, prepare: Prepare, answer: impl Fn(&Request) -> Rendered + Send + Sync + 'static) {
+    let _ = fs::remove_dir_all(folder);
+    let (home, work) = (folder.join("home"), folder.join("work"));
+    fs::create_dir_all(&home).unwrap();
+    fs::create_dir_all(&work).unwrap();
+    let address = http::serve(0, answer).unwrap();
+    let (out, err) = (folder.join("out"), folder.join("err"));
+    let mut command = Command::new(program);
+    command.env_clear().env("HOME", &home).env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(&work);
+    command.stdin(Stdio::null()).stdout(fs::File::create(&out).unwrap()).stderr(fs::File::create(&err).unwrap());
+    prepare(&format!("http://{address}"), &home, &mut command);
+    let mut child = command.spawn().unwrap();
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > RUN_MAX {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{} ran longer than {RUN_MAX:?}\n{}", program.display(), told(&out, &err));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let told = told(&out, &err);
+    assert!(status.success(), "{status}\n{told}");
+    assert_eq!(fs::read_to_string(work.join("hello.txt")).expect(&told), "hello from the script\n");
+    // A client that shows text as it comes shows it in pieces.
+    assert!(told.contains(SAID) || (told.contains("All done: the file says") && told.contains(" hello.")), "{told}");
+}
+
+fn told(out: &Path, err: &Path) -> String {
+    format!("{}\n{}", fs::read_to_string(out).unwrap_or_default(), fs::read_to_string(err).unwrap_or_default())
+}
+
+fn metered(dialect: Dialect, request: &Request, rendered: &Rendered) {
+    let mut meter = dialect.read(&request.path, &request.body).unwrap().meter();
+    rendered.chunks.iter().for_each(|chunk| meter.feed(&chunk.bytes));
+    let metered = meter.finish();
+    assert_eq!((metered.usage.source, metered.complete), (Source::Reported, true), "{:?}", metered.notes);
+}
+
+fn exchange(dialect: Dialect, request: &Request, rendered: &Rendered) -> Exchange {
+    let headers = vec![("content-type".to_owned(), rendered.content_type.to_owned())];
+    let answer = Answer { status: rendered.status, headers, chunks: rendered.chunks.clone(), complete: true };
+    Exchange {
+        dialect,
+        method: request.method.clone(),
+        path: request.path.clone(),
+        headers: request.headers.clone(),
+        body: request.body.clone(),
+        answer,
+    }
+}
+
+fn replayed(answer: Answer) -> Rendered {
+    let stream = answer.headers.iter().any(|(_, value)| value == "text/event-stream");
+    let chunks: Vec<Chunk> = answer.chunks;
+    let content_type = if stream { "text/event-stream" } else { "application/json" };
+    Rendered { status: answer.status, content_type, headers: Vec::new(), chunks, cut: !answer.complete }
+}
+
+/// The client's program, installed if it is not there yet. Two tests that want the same wait for each other.
+fn installed(name: &str, package: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clis").join(package.replace(['/', '@'], "_"));
+    let program = folder.join("node_modules/.bin").join(name);
+    let done = folder.join("installed");
+    fs::create_dir_all(&folder).unwrap();
+    let lock = fs::File::create(folder.join("lock")).unwrap();
+    lock.lock().unwrap();
+    if !done.exists() {
+        let install = Command::new("npm")
+            .args(["install", "--no-audit", "--no-fund", "--no-progress", "--prefix"])
+            .args([folder.as_os_str(), package.as_ref()])
+            .output();
+        let install = install.unwrap_or_else(|error| panic!("`npm` does not start ({error}); this test needs it to install `{package}`"));
+        let why = String::from_utf8_lossy(&install.stderr);
+        assert!(install.status.success(), "npm could not install `{package}`; is the registry in reach?\n{why}");
+        fs::write(&done, package).unwrap();
+    }
+    assert!(program.exists(), "`{package}` has no program `{name}`");
+    program
+}

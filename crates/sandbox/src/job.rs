@@ -109,7 +109,9 @@ fn mounts(holder: &Holder, limits: &Limits) -> Result<(), Failure> {
     let carry = |path: &PathBuf| namespace::detached(path, true).map(|mount| (path.clone(), path.is_dir(), mount));
     let carried = holder.room.in_tmp.iter().map(carry).collect::<io::Result<Vec<_>>>().at(Step::JobMounts)?;
     for (path, bytes) in [(c"/tmp", limits.tmp_bytes), (c"/dev/shm", limits.shm_bytes)] {
-        let options = CString::new(format!("mode=1777,size={bytes}")).unwrap_or_default();
+        // An empty file takes memory that no size counts; the smallest that takes a page is a fair share.
+        let files = bytes / 4096;
+        let options = CString::new(format!("mode=1777,size={bytes},nr_inodes={files}")).unwrap_or_default();
         rustix::mount::mount("tmpfs", path, "tmpfs", flags, options.as_c_str()).at(Step::JobMounts)?;
     }
     for (path, is_folder, mount) in carried {

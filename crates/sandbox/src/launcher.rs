@@ -197,9 +197,12 @@ fn prepare(spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
 
 /// Notes which process holds the workspace, so that a later kernel can tell whether it still does.
 fn remember(work: &Path, pid: i32) -> Result<(), SandboxError> {
+    // By way of another name: a kernel that is killed here must not leave half a note.
+    let (note, half) = (work.join(crate::orphan::HOLDER), work.join(crate::orphan::HALF));
     let noted = Identity::of(pid)
         .and_then(|identity| Ok(serde_json::to_vec(&identity)?))
-        .and_then(|bytes| std::fs::write(work.join(crate::orphan::HOLDER), bytes));
+        .and_then(|bytes| std::fs::write(&half, bytes))
+        .and_then(|()| std::fs::rename(&half, &note));
     noted.map_err(SandboxError::io("noting the workspace's holder"))
 }
 

@@ -14,6 +14,8 @@ use crate::process::Identity;
 
 /// In a workspace's directory: which process held it last.
 pub(crate) const HOLDER: &str = "holder";
+/// The same before it is whole.
+pub(crate) const HALF: &str = "holder.half";
 
 /// What a sweep found and removed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub fn sweep(workspaces: &[PathBuf], keep: impl Fn(&Path) -> bool) -> Swept {
 /// Kills the noted holder if that very process still runs, and waits for its end. True when it did.
 fn end_holder(work: &Path) -> io::Result<bool> {
     let noted = match fs::read(work.join(HOLDER)) {
+        // Power failed before the note was on disk; whoever it named is gone with the boot.
+        Ok(bytes) if bytes.is_empty() => return Ok(false),
         Ok(bytes) => serde_json::from_slice::<Identity>(&bytes)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),

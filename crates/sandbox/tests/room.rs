@@ -8,6 +8,7 @@ mod room {
     pub mod doors;
     pub mod files;
     pub mod host;
+    pub mod leave;
     pub mod oci;
     pub mod run;
 }
@@ -15,7 +16,8 @@ mod room {
 use room::host::Test;
 
 fn main() {
-    let suites: [&[Test]; 5] = [room::run::TESTS, room::confine::TESTS, room::doors::TESTS, room::files::TESTS, room::death::TESTS];
+    let suites: [&[Test]; 6] =
+        [room::run::TESTS, room::confine::TESTS, room::doors::TESTS, room::files::TESTS, room::death::TESTS, room::leave::TESTS];
     let contained = room::oci::contract(&[room::run::TESTS, room::run::OWN, room::confine::TESTS, room::doors::TESTS, room::files::TESTS]);
-    room::host::main(&suites.concat(), room::run::OWN, &contained);
+    room::host::main(&suites.concat(), &[room::run::OWN, room::leave::OWN].concat(), &contained);
 }

@@ -36,7 +36,9 @@ pub(crate) const ETC: &[&str] = &[
     "ld.so.conf",
     "ld.so.conf.d",
     "alternatives",
-    "ssl",
+    // Not all of it: beside these lie private keys, which a group of the user's could open.
+    "ssl/certs",
+    "ssl/openssl.cnf",
     "ca-certificates",
     "pki",
     "nsswitch.conf",

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -11,7 +12,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rustix::fs::{Gid, Uid};
+use rustix::fs::{Gid, Mode, OFlags, Uid};
 
 use super::attempt::Outside;
 use super::runtime::Ran;
@@ -36,6 +37,8 @@ pub struct Scene {
     name: String,
     /// Somebody listens as long as the scene stands.
     sockets: Vec<UnixListener>,
+    /// The ends at which a program of the host reads: of the project's pipe, and of its double.
+    pipes: [OwnedFd; 2],
     /// The project as it was at first.
     listing: Vec<String>,
 }
@@ -54,12 +57,20 @@ impl Scene {
             let user = if root { JOB } else { ORDINARY };
             stranger.uid(user).gid(user);
         }
+        for top in [folder.path().join("project"), folder.path().join("outside")] {
+            fs::create_dir(&top).unwrap();
+            rustix::fs::mkfifoat(rustix::fs::CWD, top.join("fifo"), Mode::from_raw_mode(0o666)).unwrap();
+        }
+        let reader =
+            |top| rustix::fs::open(folder.path().join(top).join("fifo"), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+        let pipes = ["project", "outside"].map(reader);
         let mut scene = Scene {
             folder,
             stranger: stranger.spawn().unwrap(),
             tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
             name,
             sockets: vec![listener],
+            pipes,
             listing: Vec::new(),
         };
         for top in [scene.project(), scene.outside()] {
@@ -71,7 +82,6 @@ impl Scene {
             write(&top.join("sub/file"), "file\n");
             std::os::unix::fs::symlink("keys/server.pem", top.join("innocent.txt")).unwrap();
             scene.sockets.push(open_socket(&top.join("socket")));
-            rustix::fs::mkfifoat(rustix::fs::CWD, top.join("fifo"), rustix::fs::Mode::from_raw_mode(0o666)).unwrap();
         }
         // As open as can be: what keeps a room out is not a permission.
         write(&scene.home().join("token"), SECRET);
@@ -134,6 +144,9 @@ impl Scene {
         }
         self.tcp.set_nonblocking(true).unwrap();
         harm.extend(self.tcp.accept().map(|(_, from)| format!("the port was reached by {from}")));
+        if rustix::io::read(&self.pipes[0], &mut [0_u8; 8]).is_ok_and(|got| got > 0) {
+            harm.push("the project's pipe was written to".to_owned());
+        }
         let listing = listing(&self.project());
         if listing != self.listing {
             harm.push(format!("the project has changed: {listing:?}"));
@@ -156,15 +169,13 @@ impl Scene {
 
     /// Makes an attempt where nothing holds it back.
     pub fn run_outside(&self, how: Outside, argv: &[String]) -> Ran {
-        let mut command = match how {
-            Outside::Plain | Outside::Root => Command::new(&argv[0]),
-            Outside::Namespace => {
-                let mut command = Command::new("unshare");
-                command.args(["-Urmpfniu", "--mount-proc", "--kill-child", "--"]).arg(&argv[0]);
-                command
-            }
-        };
-        let output = command.args(&argv[1..]).current_dir(self.outside()).stdin(Stdio::null()).envs(self.env(false)).output().unwrap();
+        // An attempt that hangs where nothing stops it proves nothing.
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=1", "30"]);
+        if how == Outside::Namespace {
+            command.args(["unshare", "-Urmpfniu", "--mount-proc", "--kill-child", "--"]);
+        }
+        let output = command.args(argv).current_dir(self.outside()).stdin(Stdio::null()).envs(self.env(false)).output().unwrap();
         let exit = output.status.code().ok_or_else(|| output.status.signal().unwrap_or(0));
         Ran { exit, stdout: output.stdout, stderr: output.stderr, cut: false, timed_out: false, out_of_memory: false }
     }

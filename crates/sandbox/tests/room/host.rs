@@ -119,6 +119,9 @@ pub fn main(tests: &[Test], own: &[Test], contained: &[Test]) {
     if let Some(place) = arguments.iter().position(|argument| argument == "--container-kernel") {
         return super::oci::kernel(&arguments[place + 1..]);
     }
+    if let Some(place) = arguments.iter().position(|argument| argument == "--busy-kernel") {
+        return super::leave::busy_kernel(&arguments[place + 1..]);
+    }
     if has("--list") {
         if !has("--ignored") {
             names.iter().for_each(|name| println!("{name}: test"));

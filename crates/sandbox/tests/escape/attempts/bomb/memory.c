@@ -1,0 +1,14 @@
+// tries: to use up the memory
+// limits: memory=32m data=64m
+// inside root: out of memory
+// inside user: ENOMEM
+// outside: all of it
+#include "attempt.h"
+int main(void) {
+    for (int i = 0; i < 100; i++) {
+        char *piece = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (piece == MAP_FAILED) return said(-1, "");
+        memset(piece, 1, 1 << 20);
+    }
+    return said(0, "all of it");
+}

@@ -1,0 +1,5 @@
+// tries: to forge the overlay's mark of a deleted file
+// inside: EPERM
+// outside: made
+#include "attempt.h"
+int main(void) { return said(mknod("sub/whiteout", S_IFCHR, 0), "made"); }

@@ -51,7 +51,12 @@ impl Kernel {
         let (bundle, _) = zone::read_bundle(&top)?;
         let text = text.map_or(bundle.policy.as_str(), |text| text);
         let (rules, error, warnings) = match Policy::parse(text, POLICY_FILE) {
-            Ok((policy, warnings)) => (policy.rules().len(), None, warnings),
+            Ok((policy, mut warnings)) => {
+                let tools = self.tools.list().map(|tool| tool.manifest().name.as_str());
+                let known: Vec<&str> = tools.chain([crate::MERGE, crate::token::ISSUE, "policy.update"]).collect();
+                warnings.extend(policy.slips(&known, POLICY_FILE));
+                (policy.rules().len(), None, warnings)
+            }
             Err(error) => (0, Some(error), Vec::new()),
         };
         let flaws = self.check_extensions(&bundle.rules).await?;

@@ -63,6 +63,27 @@ impl Policy {
         self
     }
 
+    /// Warns of syscalls that nobody has and that are a slip away from one of `known`: such a rule never speaks.
+    pub fn slips(&self, known: &[&str], file: &str) -> Vec<Warning> {
+        let exact = |rule: &Rule| {
+            let names = rule.on.syscall.iter().flatten().filter_map(|syscall| match syscall {
+                rule::Syscall::Exact(name) => Some(name.clone()),
+                _ => None,
+            });
+            names.collect::<Vec<_>>()
+        };
+        let mut warnings = Vec::new();
+        for rule in &self.rules {
+            for name in exact(rule).iter().filter(|name| !known.contains(&name.as_str())) {
+                let Some(near) = known.iter().find(|known| yaml::distance(name, known) <= 2) else { continue };
+                let what = format!("the rule `{}` names `{name}`, and there is no such call", rule.name);
+                let hint = Some(format!("did you mean `{near}`?"));
+                warnings.push(Warning { file: file.to_owned(), line: rule.line, column: 1, what, hint });
+            }
+        }
+        warnings
+    }
+
     /// In the order of the file.
     pub fn rules(&self) -> &[Rule] {
         &self.rules

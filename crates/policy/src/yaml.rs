@@ -224,7 +224,7 @@ fn suggestion(word: &str, known: &[&str], kind: &str) -> String {
 }
 
 /// Letters to add, drop or change to come from one word to the other.
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, from) in a.chars().enumerate() {
         let mut diagonal = row[0];

@@ -4,6 +4,7 @@ use crate::desk::Desks;
 use crate::fault::{Fault, FaultKind};
 use crate::ledger::{self, Ledger};
 use crate::notify::{self, Settings};
+use crate::outside::Outside;
 use crate::{Home, Kernel, Tuning, moment, queue};
 use journal::{Finding, Journal, Options, Redactor};
 use parking_lot::Mutex;
@@ -40,7 +41,16 @@ impl Kernel {
         let (ledger, broken) = Ledger::open(journal)?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
         let doubts: Vec<String> = findings.iter().map(|finding| format!("{}: {}", finding.what, finding.why)).collect();
-        let kernel = Arc::new(Kernel {
+        let redactor = Redactor::new();
+        let outside = Outside::read(&settings, &home.path, &tuning.variables).map_err(|why| {
+            Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
+        })?;
+        for (_, secret) in &outside.secrets {
+            redactor.register(&secret.value);
+        }
+        let kernel = Arc::new_cyclic(|me| Kernel {
+            me: me.clone(),
+            outside,
             ledger,
             tools: tools(&home),
             launcher,
@@ -50,7 +60,7 @@ impl Kernel {
             kill_at,
             user: user_name(),
             breakers: tool::Breakers::default(),
-            redactor: Redactor::new(),
+            redactor,
             environment: settings.environment.variables(&tuning.variables),
             tuning,
             settings,

@@ -3,6 +3,7 @@
 //! Find, facts, gate, review, run, settle; each step is a file in `call/`. **Invariant.** A tool runs only with a [`gate::Permit`], and a permit
 //! exists only for a call whose admission is on disk.
 
+mod egress;
 mod facts;
 mod gate;
 mod part;
@@ -10,6 +11,7 @@ mod settle;
 
 use crate::Kernel;
 use crate::fault::{Fault, Stop};
+pub(crate) use egress::PROXY_PORT;
 pub(crate) use facts::host_of;
 use facts::{Facts, Purpose};
 use gate::Admission;

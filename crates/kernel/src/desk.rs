@@ -43,6 +43,9 @@ impl Desk {
             reach: &tool::Reach::default(),
             leave: &tool::Alone,
             environment: &[],
+            template: None,
+            network: None,
+            secrets: &[],
         };
         let output = tool.run(input, places, &context).await.ok()?;
         output.value["content"].as_str().map(str::to_owned)

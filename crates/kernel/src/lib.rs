@@ -18,6 +18,7 @@ mod ledger;
 mod merge;
 mod moment;
 mod notify;
+mod outside;
 mod queue;
 mod review;
 mod rules;
@@ -67,6 +68,9 @@ pub struct Kernel {
     settings: notify::Settings,
     /// What every room's programs find in their environment.
     environment: Vec<(String, String)>,
+    outside: outside::Outside,
+    /// Itself, for what goes on after a call.
+    me: std::sync::Weak<Kernel>,
     desks: Desks,
     trusted: Mutex<HashMap<ZoneId, Arc<Trusted>>>,
     /// Parsed bundles by hash, as long as a zone uses them.

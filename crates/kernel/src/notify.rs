@@ -3,6 +3,7 @@
 //! `$SKEP_HOME/config.yml` names it; a project cannot. It runs outside any room as the operator, so it gets no text in its arguments.
 
 use crate::Kernel;
+use crate::outside::{SecretSetting, ServiceSetting};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -18,6 +19,8 @@ use world::{Answer, Event, ReviewId, ReviewState};
 pub(crate) struct Settings {
     pub review: ReviewSettings,
     pub environment: Environment,
+    pub services: BTreeMap<String, ServiceSetting>,
+    pub secrets: BTreeMap<String, SecretSetting>,
 }
 
 /// Which variables the programs in rooms get. By default none.

@@ -122,11 +122,18 @@ pub struct Patience {
     pub connect: Duration,
     /// Without a byte in either direction.
     pub idle: Duration,
+    /// What is left of a connection when its job has ended.
+    pub over: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Patience {
-        Patience { head: Duration::from_secs(15), connect: Duration::from_secs(15), idle: Duration::from_secs(300) }
+        Patience {
+            head: Duration::from_secs(15),
+            connect: Duration::from_secs(15),
+            idle: Duration::from_secs(300),
+            over: Duration::from_millis(250),
+        }
     }
 }
 
@@ -139,10 +146,23 @@ pub enum Behind {
     Place(Ask),
 }
 
-/// Serves a door until it is dropped, and every connection with it.
-pub async fn attend(door: TcpListener, behind: Behind, judge: Arc<dyn Judge>, patience: Patience) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// Serves a door until the job is over, and then sees every connection to its end: those that do not end by themselves are cut.
+/// Dropped, it cuts them at once.
+pub async fn attend(door: TcpListener, behind: Behind, judge: Arc<dyn Judge>, patience: Patience, over: impl Future<Output = ()>) {
     let mut running = JoinSet::new();
+    tokio::select! {
+        () = accept(&door, &behind, &judge, patience, &mut running) => {}
+        () = over => {}
+    }
+    drop(door);
+    let left = async { while running.join_next().await.is_some() {} };
+    if tokio::time::timeout(patience.over, left).await.is_err() {
+        running.shutdown().await;
+    }
+}
+
+async fn accept(door: &TcpListener, behind: &Behind, judge: &Arc<dyn Judge>, patience: Patience, running: &mut JoinSet<()>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         while running.try_join_next().is_some() {}
         let Ok((stream, _)) = door.accept().await else {
@@ -151,7 +171,7 @@ pub async fn attend(door: TcpListener, behind: Behind, judge: Arc<dyn Judge>, pa
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (judge, behind) = (Arc::clone(&judge), behind.clone());
+        let (judge, behind) = (Arc::clone(judge), behind.clone());
         running.spawn(async move {
             let _place = place;
             match behind {

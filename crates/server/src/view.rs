@@ -105,6 +105,7 @@ fn proc_view(world: &World, process: &Process) -> ProcView {
         calls_left: task.and_then(|task| task.calls_left),
         task: task.map(|task| task.id),
         started_ms: process.started_ms,
+        net: process.net,
     }
 }
 

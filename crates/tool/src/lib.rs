@@ -37,5 +37,5 @@ pub use pipeline::strip;
 pub use place::{Access, Found, Place, Real, Target};
 pub use registry::Registry;
 pub use sanitize::{Cleaned, PatternError, Sanitizer};
-pub use tool::{Context, Output, RunMode, Tool};
+pub use tool::{Context, Network, Output, RunMode, Secret, Tool};
 pub use unavailable::ToolUnavailable;

@@ -44,6 +44,40 @@ pub struct Context<'a> {
     pub leave: &'a dyn Leave,
     /// What a trusted configuration passes into the room, before it is scrubbed.
     pub environment: &'a [(String, String)],
+    /// The template that the call asked for, where it asked for one.
+    pub template: Option<&'a sandbox::Template>,
+    /// The way out of the room, where its template has one.
+    pub network: Option<&'a dyn Network>,
+    /// Secrets that stand in headers as sentinels.
+    pub secrets: &'a [Secret],
+}
+
+/// The way out of a room with a restricted network.
+pub trait Network: Send + Sync {
+    fn doors(&self) -> Vec<sandbox::Door>;
+
+    /// What tells programs about it.
+    fn environment(&self) -> Vec<(String, String)>;
+
+    /// Gets the doors of a job that has started.
+    fn attend(&self, doors: Vec<tokio::net::TcpListener>);
+}
+
+/// A secret that callers know by its sentinel alone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret {
+    pub sentinel: String,
+    pub value: String,
+    /// The hosts that may get it.
+    pub hosts: Vec<String>,
+    /// The only header it may stand in, in lower case.
+    pub header: Option<String>,
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secret").field("sentinel", &self.sentinel).field("hosts", &self.hosts).finish_non_exhaustive()
+    }
 }
 
 /// How real a call is.

@@ -108,6 +108,9 @@ async fn call_with(input: &Value, reach: &Reach, leave: &dyn Leave) -> Result<Ou
         reach,
         leave,
         environment: &[],
+        template: None,
+        network: None,
+        secrets: &[],
     };
     tool.run(input, Vec::new(), &context).await
 }

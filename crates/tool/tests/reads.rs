@@ -51,6 +51,9 @@ impl Ground {
             reach: &Reach::default(),
             leave: &Alone,
             environment: &[],
+            template: None,
+            network: None,
+            secrets: &[],
         };
         let work = must_be_send(tool.run(input, places, &context));
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)

@@ -101,6 +101,9 @@ impl Host {
             reach: &Reach::default(),
             leave: &Alone,
             environment: &self.environment,
+            template: None,
+            network: None,
+            secrets: &[],
         };
         self.runtime.block_on(tool.run(input, places, &context))
     }

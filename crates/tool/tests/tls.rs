@@ -39,6 +39,9 @@ async fn child() {
         reach: &Reach { allow: vec![address], ..Reach::default() },
         leave: &Alone,
         environment: &[],
+        template: None,
+        network: None,
+        secrets: &[],
     };
     for host in ["localhost", "127.0.0.1"] {
         match tool.run(&json!({ "url": format!("https://{host}:{}/", address.port()) }), Vec::new(), &context).await {

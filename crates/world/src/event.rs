@@ -153,6 +153,9 @@ events! {
     MergeUndoBegun = "merge.undo_begun", Security { merge: MergeId, by: String }
     MergeUndone = "merge.undone", Security { merge: MergeId, paths: Vec<MergePath> }
 
+    /// A connection out of a room ended. The call is the one that let it out; bytes are as the room saw them.
+    NetClosed = "net.closed", Fact { call: CallId, host: String, port: u16, method: Option<String>, up: u64, down: u64, ms: u64, end: String }
+
     BrainSaid = "brain.said", Progress { text: String }
     /// What a brain needs to go on after a crash; with `anew`, instead of all that was kept before.
     BrainRemembered = "brain.remembered", Fact { blob: String, anew: bool }

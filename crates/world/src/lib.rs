@@ -22,7 +22,7 @@ pub use grant::{
 };
 pub use id::{BanId, CallId, GrantId, MergeId, Pid, ReviewId, TaskId, TokenId, ZoneId};
 pub use merge::{Merge, MergePath, MergeState, Side};
-pub use process::{Process, ProcessState};
+pub use process::{NetUse, Process, ProcessState};
 pub use refusal::{Code, Refusal};
 pub use task::{Mode, Task, TaskState, Workspace};
 pub use world::{Illegal, World, Zone};

@@ -20,6 +20,8 @@ pub const INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const PROGRESS_BURST_MAX: u64 = 200;
 /// The window of [`PROGRESS_BURST_MAX`].
 pub const PROGRESS_WINDOW_MS: i64 = 1_000;
+/// Records of connections that one job makes; more are counted with their call.
+pub const NET_RECORDS_MAX: u64 = 2_000;
 /// Calls of one task that are on their way at once.
 pub const CALLS_OPEN_MAX: usize = 64;
 /// Wall-clock limit of a job in a room when its caller names none.

@@ -18,6 +18,19 @@ pub struct Process {
     pub started_ms: i64,
     /// Calls it made, for the person who looks.
     pub calls_made: u64,
+    /// What jobs of it and of those below it did on the network.
+    #[serde(default)]
+    pub net: NetUse,
+}
+
+/// Traffic through the doors of rooms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetUse {
+    /// Connections, each with one request or one tunnel.
+    pub requests: u64,
+    /// Bytes out of rooms, and into them.
+    pub up: u64,
+    pub down: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

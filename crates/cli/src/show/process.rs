@@ -1,9 +1,9 @@
 //! The process tree.
 
-use super::measure::{ago, count, many};
+use super::measure::{ago, bytes, count, many};
 use super::{Line, Node, Page, Tone, tree};
-use wire::ProcessState;
 use wire::method::process::ProcView;
+use wire::{NetUse, ProcessState};
 
 pub fn mark(state: ProcessState) -> Line {
     let (tone, mark) = match state {
@@ -49,6 +49,10 @@ fn below(processes: &[ProcView], parent: &ProcView, now_ms: i64, depth: usize) -
                 .cell(Line::new().faint(zone.as_deref().unwrap_or("—")))
                 .cell(Line::new().faint(calls))
                 .cell(Line::new().faint(format!("started {}", ago(process.started_ms, now_ms))));
+            if process.net.requests > 0 {
+                let NetUse { requests, up, down } = process.net;
+                node = node.cell(Line::new().faint(format!("{}, {} out, {} in", many(requests, "request"), bytes(up), bytes(down))));
+            }
             node.below = below(processes, process, now_ms, depth - 1);
             node
         })
@@ -72,6 +76,7 @@ pub(super) mod tests {
             calls_left: None,
             task: None,
             started_ms: 0,
+            net: wire::NetUse::default(),
         }
     }
 
@@ -81,6 +86,7 @@ pub(super) mod tests {
         foreman.zone = Some(ZoneId(1));
         foreman.task = Some(TaskId(7));
         foreman.calls_left = Some(1_000);
+        foreman.net = NetUse { requests: 3, up: 900, down: 1_500_000 };
         let all = [
             process(1, None, "kernel", ProcessState::Running),
             process(2, Some(1), "operator", ProcessState::Idle),
@@ -90,7 +96,7 @@ pub(super) mod tests {
         let expected = "\
 ● kernel  pid 1
 ├─ ○ operator     pid 2  idle     —       —       2 calls              started 5s ago
-└─ ● foreman.1    pid 3  running  task-7  zone-1  3 calls, 1,000 left  started 5s ago
+└─ ● foreman.1    pid 3  running  task-7  zone-1  3 calls, 1,000 left  started 5s ago  3 requests, 900 B out, 1.5 MB in
    └─ ◍ helper.1  pid 4  paused   —       —       4 calls              started 5s ago
 ";
         assert_eq!(list(&all, 5_000).render(false, None), expected);

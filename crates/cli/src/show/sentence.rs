@@ -70,6 +70,11 @@ fn told(event: &Event) -> Option<Line> {
             let line = Line::new().name(e.call.to_string()).plain(format!("  {} in, {} out", bytes(e.bytes_in), bytes(e.bytes_out)));
             line.faint(format!("  {}  for {} ({})", duration_ms(e.ms), e.grant, grant::level(e.level)))
         }
+        Event::NetClosed(e) => {
+            let what = format!("  {} {}:{}  ", e.method.as_deref().unwrap_or("tunnel to"), e.host, e.port);
+            let line = Line::new().name(e.call.to_string()).plain(what).plain(&e.end);
+            line.faint(format!("  {} out, {} in  {}", bytes(e.up), bytes(e.down), duration_ms(e.ms)))
+        }
         Event::MergeProposed(e) => Line::new().name(e.merge.to_string()).plain("  ").plain(files(&e.paths)),
         Event::MergeFinished(e) => Line::new().name(e.merge.to_string()).plain("  ").plain(files(&e.paths)),
         Event::MergeUndone(e) => Line::new().name(e.merge.to_string()).plain("  ").plain(files(&e.paths)),

@@ -10,6 +10,8 @@ use crate::zone::Trusted;
 use crate::{Kernel, extension, hash};
 use ignore::gitignore::Gitignore;
 use policy::{Opinion, RealPath, Standing, TokenFacts, Verdict};
+use sandbox::egress::Ask;
+use sandbox::{Network, Profile, Template};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +24,8 @@ pub(super) struct Facts {
     pub command: Option<Vec<String>>,
     pub size: Option<u64>,
     pub read_only: bool,
-    pub in_room: bool,
+    /// The room it runs in, or comes from.
+    pub room: Option<Room>,
     pub caller: String,
     pub role: String,
     /// What kind of caller it is: its role, and `operator` or `brain`.
@@ -36,12 +39,59 @@ pub(super) struct Facts {
     pub like: What,
     pub host: Option<String>,
     pub method: Option<String>,
+    pub port: Option<u16>,
     pub token: Option<Presented>,
     pub opinions: Vec<Opinion>,
     pub project: PathBuf,
     /// What no tool shows, not even its name.
     pub secrets: Gitignore,
     pub root: Root,
+}
+
+/// A room by its template.
+#[derive(Clone)]
+pub(super) enum Room {
+    /// The one that a call gets when it names none.
+    Usual,
+    Named(Template),
+}
+
+impl Room {
+    const USUAL: &str = "code-executor";
+
+    pub fn template(&self) -> Option<&Template> {
+        match self {
+            Room::Usual => None,
+            Room::Named(template) => Some(template),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.template().map_or(Room::USUAL, |template| &template.name)
+    }
+
+    fn network(&self) -> &'static str {
+        match self.template().map(|template| template.network) {
+            Some(Network::Restricted) => "restricted",
+            Some(Network::None) | None => "none",
+        }
+    }
+
+    /// The room that an input asks for. A caller may ask for one of these; whether it gets it is the policy's word.
+    fn asked(input: &serde_json::Value) -> Result<Room, Refusal> {
+        let Some(name) = input["template"].as_str() else { return Ok(Room::Usual) };
+        // Programs of a caller are no brains, and our own filter for children runs none.
+        let fit = |template: &Template| template.profile != Profile::Strict && template.name != "brain";
+        let mut templates: Vec<Template> = Template::built_in().into_iter().filter(fit).collect();
+        match templates.iter().position(|template| template.name == name) {
+            Some(at) => Ok(Room::Named(templates.swap_remove(at))),
+            None => {
+                let names: Vec<&str> = templates.iter().map(|template| template.name.as_str()).collect();
+                Err(Refusal::new(Code::BadInput, format!("there is no template `{name}` to run it in"))
+                    .hint(format!("the templates are {}; without one it runs without network", names.join(", "))))
+            }
+        }
+    }
 }
 
 /// Through what the project is read.
@@ -134,7 +184,8 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
     }
     let command = tool.command(&request.input);
     let size = tool.size(&request.input);
-    let parts = Parts { trusted, places, command, size, read_only: tool.reads_only(&request.input), in_room, secrets, root, project };
+    let room = in_room.then(|| Room::asked(&request.input)).transpose()?;
+    let parts = Parts { trusted, places, command, size, read_only: tool.reads_only(&request.input), room, secrets, root, project };
     let mut facts = facts(kernel, request, caller, parts);
     facts.opinions = opinions(kernel, request, &facts).await;
     Ok(facts)
@@ -169,12 +220,24 @@ pub(super) fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Facts, St
         command: None,
         size: None,
         read_only: false,
-        in_room: false,
+        room: None,
         secrets: Gitignore::empty(),
         root: Root::None,
         project,
     };
     Ok(facts(kernel, request, caller, parts))
+}
+
+/// The facts of what a job asks for at a door of its room.
+pub(super) async fn at_a_door(kernel: &Kernel, request: &Request, ask: &Ask, template: &Template) -> Result<Facts, Stop> {
+    let mut facts = of_syscall(kernel, request)?;
+    facts.room = Some(Room::Named(template.clone()));
+    facts.like = What::Like { tool: request.tool.clone(), paths: Vec::new(), command: None, host: Some(ask.host.clone()) };
+    facts.host = Some(ask.host.clone());
+    facts.method = ask.method.clone();
+    facts.port = Some(ask.port);
+    facts.opinions = opinions(kernel, request, &facts).await;
+    Ok(facts)
 }
 
 /// What differs between a tool's call and a syscall.
@@ -184,7 +247,7 @@ struct Parts {
     command: Option<Vec<String>>,
     size: Option<u64>,
     read_only: bool,
-    in_room: bool,
+    room: Option<Room>,
     secrets: Gitignore,
     root: Root,
     project: PathBuf,
@@ -192,7 +255,7 @@ struct Parts {
 
 fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Facts {
     let Caller { name, role, user, zone, mode, session, base } = caller;
-    let Parts { trusted, places, command, size, read_only, in_room, secrets, root, project } = parts;
+    let Parts { trusted, places, command, size, read_only, room, secrets, root, project } = parts;
     let task = request.task.map(|task| task.to_string()).unwrap_or_default();
     let input = request.input.to_string();
     let bind = hash::of_parts(&[session.as_bytes(), task.as_bytes(), request.tool.as_bytes(), input.as_bytes(), base.as_bytes()]);
@@ -207,7 +270,7 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
         command,
         size,
         read_only,
-        in_room,
+        room,
         tags: vec![role.clone(), if request.pid == Pid::OPERATOR { "operator" } else { "brain" }.to_owned()],
         caller: name,
         role,
@@ -218,6 +281,7 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
         like,
         host,
         method,
+        port: None,
         token,
         opinions: Vec::new(),
         project,
@@ -338,9 +402,9 @@ impl Facts {
             host: self.host.as_deref(),
             method: self.method.as_deref(),
             size: self.size,
-            sandbox: self.in_room.then_some("code-executor"),
-            network: None,
-            port: None,
+            sandbox: self.room.as_ref().map(Room::name),
+            network: self.room.as_ref().map(Room::network),
+            port: self.port,
             token,
             opinions: &self.opinions,
         }

@@ -1,6 +1,7 @@
 //! The end of a call: redact, cap, keep what is large as a blob, record.
 
-use super::facts::Facts;
+use super::egress::Way;
+use super::facts::{Facts, Room};
 use super::gate::Permit;
 use super::part::Parts;
 use super::{End, Outcome, Request};
@@ -119,6 +120,12 @@ impl Permit {
         };
         // A walk shows nothing that a call on the path itself would not.
         let visible = |path: &str| facts.shows(request, path, self.grant.is_some());
+        let template = facts.room.as_ref().and_then(Room::template);
+        let way = template.filter(|template| template.network == sandbox::Network::Restricted).and_then(|template| {
+            let kernel = kernel.me.upgrade()?;
+            Some(Way::open(kernel, request, self.call, template.clone()))
+        });
+        let secrets: Vec<tool::Secret> = kernel.outside.secrets.iter().map(|(_, secret)| secret.clone()).collect();
         let context = Context {
             root: fd,
             project,
@@ -130,6 +137,9 @@ impl Permit {
             reach: &kernel.tuning.reach,
             leave: &Parts { kernel, request, call: self.call },
             environment: &kernel.environment,
+            template,
+            network: way.as_ref().map(|way| way as &dyn tool::Network),
+            secrets: &secrets,
         };
         let work = async {
             let result = tool.run(&request.input, places, &context).await;
@@ -149,7 +159,13 @@ impl Permit {
                 Err(Refusal::new(Code::Exhausted, format!("it was stopped after the {ms} ms that its grant allows")).into())
             }),
         };
-        (output, start.elapsed())
+        match way {
+            None => (output, start.elapsed()),
+            Some(way) => {
+                let closed = way.close().await;
+                (output.and_then(|output| closed.map(|()| output).map_err(Stop::Failed)), start.elapsed())
+            }
+        }
     }
 
     fn constraints(&self) -> Option<&Constraints> {

@@ -162,7 +162,7 @@ async fn who_drops_a_door_cuts_what_came_through_it() {
     judge.tls = false;
     let (door, at) = listen().await;
     let behind = Behind::Place(Ask { method: None, host: "db.test".into(), port: 5432 });
-    let attending = tokio::spawn(egress::attend(door, behind, shared(judge), Patience::default()));
+    let attending = tokio::spawn(egress::attend(door, behind, shared(judge), Patience::default(), std::future::pending()));
     let mut inside = TcpStream::connect(("127.0.0.1", at)).await.unwrap();
     let (mut server, _) = listener.accept().await.unwrap();
     inside.write_all(b"abc").await.unwrap();

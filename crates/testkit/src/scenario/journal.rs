@@ -58,6 +58,7 @@ fn detail(event: &Event) -> String {
         Event::TokenRevoked(e) => format!("{} by {}", e.token, e.by),
         Event::CallRetried(e) => format!("{} try {}: {}", e.call, e.attempt + 1, e.why),
         Event::CallObserved(e) => format!("{} by {}", e.call, e.grant),
+        Event::NetClosed(e) => format!("{} {}:{}   {}", e.method.as_deref().unwrap_or("tunnel"), e.host, e.port, e.end),
         Event::MergeProposed(e) => format!("{} {}", e.merge, paths(&e.paths)),
         Event::MergeStarted(e) => format!("{} by {}", e.merge, e.by),
         Event::MergeFinished(e) => format!("{} {}", e.merge, paths(&e.paths)),
@@ -106,6 +107,9 @@ fn reach(scope: &Scope, uses: Option<u32>) -> String {
 /// What a call is about: its path or command, else nothing.
 fn target(input: &Value) -> String {
     let words = |value: &Value| value.as_array().map(|items| items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "));
+    if let (Some(host), Some(port)) = (input["host"].as_str(), input["port"].as_u64()) {
+        return format!("{}{host}:{port}", input["method"].as_str().map(|method| format!("{method} ")).unwrap_or_default());
+    }
     let path = ["path", "pattern", "url"].iter().find_map(|key| input[*key].as_str()).map(str::to_owned);
     path.or_else(|| words(&input["command"])).or_else(|| words(&input["changes"])).unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use super::{base64, number, text};
 use crate::fault::{ToolFault, ToolStop};
 use crate::net::{self, Aim, Answer, Question};
-use crate::tool::{Context, Output};
+use crate::tool::{Context, Output, Secret};
 use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
@@ -28,16 +28,22 @@ pub(super) fn reads_only(input: &Value) -> bool {
 
 pub(super) async fn run(input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
     let body_max = number(input, "max_bytes").unwrap_or(BODY_BYTES_DEFAULT);
+    let aim = aim(input)?;
+    let secrets: Vec<&Secret> = context.secrets.iter().filter(|secret| secret.hosts.contains(&aim.host)).collect();
     let question = Question {
-        aim: aim(input)?,
-        headers: headers(input)?,
+        headers: with_secrets(headers(input)?, &secrets)?,
+        aim,
         body: Bytes::from(text(input, "body").unwrap_or_default().as_bytes().to_vec()),
         body_max: usize::try_from(body_max).unwrap_or(usize::MAX).min(context.output_max),
     };
     let ms = number(input, "timeout_ms").unwrap_or(TIMEOUT_MS_DEFAULT);
     let work = net::fetch(question, context.reach, context.leave);
     match tokio::time::timeout(Duration::from_millis(ms), work).await {
-        Ok(answer) => Ok(output(answer?)),
+        Ok(answer) => {
+            let mut output = output(answer?);
+            hide(&mut output.value, &secrets);
+            Ok(output)
+        }
         Err(_) => Err(ToolFault::TimedOut { ms }.into()),
     }
 }
@@ -61,6 +67,33 @@ fn headers(input: &Value) -> Result<HeaderMap, Refusal> {
             .hint("send long data as `body`"));
     }
     Ok(headers)
+}
+
+/// Puts secrets in for their sentinels. The caller's input, and so the record of the call, has never held one.
+fn with_secrets(mut headers: HeaderMap, secrets: &[&Secret]) -> Result<HeaderMap, Refusal> {
+    for (name, value) in &mut headers {
+        for secret in secrets.iter().filter(|secret| secret.header.as_deref().is_none_or(|own| own == name.as_str())) {
+            let Some(text) = value.to_str().ok().filter(|text| text.contains(&secret.sentinel)) else { continue };
+            let bad = |_| Refusal::new(Code::WrongState, "a secret holds what no header can").hint("mend `secrets` in config.yml");
+            *value = HeaderValue::from_str(&text.replace(&secret.sentinel, &secret.value)).map_err(bad)?;
+            value.set_sensitive(true);
+        }
+    }
+    Ok(headers)
+}
+
+/// A server may send back what it was sent.
+fn hide(value: &mut Value, secrets: &[&Secret]) {
+    match value {
+        Value::String(text) => {
+            for secret in secrets {
+                *text = text.replace(&secret.value, &secret.sentinel);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, secrets)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| hide(field, secrets)),
+        _ => {}
+    }
 }
 
 fn output(answer: Answer) -> Output {

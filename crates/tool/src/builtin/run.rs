@@ -74,7 +74,14 @@ pub(super) async fn job(
     spec.output_max = context.output_max;
     spec.limits.wall = Some(time);
     spec.limits.memory_bytes = memory_bytes();
-    Ok(room(context)?.run(spec, stdin).await?)
+    if let Some(template) = context.template {
+        template.bound(&mut spec);
+    }
+    let room = room(context)?;
+    let Some(network) = context.network else { return Ok(room.run(spec, stdin).await?) };
+    spec.doors = network.doors();
+    spec.env.extend(network.environment().into_iter().map(|(key, value)| (key.into(), value.into())));
+    Ok(room.run_attended(spec, stdin, |doors| network.attend(doors)).await?)
 }
 
 fn wall_ms(input: &Value) -> u64 {

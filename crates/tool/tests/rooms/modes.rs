@@ -88,6 +88,9 @@ pub fn a_foreign_tool_runs_in_the_room_and_is_held_to_its_manifest(host: &Host) 
             reach: &Reach::default(),
             leave: &Alone,
             environment: &[],
+            template: None,
+            network: None,
+            secrets: &[],
         };
         let tool = registry.find(name)?;
         host.runtime.block_on(tool.run(&input, Vec::new(), &context))

@@ -2,7 +2,7 @@
 
 use super::{Nothing, methods};
 use serde::{Deserialize, Serialize};
-use world::{Pid, ProcessState, TaskId, ZoneId};
+use world::{NetUse, Pid, ProcessState, TaskId, ZoneId};
 
 methods! {
     List = "proc.list" (Nothing) -> ListResult;
@@ -31,4 +31,7 @@ pub struct ProcView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
     pub started_ms: i64,
+    /// What its jobs did on the network.
+    #[serde(default)]
+    pub net: NetUse,
 }

@@ -108,6 +108,7 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         Event::MergeTested(e) => merge_in(world, e.merge, MergeState::Proposed),
         Event::MergeUndoBegun(e) => merge_in(world, e.merge, MergeState::Applied),
         Event::MergeUndone(e) => merge_in(world, e.merge, MergeState::Undoing),
+        Event::NetClosed(e) => ensure(world.calls.contains_key(&e.call), || format!("{} is not open", e.call)),
         Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) => Ok(()),
     }
 }
@@ -160,6 +161,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 state: ProcessState::Idle,
                 started_ms: at_ms,
                 calls_made: 0,
+                net: crate::NetUse::default(),
             };
             world.processes.insert(e.pid, process);
         }
@@ -307,6 +309,15 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                     task.memory.clear();
                 }
                 task.memory.push(e.blob.clone());
+            }
+        }
+        Event::NetClosed(e) => {
+            let mut at = Some(e.pid);
+            while let Some(process) = at.and_then(|pid| world.processes.get_mut(&pid)) {
+                process.net.requests += 1;
+                process.net.up = process.net.up.saturating_add(e.up);
+                process.net.down = process.net.down.saturating_add(e.down);
+                at = process.parent;
             }
         }
         Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) | Event::CallRetried(_) => {}

@@ -1,0 +1,350 @@
+//! The way out of a room: what a job asks for at its doors passes the gate like any call.
+//!
+//! One call stands for all that one job does with one host, port and method, so that a person's yes to a host is enough for an
+//! install that opens ten tunnels; each connection has a record of its own. **Invariant.** Nothing leaves a room but under a permit
+//! for exactly this host, port and method, and the call of that permit ends after the last byte that it let out.
+
+use super::gate::{self, Admission, Permit};
+use super::{Request, facts, settle};
+use crate::Kernel;
+use crate::fault::{Fault, Stop};
+use parking_lot::Mutex;
+use sandbox::egress::{self, Ask, Behind, End, Judge, Leave, Meter, No, Patience, Ruling, Swap, Tally};
+use sandbox::{Door, Template};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tool::{Network, Output};
+use world::event::{NetClosed, RecordsDropped};
+use world::{CallId, Code, Refusal, limits};
+
+/// Where rooms find the proxy: above the ports that programs get by chance, and used by nobody.
+pub(crate) const PROXY_PORT: u16 = 61_128;
+
+/// A job's way out, from before it starts until what it let out is on record.
+pub(super) struct Way {
+    judge: Arc<Doorkeeper>,
+    running: Mutex<Vec<JoinHandle<()>>>,
+    over: watch::Sender<bool>,
+}
+
+impl Way {
+    /// `call` is the one that runs the job.
+    pub fn open(kernel: Arc<Kernel>, request: &Request, call: CallId, template: Template) -> Way {
+        let judge = Doorkeeper {
+            kernel,
+            request: request.clone(),
+            call,
+            template,
+            known: tokio::sync::Mutex::new(HashMap::new()),
+            records: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        };
+        Way { judge: Arc::new(judge), running: Mutex::new(Vec::new()), over: watch::channel(false).0 }
+    }
+
+    /// Closes the doors, waits until nothing passes through them any more, and settles what was let out.
+    pub async fn close(self) -> Result<(), Fault> {
+        let (judge, running) = (Arc::clone(&self.judge), std::mem::take(&mut *self.running.lock()));
+        self.over.send_replace(true);
+        close(judge, running).await
+    }
+}
+
+/// A call that is cancelled has let something out all the same.
+impl Drop for Way {
+    fn drop(&mut self) {
+        let running = std::mem::take(&mut *self.running.lock());
+        if running.is_empty() {
+            return;
+        }
+        self.over.send_replace(true);
+        let judge = Arc::clone(&self.judge);
+        tokio::spawn(async move {
+            if let Err(fault) = close(judge, running).await {
+                eprintln!("skep: what a job did on the network is not on record: {fault}");
+            }
+        });
+    }
+}
+
+async fn close(judge: Arc<Doorkeeper>, running: Vec<JoinHandle<()>>) -> Result<(), Fault> {
+    for attending in running {
+        // One that panicked has no more to tell.
+        let _ = attending.await;
+    }
+    judge.settle().await
+}
+
+impl Network for Way {
+    fn doors(&self) -> Vec<Door> {
+        let services = self.judge.kernel.outside.services.iter().filter(|service| service.door).map(|service| service.port);
+        [PROXY_PORT].into_iter().chain(services).map(|port| Door { port }).collect()
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+        let named = |names: &[&str], value: &str| names.iter().map(|name| ((*name).to_owned(), value.to_owned())).collect::<Vec<_>>();
+        let mut env = named(&["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "CARGO_HTTP_PROXY"], &proxy);
+        env.extend(named(&["NO_PROXY", "no_proxy"], "127.0.0.1,localhost,::1"));
+        // Node's own fetch looks at the proxy only when it is told to.
+        env.extend(named(&["NODE_USE_ENV_PROXY", "PIP_DISABLE_PIP_VERSION_CHECK"], "1"));
+        env.extend(named(&["npm_config_audit", "npm_config_fund", "npm_config_update_notifier"], "false"));
+        let outside = &self.judge.kernel.outside;
+        for service in &outside.services {
+            let name = format!("SKEP_SERVICE_{}", service.name.to_ascii_uppercase().replace('-', "_"));
+            let at = if service.door { format!("127.0.0.1:{}", service.port) } else { format!("{}:{}", service.host, service.port) };
+            env.push((name, at));
+        }
+        if self.judge.template.secrets {
+            env.extend(outside.secrets.iter().map(|(name, secret)| (name.clone(), secret.sentinel.clone())));
+        }
+        env
+    }
+
+    fn attend(&self, doors: Vec<TcpListener>) {
+        let services = self.judge.kernel.outside.services.iter().filter(|service| service.door).map(|service| Behind::Place(service.ask()));
+        let behind = [Behind::Proxy].into_iter().chain(services);
+        let mut running = self.running.lock();
+        for (door, behind) in doors.into_iter().zip(behind) {
+            let judge: Arc<dyn Judge> = Arc::<Doorkeeper>::clone(&self.judge);
+            let mut over = self.over.subscribe();
+            let over = async move { drop(over.wait_for(|over| *over).await) };
+            running.push(tokio::spawn(egress::attend(door, behind, judge, Patience::default(), over)));
+        }
+    }
+}
+
+/// Who stands at the doors of one job.
+struct Doorkeeper {
+    kernel: Arc<Kernel>,
+    request: Request,
+    call: CallId,
+    template: Template,
+    known: tokio::sync::Mutex<HashMap<Ask, Known>>,
+    /// Records of this job's traffic, and those that were too many.
+    records: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// What was said about a host, and the version of the policy that said it.
+struct Known {
+    version: u64,
+    answer: Answered,
+}
+
+enum Answered {
+    Yes(Box<Open>),
+    No(Refusal),
+}
+
+/// A call that lets something out.
+struct Open {
+    request: Request,
+    permit: Permit,
+    since: Instant,
+    totals: Arc<Totals>,
+}
+
+#[derive(Default)]
+struct Totals {
+    requests: AtomicU64,
+    up: AtomicU64,
+    down: AtomicU64,
+}
+
+impl Judge for Doorkeeper {
+    fn judge<'a>(&'a self, ask: &'a Ask) -> Pin<Box<dyn Future<Output = Ruling> + Send + 'a>> {
+        Box::pin(async move {
+            let no = |refusal: Refusal| No { reason: refusal.reason, hint: refusal.hint };
+            match self.rule(ask).await {
+                Ok(meter) => Ruling::Allow(self.leave(ask, meter)),
+                Err(Stop::Refused(refusal)) if refusal.code == Code::Pending => Ruling::Pending(no(refusal)),
+                Err(Stop::Refused(refusal)) => Ruling::Deny(no(refusal)),
+                Err(Stop::Failed(fault)) => Ruling::Deny(No { reason: format!("it could not be decided: {fault}"), hint: fault.fix }),
+            }
+        })
+    }
+
+    fn malformed<'a>(&'a self, why: &'a str) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(async move {
+            if !self.may_record() {
+                return;
+            }
+            let request = self.part("net.request", json!({ "malformed": true }));
+            let refusal = Refusal::new(Code::BadInput, why);
+            if let Err(fault) = settle::refuse(&self.kernel, &request, refusal, Instant::now()).await {
+                eprintln!("skep: a refusal is not on record: {fault}");
+            }
+        })
+    }
+}
+
+impl Doorkeeper {
+    /// A request of the job, as a call of the process that runs it.
+    fn part(&self, tool: &str, input: Value) -> Request {
+        let Request { pid, task, zone, run_mode, .. } = self.request;
+        Request { run_mode, of: Some(self.call), ..Request::new(pid, task, zone, tool, input) }
+    }
+
+    /// The meter of a connection that may be opened. What was decided for this job holds for it until the policy changes.
+    async fn rule(&self, ask: &Ask) -> Result<Told, Stop> {
+        let mut known = self.known.lock().await;
+        let version = self.kernel.trusted(self.request.zone)?.map_or(0, |trusted| trusted.version);
+        match known.get(ask).filter(|known| known.version == version).map(|known| &known.answer) {
+            Some(Answered::Yes(open)) => return Ok(self.meter(ask, open)),
+            Some(Answered::No(refusal)) => {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+                return Err(refusal.clone().into());
+            }
+            None => {}
+        }
+        if let Some(Known { answer: Answered::Yes(open), .. }) = known.remove(ask) {
+            open.settle(&self.kernel).await?;
+        }
+        let request = match &ask.method {
+            None => self.part("net.connect", json!({ "host": ask.host, "port": ask.port })),
+            Some(method) => self.part("net.request", json!({ "host": ask.host, "port": ask.port, "method": method })),
+        };
+        match self.admit(ask, &request).await {
+            Ok(permit) => {
+                let open = Open { request, permit, since: Instant::now(), totals: Arc::default() };
+                let meter = self.meter(ask, &open);
+                known.insert(ask.clone(), Known { version, answer: Answered::Yes(Box::new(open)) });
+                Ok(meter)
+            }
+            Err(Stop::Refused(refusal)) => {
+                // A question may be answered while the job runs; a no is one.
+                if refusal.code != Code::Pending {
+                    known.insert(ask.clone(), Known { version, answer: Answered::No(refusal.clone()) });
+                }
+                Err(refusal.into())
+            }
+            Err(failed) => Err(failed),
+        }
+    }
+
+    async fn admit(&self, ask: &Ask, request: &Request) -> Result<Permit, Stop> {
+        let refuse = async |refusal: Refusal| -> Result<Permit, Stop> {
+            settle::refuse(&self.kernel, request, refusal.clone(), Instant::now()).await?;
+            Err(refusal.into())
+        };
+        let service = self.kernel.outside.service(ask).is_some();
+        if let Some(hosts) = self.template.hosts.as_ref().filter(|hosts| !service && !hosts.contains(&ask.host)) {
+            let reason = format!("`{}` is not one of the {} hosts of the template `{}`", ask.host, hosts.len(), self.template.name);
+            return refuse(Refusal::new(Code::Denied, reason).hint("use a template that leaves it to the policy")).await;
+        }
+        for _ in 0..2 {
+            let facts = facts::at_a_door(&self.kernel, request, ask, &self.template).await?;
+            if gate::overridden(&self.kernel, request, &facts).is_some() {
+                return refuse(Refusal::new(Code::Denied, "the grant for it demands another input")).await;
+            }
+            match gate::admit(&self.kernel, request, &facts).await? {
+                None => {}
+                Some(Admission::Admitted { permit, .. }) => return Ok(permit),
+                Some(Admission::Refused { refusal, .. } | Admission::Pending { refusal, .. }) => return Err(refusal.into()),
+            }
+        }
+        refuse(Refusal::new(Code::Denied, "the policy changed while the call was being decided").hint("try again")).await
+    }
+
+    fn leave(&self, ask: &Ask, meter: Told) -> Leave {
+        let outside = &self.kernel.outside;
+        let (to, tls) = outside.way(ask);
+        let own =
+            outside.secrets.iter().map(|(_, secret)| secret).filter(|secret| self.template.secrets && secret.hosts.contains(&ask.host));
+        let swaps =
+            own.map(|secret| Swap { sentinel: secret.sentinel.clone(), secret: secret.value.clone(), header: secret.header.clone() });
+        Leave { to, tls, swaps: swaps.collect(), meter: Box::new(meter) }
+    }
+
+    fn meter(&self, ask: &Ask, open: &Open) -> Told {
+        let Request { pid, task, .. } = open.request;
+        let told = NetClosed {
+            pid,
+            task,
+            call: open.permit.call,
+            host: ask.host.clone(),
+            port: ask.port,
+            method: ask.method.clone(),
+            up: 0,
+            down: 0,
+            ms: 0,
+            end: String::new(),
+        };
+        let records = self.may_record();
+        Told { kernel: Arc::clone(&self.kernel), told, totals: Arc::clone(&open.totals), records }
+    }
+
+    /// Is there room for one more record? The totals of its call count it in any case.
+    fn may_record(&self) -> bool {
+        let fits = self.records.fetch_add(1, Ordering::Relaxed) < limits::NET_RECORDS_MAX;
+        if !fits {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    async fn settle(&self) -> Result<(), Fault> {
+        let known = std::mem::take(&mut *self.known.lock().await);
+        for (_, known) in known {
+            if let Answered::Yes(open) = known.answer {
+                open.settle(&self.kernel).await?;
+            }
+        }
+        let count = self.dropped.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            let Request { pid, task, .. } = self.request;
+            self.kernel.ledger.record(RecordsDropped { pid, task, kind: "net.closed".into(), count }).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    async fn settle(self, kernel: &Kernel) -> Result<(), Fault> {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Totals { requests, up, down } = &*self.totals;
+        let value = json!({ "requests": count(requests), "bytes_up": count(up), "bytes_down": count(down) });
+        let output = (Ok(Output { ok: true, value, retries: 0 }), self.since.elapsed());
+        settle::finish(kernel, None, &self.request, &self.permit, output).await.map(drop)
+    }
+}
+
+/// The record of one connection, which is written when it ends.
+struct Told {
+    kernel: Arc<Kernel>,
+    told: NetClosed,
+    totals: Arc<Totals>,
+    records: bool,
+}
+
+impl Meter for Told {
+    fn end(self: Box<Self>, tally: Tally) {
+        let Tally { up, down, duration, end } = tally;
+        let Told { kernel, told, totals, records } = *self;
+        totals.requests.fetch_add(1, Ordering::Relaxed);
+        totals.up.fetch_add(up, Ordering::Relaxed);
+        totals.down.fetch_add(down, Ordering::Relaxed);
+        if !records {
+            return;
+        }
+        let end = match end {
+            End::Done => "done".to_owned(),
+            End::Refused(why) => format!("refused: {why}"),
+            End::Failed(why) => format!("failed: {why}"),
+        };
+        let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let event = NetClosed { up, down, ms, end: kernel.redactor.text(&end).into_owned(), ..told };
+        // Ordered now; on disk at the latest with the end of its call.
+        if let Err(fault) = kernel.ledger.commit(|_, _| (vec![event.into()], ())) {
+            eprintln!("skep: a connection is not on record: {fault}");
+        }
+    }
+}

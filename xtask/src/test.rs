@@ -17,6 +17,8 @@ const NEEDS: &[(&str, &str)] = &[
     ("tmux", "tmux"),
     ("podman", "podman"),
     ("runc", "runc"),
+    ("curl", "curl"),
+    ("pip3", "python3-pip"),
 ];
 
 pub fn test(arguments: &[String]) -> Result<()> {

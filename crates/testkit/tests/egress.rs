@@ -1,0 +1,125 @@
+//! The way out of a room on a real kernel: real programs, servers of our own on loopback, and what the journal says of it.
+
+#[path = "egress/programs.rs"]
+mod programs;
+#[path = "egress/rules.rs"]
+mod rules;
+#[path = "egress/server.rs"]
+mod server;
+
+use kernel::{End, Kernel, NewTask, Outcome, Reply, Request, Stop, Tuning};
+use sandbox::Launcher;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::sync::Arc;
+use testkit::bed::Bed;
+use testkit::harness::{self, Test};
+use world::{Event, Mode, Pid, ReviewId, TaskId, Terms, ZoneId};
+
+fn main() -> ExitCode {
+    harness::main(&[
+        Test::new("what_the_policy_allows_is_reached_and_nothing_else", rules::allowed),
+        Test::new("a_new_host_asks_once_for_a_whole_job", rules::asked),
+        Test::new("a_template_never_leads_beyond_its_hosts", rules::templates),
+        Test::new("a_service_is_on_the_rooms_own_loopback", rules::service),
+        Test::new("a_room_knows_a_secret_by_its_sentinel", rules::secrets),
+        Test::new("curl_and_python_speak_tls_through_it", programs::tls),
+        Test::new("pip_downloads_from_its_registries", programs::packages),
+    ])
+}
+
+/// A kernel with one task that waits for an answer, so that calls can be made in it.
+pub struct Stage {
+    pub kernel: Arc<Kernel>,
+    pub bed: Bed,
+    zone: ZoneId,
+    task: TaskId,
+}
+
+pub struct Setup {
+    pub policy: String,
+    pub config: String,
+    pub files: Vec<(String, String)>,
+    pub tuning: Tuning,
+}
+
+/// Plays a test. The launcher is forked before there are threads.
+pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
+    let launcher = Launcher::start().map_err(|error| error.to_string())?;
+    let parks = "  - { name: parks, match: { syscall: fs.list }, action: require_review, reason: park }\n";
+    let runs = "  - { name: runs, match: { syscall: [shell.run, http.request] }, action: allow }\n";
+    let policy = format!("capabilities:\n{parks}{runs}{}", setup.policy);
+    let mut files = setup.files;
+    files.push((".skep/policy.yaml".into(), policy));
+    let bed = Bed::new(&files)?;
+    bed.write_home("config.yml", &setup.config)?;
+    let script = bed.home().with_extension("script");
+    std::fs::write(&script, "call fs.list path=.\ndone\n").map_err(|error| error.to_string())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        let kernel = bed.boot_tuned(launcher, setup.tuning).await.map_err(|fault| fault.to_string())?;
+        let opened = async {
+            let proposal = kernel.init(&bed.project()).await?;
+            let zone = kernel.trust(&bed.project(), &proposal.hash).await?.zone;
+            let brain = Some(format!("script:{}", script.display()));
+            let new = NewTask { path: bed.project(), mode: Mode::Act, prompt: "park".into(), brain, priority: 0, calls_max: None };
+            let task = kernel.add(new).await?.task;
+            kernel.settled(task).await?;
+            Ok((zone, task))
+        };
+        let (zone, task) = opened.await.map_err(|stop: Stop| stop.to_string())?;
+        test(Arc::new(Stage { kernel, bed, zone, task })).await
+    })
+}
+
+impl Stage {
+    pub async fn call(&self, tool: &str, input: Value) -> Result<Outcome, String> {
+        let request = Request::new(Pid(3), Some(self.task), self.zone, tool, input);
+        self.kernel.make(&request).await.map_err(|fault| fault.to_string())
+    }
+
+    /// Runs a program in a room of this template and gives its standard output.
+    pub async fn run(&self, template: &str, command: &[&str]) -> Result<String, String> {
+        let outcome = self.call("shell.run", json!({ "command": command, "template": template })).await?;
+        match outcome.end {
+            End::Done { ok: true, value } => Ok(value["stdout"].as_str().unwrap_or_default().trim_end().to_owned()),
+            other => Err(format!("{command:?}: {other:?}")),
+        }
+    }
+
+    pub async fn python(&self, template: &str, script: &str) -> Result<String, String> {
+        self.run(template, &["/usr/bin/python3", "-c", script]).await
+    }
+
+    pub fn events(&self) -> Result<Vec<Event>, String> {
+        let records = self.kernel.ledger.read(&journal::Filter::default()).map_err(|fault| fault.to_string())?;
+        records.iter().map(|record| serde_json::from_str(&record.line).map_err(|error| error.to_string())).collect()
+    }
+
+    /// The whole journal as its lines.
+    pub fn lines(&self) -> Result<String, String> {
+        let records = self.kernel.ledger.read(&journal::Filter::default()).map_err(|fault| fault.to_string())?;
+        Ok(records.into_iter().map(|record| record.line).collect::<Vec<_>>().join("\n"))
+    }
+
+    /// What the journal says of the network, in short lines.
+    pub fn told(&self) -> Result<Vec<String>, String> {
+        let place = |input: &Value| {
+            format!("{} {}:{}", input["method"].as_str().unwrap_or("-"), input["host"].as_str().unwrap_or("?"), input["port"])
+        };
+        let told = self.events()?.into_iter().filter_map(|event| match event {
+            Event::CallAdmitted(e) if e.tool.starts_with("net.") => Some(format!("admitted {} {}", e.tool, place(&e.input))),
+            Event::CallRefused(e) if e.tool.starts_with("net.") => Some(format!("refused {} {}: {}", e.tool, place(&e.input), e.reason)),
+            Event::ReviewAsked(e) if e.tool.starts_with("net.") => Some(format!("asked {} {}", e.tool, place(&e.input))),
+            Event::NetClosed(e) => Some(format!("closed {} {}:{} {}", e.method.as_deref().unwrap_or("-"), e.host, e.port, e.end)),
+            Event::CallFinished(e) if e.output["bytes_up"].is_u64() => Some(format!("finished after {} requests", e.output["requests"])),
+            _ => None,
+        });
+        Ok(told.collect())
+    }
+
+    pub async fn allow(&self, review: ReviewId) -> Result<(), String> {
+        let reply = Reply::Once { terms: Terms::default() };
+        self.kernel.answer(review, reply, "human", None).await.map(drop).map_err(|stop| stop.to_string())
+    }
+}

@@ -50,6 +50,9 @@ pub enum Command {
     List(command::list::List),
     Log(command::log::Log),
     Watch(command::watch::Watch),
+    Usage(command::usage::Usage),
+    Budget(command::budget::Budget),
+    Gateway(command::gateway::Gateway),
     Review(command::review::Review),
     Grant(command::grant::Grant),
     Token(command::token::Token),
@@ -72,6 +75,7 @@ pub enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Work", &["act", "ask", "call", "cancel", "demo"]),
     ("Look", &["status", "ps", "list", "log", "watch"]),
+    ("Models", &["gateway run", "gateway open", "usage", "budget show", "budget set", "budget grant"]),
     ("Decide", &["review", "grant", "token", "diff", "merge", "reject", "init", "trust"]),
     (
         "Policy",
@@ -170,6 +174,10 @@ mod tests {
             "skep help exit-codes",
             "skep help journal verify",
             "skep list tools",
+            "skep usage --by day",
+            "skep budget set 1 --money 0.50 --tokens all=2000 --ask",
+            "skep budget grant p3 --tokens strategic=5",
+            "skep gateway run --login claude -- claude -p hello",
             "skep completions zsh",
         ] {
             assert!(parse(good).is_ok(), "{good}: {}", parse(good).unwrap_err());
@@ -186,6 +194,10 @@ mod tests {
             "skep review allow task-1",
             "skep journal log --kind calls",
             "skep list people",
+            "skep usage --by week",
+            "skep budget grant 3",
+            "skep budget set 3 --none --money 5",
+            "skep gateway run",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

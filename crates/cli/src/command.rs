@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod budget;
 pub mod call;
 pub mod cancel;
 pub mod completions;
@@ -7,6 +8,7 @@ pub mod demo;
 pub mod diff;
 pub mod doctor;
 pub mod extension_child;
+pub mod gateway;
 pub mod grant;
 pub mod help;
 pub mod init;
@@ -23,6 +25,7 @@ pub mod review;
 pub mod status;
 pub mod token;
 pub mod trust;
+pub mod usage;
 pub mod watch;
 pub mod work;
 
@@ -43,6 +46,9 @@ pub async fn run(command: Command, console: &Console) -> Outcome {
         Command::List(list) => list.run(console).await,
         Command::Log(log) => log.run(console).await,
         Command::Watch(watch) => watch.run(console).await,
+        Command::Usage(usage) => usage.run(console).await,
+        Command::Budget(budget) => budget.run(console).await,
+        Command::Gateway(gateway) => gateway.run(console).await,
         Command::Review(review) => review.run(console).await,
         Command::Grant(grant) => grant.run(console).await,
         Command::Token(token) => token.run(console).await,

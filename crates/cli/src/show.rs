@@ -11,6 +11,7 @@ pub mod journal;
 pub mod kernel;
 pub mod line;
 pub mod measure;
+pub mod model;
 pub mod policy;
 pub mod process;
 pub mod progress;

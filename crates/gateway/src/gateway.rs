@@ -7,11 +7,12 @@ use crate::dialect::{Ask, Dialect, Endpoint, Reply, Trouble};
 use crate::door::{Denial, Door, Leave, Wish};
 use crate::header;
 use crate::limiter::{self, Slot};
-use crate::provider::{BadProvider, Provider, Road};
+use crate::provider::{BadProvider, Play, Provider, Road};
 use crate::route::{Routes, Target};
+use crate::script::Rendered;
 use crate::secret::Secret;
 use crate::settings::{Client, Names, Settings};
-use crate::tee::{Open, Tee};
+use crate::tee::{Open, Played, Source, Tee};
 use crate::upstream::{Unanswered, Upstream};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Incoming};
@@ -199,7 +200,7 @@ impl Trip<'_> {
         };
         match &provider.road {
             Road::Http(_) => self.ask_http(open, record, &path, body.into()).await,
-            Road::Script(file) => self.ask_script(open, record, file, &path, &body).await,
+            Road::Script(play) => self.ask_script(open, record, play, &path, &body).await,
         }
     }
 
@@ -252,9 +253,32 @@ impl Trip<'_> {
         self.overloaded(open, no(Trouble::RateLimited, message)).await
     }
 
-    async fn ask_script(&self, open: Open, record: bool, file: &std::path::Path, path: &str, body: &[u8]) -> Result<Arrival, Denial> {
-        let _ = (record, path, body);
-        self.fail(open, no(Trouble::Upstream, format!("`{}` cannot be played", file.display()))).await
+    /// Answers out of a file, as a provider would: metered, and at the pace that the script has.
+    async fn ask_script(&self, mut open: Open, record: bool, play: &Play, path: &str, body: &[u8]) -> Result<Arrival, Denial> {
+        let script = match play.script() {
+            Ok(script) => script,
+            Err(why) => return self.fail(open, no(Trouble::Upstream, why)).await,
+        };
+        let Rendered { status, content_type, headers, chunks, cut } = script.respond(self.ask.dialect, self.ask.endpoint, path, body);
+        open.end.sent = true;
+        open.end.status = Some(status);
+        if matches!(status, 429 | 503 | 529) && self.more {
+            let message = format!("`{}` is overloaded ({status})", self.target.provider.name);
+            return self.overloaded(open, no(Trouble::Overloaded, message)).await;
+        }
+        if (200..300).contains(&status) && self.ask.endpoint == Endpoint::Generate {
+            open.meter = Some(self.ask.meter());
+        }
+        let pieces = chunks.into_iter().map(|chunk| (Duration::from_millis(chunk.after_ms), Bytes::from(chunk.bytes))).collect();
+        let tee = Tee::passing(Source::Played(Played::new(pieces, cut)), record, open, None, self.start, Duration::from_secs(86_400));
+        let mut response = Response::new(tee);
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let own = response.headers_mut();
+        own.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        for (name, value) in headers {
+            own.extend(HeaderValue::from_str(&value).ok().map(|value| (HeaderName::from_static(name), value)));
+        }
+        Ok(Arrival::Answered(response))
     }
 
     /// The request as the provider gets it.
@@ -291,7 +315,7 @@ impl Trip<'_> {
         if readable && head.status.is_success() && self.ask.endpoint == Endpoint::Generate {
             open.meter = Some(self.ask.meter());
         }
-        let tee = Tee::passing(body, record, open, Some(slot), self.start, self.target.provider.idle);
+        let tee = Tee::passing(Source::Upstream(body), record, open, Some(slot), self.start, self.target.provider.idle);
         let mut passed = Response::new(tee);
         *passed.status_mut() = head.status;
         *passed.headers_mut() = header::to_client(&head.headers);

@@ -23,6 +23,7 @@ mod upstream;
 pub use dialect::{Ask, BadRequest, Dialect, Endpoint, Meter, Metered, Reply, Source, Trouble, Usage};
 pub use door::{Denial, Door, Ended, Leave, Pass, Wish, Work};
 pub use gateway::{Gateway, REQUEST_BYTES_MAX, Session};
+pub use hyper::body::Bytes;
 pub use limiter::{Busy, Limiter, Slot};
 pub use provider::{BadProvider, Provider};
 pub use route::{NoRoute, Routes, Target, Tier};

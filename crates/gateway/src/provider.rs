@@ -3,12 +3,15 @@
 use crate::dialect::Dialect;
 use crate::limiter::Limiter;
 use crate::login::Login;
+use crate::script::Script;
 use crate::secret::{NoKey, Secret};
 use crate::settings::{Auth, Client, KeySettings, ProviderSettings};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use url::{Host, Url};
 
@@ -33,11 +36,35 @@ pub struct Provider {
 }
 
 /// How a request gets there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Road {
     Http(Url),
     /// Answers out of a file, in this process.
-    Script(PathBuf),
+    Script(Play),
+}
+
+/// A script, read again when its file has changed.
+#[derive(Debug)]
+pub(crate) struct Play {
+    file: PathBuf,
+    read: Mutex<Option<(std::time::SystemTime, Arc<Script>)>>,
+}
+
+impl Play {
+    pub fn script(&self) -> Result<Arc<Script>, String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("the script `{}` cannot be played: {error}", self.file.display());
+        let changed = std::fs::metadata(&self.file).and_then(|meta| meta.modified()).map_err(|error| wrong(&error))?;
+        let mut read = self.read.lock();
+        if let Some((at, script)) = &*read
+            && *at == changed
+        {
+            return Ok(script.clone());
+        }
+        let text = std::fs::read_to_string(&self.file).map_err(|error| wrong(&error))?;
+        let script = Arc::new(Script::parse(&text).map_err(|error| wrong(&error))?);
+        *read = Some((changed, script.clone()));
+        Ok(script)
+    }
 }
 
 #[derive(Debug)]
@@ -169,7 +196,7 @@ impl Provider {
 
 fn road(settings: &ProviderSettings) -> Result<Road, String> {
     if let Some(file) = settings.url.strip_prefix("script:") {
-        return Ok(Road::Script(PathBuf::from(file)));
+        return Ok(Road::Script(Play { file: PathBuf::from(file), read: Mutex::new(None) }));
     }
     let url = Url::parse(&settings.url).map_err(|error| format!("`{}` is no url: {error}", settings.url))?;
     if !url.username().is_empty() || url.password().is_some() {

@@ -8,6 +8,7 @@ use crate::dialect::Meter;
 use crate::door::{Ended, Pass, Work};
 use crate::limiter::Slot;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -53,6 +54,39 @@ impl Drop for Open {
     }
 }
 
+/// Where an answer comes from.
+pub(crate) enum Source {
+    Upstream(Incoming),
+    /// Made in this process.
+    Played(Played),
+}
+
+/// Pieces that come one after the other, each after its time.
+pub(crate) struct Played {
+    pieces: VecDeque<(Duration, Bytes)>,
+    cut: bool,
+    wait: Option<Pin<Box<Sleep>>>,
+}
+
+impl Played {
+    pub fn new(pieces: VecDeque<(Duration, Bytes)>, cut: bool) -> Played {
+        Played { pieces, cut, wait: None }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
+        let Some((after, _)) = self.pieces.front() else {
+            return Poll::Ready(std::mem::take(&mut self.cut).then(|| Err("the script cut it off".to_owned())));
+        };
+        if !after.is_zero() {
+            let after = *after;
+            let wait = self.wait.get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
+            std::task::ready!(wait.as_mut().poll(cx));
+            self.wait = None;
+        }
+        Poll::Ready(self.pieces.pop_front().map(|(_, piece)| Ok(piece)))
+    }
+}
+
 /// What breaks an answer off. The client sees its connection end before the answer does.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer broke off: {0}")]
@@ -77,7 +111,7 @@ enum Stage {
 }
 
 struct Passing {
-    source: Incoming,
+    source: Source,
     record: Option<Vec<u8>>,
     open: Open,
     start: Instant,
@@ -90,8 +124,11 @@ impl Tee {
         Tee { stage: Stage::Whole(Some(bytes)), idle: Duration::MAX, alarm: Box::pin(tokio::time::sleep(Duration::ZERO)), left }
     }
 
-    pub(crate) fn passing(source: Incoming, record: bool, open: Open, slot: Option<Slot>, start: Instant, idle: Duration) -> Tee {
-        let left = source.size_hint().exact();
+    pub(crate) fn passing(source: Source, record: bool, open: Open, slot: Option<Slot>, start: Instant, idle: Duration) -> Tee {
+        let left = match &source {
+            Source::Upstream(body) => body.size_hint().exact(),
+            Source::Played(_) => None,
+        };
         let record = record.then(Vec::new);
         let passing = Box::new(Passing { source, record, open, start, _slot: slot });
         Tee { stage: Stage::Passing(passing), idle, alarm: Box::pin(tokio::time::sleep(idle)), left }
@@ -145,11 +182,14 @@ impl Body for Tee {
                     return Poll::Ready(last.map(|last| last.map(Frame::data)));
                 }
                 Stage::Passing(passing) => {
-                    let next = Pin::new(&mut passing.source).poll_frame(cx).map(|next| match next {
-                        Some(Ok(frame)) => Some(Ok(frame.into_data().unwrap_or_default())),
-                        Some(Err(error)) => Some(Err(error.to_string())),
-                        None => None,
-                    });
+                    let next = match &mut passing.source {
+                        Source::Upstream(body) => Pin::new(body).poll_frame(cx).map(|next| match next {
+                            Some(Ok(frame)) => Some(Ok(frame.into_data().unwrap_or_default())),
+                            Some(Err(error)) => Some(Err(error.to_string())),
+                            None => None,
+                        }),
+                        Source::Played(played) => played.poll_next(cx),
+                    };
                     match next {
                         Poll::Ready(Some(Ok(data))) => {
                             passing.see(&data);

@@ -12,7 +12,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
-use world::event::{CallLost, JournalDoubted, JournalResealed, KernelStarted, KernelStopped, ProcSpawned, TaskFailed, WorkspaceClosed};
+use world::event::{
+    CallLost, JournalDoubted, JournalResealed, KernelStarted, KernelStopped, ProcExited, ProcSpawned, TaskFailed, WorkspaceClosed,
+};
 use world::{Event, Mode, Pid, TaskState, World};
 
 impl Kernel {
@@ -37,6 +39,7 @@ impl Kernel {
         let settings = Settings::read(&home.path).map_err(|why| {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
         })?;
+        let models = crate::model::Models::new(&home.path, &settings.models())?;
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
         let (ledger, broken) = Ledger::open(journal)?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
@@ -64,6 +67,7 @@ impl Kernel {
             environment: settings.environment.variables(&tuning.variables),
             tuning,
             settings,
+            models,
             desks: Desks::default(),
             trusted: Mutex::new(HashMap::new()),
             parsed: Mutex::new(HashMap::new()),
@@ -96,6 +100,7 @@ impl Kernel {
         for (_, episode) in self.episodes.lock().drain() {
             episode.abort();
         }
+        self.models.close();
         self.desks.close_all();
         self.extensions.lock().clear();
         // The queue wakes once more, sees that it is over, and lets go of the kernel.
@@ -168,6 +173,10 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding]) -> Ve
     for (call, open) in &world.calls {
         let why = "the kernel ended before its outcome was known".to_owned();
         events.push(CallLost { pid: open.pid, task: open.task, call: *call, tool: open.tool.clone(), why }.into());
+    }
+    for process in world.processes.values().filter(|process| process.role == crate::model::CLIENT && process.state.alive()) {
+        let reason = "the kernel that served it ended".to_owned();
+        events.push(ProcExited { pid: process.pid, task: None, killed: true, reason }.into());
     }
     let own = world.tasks.values().filter(|task| task.mode == Mode::Call && task.state == TaskState::Running && task.merge.is_none());
     for task in own {

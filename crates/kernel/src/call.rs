@@ -138,6 +138,38 @@ pub(crate) async fn run_syscall(
     Ok(Outcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
 }
 
+/// What rules can know of a request to a model.
+pub(crate) struct About<'a> {
+    pub tier: &'a str,
+    pub host: &'a str,
+    /// Provider and model.
+    pub words: Vec<String>,
+}
+
+/// An admitted call that somebody else carries out.
+pub(crate) struct Entry(gate::Permit);
+
+impl Entry {
+    pub fn call(&self) -> CallId {
+        self.0.call
+    }
+}
+
+pub(crate) enum Entered {
+    Admitted(Entry),
+    No(Refusal),
+}
+
+/// Admits a request to a model, with what is reserved for it; the gateway carries it out, and its end is recorded by `model`.
+pub(crate) async fn admit_model(kernel: &Kernel, request: &Request, about: About<'_>, with: &gate::With<'_>) -> Result<Entered, Stop> {
+    let facts = facts::of_model(kernel, request, about).await?;
+    match gate::admit_with(kernel, request, &facts, with).await? {
+        Some(Admission::Admitted { permit, .. }) => Ok(Entered::Admitted(Entry(permit))),
+        Some(Admission::Refused { refusal, .. } | Admission::Pending { refusal, .. }) => Ok(Entered::No(refusal)),
+        None => Err(Refusal::new(Code::Denied, "the policy changed while the call was being decided").hint("ask again").into()),
+    }
+}
+
 /// A call with its facts and the gate's word on it. The request may differ from what was asked where a grant overrides its input.
 struct Considered {
     request: Request,

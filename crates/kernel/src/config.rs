@@ -10,6 +10,10 @@ pub struct Config {
     /// The brain of a task that names none.
     pub brain: Option<String>,
     pub limits: Limits,
+    /// Names for models, beside those of the operator's config.yml: `tactical: [anthropic/claude-sonnet-4-5]`.
+    pub models: gateway::Names,
+    /// The only providers this project uses; without it, all that the operator set up.
+    pub providers: Option<Vec<String>>,
     /// Regular expressions by name; what matches is taken out of every result.
     pub redact: std::collections::BTreeMap<String, String>,
     /// Files that exist in no room, beside the built-in ones. Names or globs as in `.gitignore`.

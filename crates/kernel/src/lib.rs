@@ -16,6 +16,7 @@ mod hash;
 mod home;
 mod ledger;
 mod merge;
+mod model;
 mod moment;
 mod notify;
 mod outside;
@@ -33,6 +34,7 @@ pub use fault::{Fault, FaultKind, Stop};
 pub use home::Home;
 pub use ledger::Ledger;
 pub use merge::{APPLY as MERGE, FileDiff, MergeDiff, MergeLine};
+pub use model::{By, Opened};
 pub use moment::Clock;
 pub use queue::{Added, NewTask};
 pub use review::Reply;
@@ -71,6 +73,8 @@ pub struct Kernel {
     outside: outside::Outside,
     /// Itself, for what goes on after a call.
     me: std::sync::Weak<Kernel>,
+    /// The road to models, and who may take it.
+    models: model::Models,
     desks: Desks,
     trusted: Mutex<HashMap<ZoneId, Arc<Trusted>>>,
     /// Parsed bundles by hash, as long as a zone uses them.

@@ -21,6 +21,11 @@ pub(crate) struct Settings {
     pub environment: Environment,
     pub services: BTreeMap<String, ServiceSetting>,
     pub secrets: BTreeMap<String, SecretSetting>,
+    /// Who answers requests to models.
+    pub providers: BTreeMap<String, gateway::ProviderSettings>,
+    /// Tiers and aliases.
+    pub models: gateway::Names,
+    pub gateway: gateway::GatewaySettings,
 }
 
 /// Which variables the programs in rooms get. By default none.
@@ -60,6 +65,12 @@ const NOTIFY_MS_MAX: u64 = 10_000;
 const LOOK_MS: u64 = 200;
 
 impl Settings {
+    /// The gateway's part.
+    pub fn models(&self) -> gateway::Settings {
+        let Settings { providers, models, gateway, .. } = self.clone();
+        gateway::Settings { providers, models, gateway }
+    }
+
     pub fn read(home: &std::path::Path) -> Result<Settings, String> {
         let path = home.join("config.yml");
         let text = match std::fs::read_to_string(&path) {

@@ -1,6 +1,6 @@
 //! One connection: frames in, answers out, in whatever order the work ends.
 
-use crate::{follow, method, peer};
+use crate::{follow, method, model, peer};
 use kernel::Kernel;
 use policy::Peer;
 use std::sync::Arc;
@@ -122,6 +122,9 @@ async fn answer(speaker: &Speaker, request: Request, out: &mpsc::Sender<String>)
     let Speaker { kernel, stop, peer } = speaker;
     if follow::wanted(&request) {
         return follow::run(kernel, request, out).await;
+    }
+    if model::opens(&request) {
+        return model::open(kernel, request, out).await;
     }
     let ends = method::ends_kernel(&request.method);
     let outcome = method::dispatch(kernel, peer, &request.method, request.params.as_deref()).await;

@@ -8,6 +8,7 @@ mod connection;
 mod decide;
 mod follow;
 mod method;
+mod model;
 mod peer;
 mod rules;
 mod run;

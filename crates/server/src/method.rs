@@ -1,13 +1,15 @@
 //! Which method does what: parse, ask the kernel, show.
 
-use crate::{decide, rules, view};
+use crate::{decide, model, rules, view};
 use kernel::{Fault, FaultKind, Kernel, NewTask, Stop};
 use policy::Peer;
 use serde_json::value::RawValue;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::method::{Nothing, call, grant, journal as records, kernel as itself, merge, policy as rule, process, review, task, zone};
+use wire::method::{
+    Nothing, call, grant, journal as records, kernel as itself, merge, model as models, policy as rule, process, review, task, zone,
+};
 use wire::{Code, Method, RpcError};
 use world::{Mode, Refusal};
 
@@ -15,7 +17,7 @@ type Raw = Box<RawValue>;
 
 /// Methods whose work ends with the connection that asked.
 pub(crate) fn only_looks(name: &str) -> bool {
-    [task::Await::NAME, records::Follow::NAME, records::Read::NAME, task::Diff::NAME].contains(&name)
+    [task::Await::NAME, records::Follow::NAME, records::Read::NAME, task::Diff::NAME, models::Open::NAME].contains(&name)
 }
 
 pub(crate) fn ends_kernel(name: &str) -> bool {
@@ -113,6 +115,19 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             raw(&Nothing {})
         }
         grant::Issue::NAME => raw(&decide::issue(kernel, parse::<grant::Issue>(params)?, peer).await?),
+        models::Usage::NAME => raw(&model::usage(kernel, parse::<models::Usage>(params)?.by)),
+        models::Budgets::NAME => {
+            parse::<models::Budgets>(params)?;
+            raw(&model::budgets(kernel))
+        }
+        models::Set::NAME => {
+            model::set(kernel, parse::<models::Set>(params)?).await?;
+            raw(&Nothing {})
+        }
+        models::Grant::NAME => {
+            model::grant(kernel, parse::<models::Grant>(params)?).await?;
+            raw(&Nothing {})
+        }
         rule::Check::NAME => raw(&rules::check(kernel, parse::<rule::Check>(params)?).await?),
         rule::Explain::NAME => raw(&rules::explain(kernel, parse::<rule::Explain>(params)?).await?),
         rule::Trial::NAME => raw(&rules::trial(kernel, &parse::<rule::Trial>(params)?)?),

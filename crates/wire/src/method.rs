@@ -8,6 +8,7 @@ pub mod grant;
 pub mod journal;
 pub mod kernel;
 pub mod merge;
+pub mod model;
 pub mod policy;
 pub mod process;
 pub mod review;
@@ -77,6 +78,11 @@ pub const NAMES: &[&str] = &[
     policy::Trial::NAME,
     policy::Log::NAME,
     policy::Suggest::NAME,
+    model::Open::NAME,
+    model::Usage::NAME,
+    model::Budgets::NAME,
+    model::Set::NAME,
+    model::Grant::NAME,
     journal::Read::NAME,
     journal::Verify::NAME,
     journal::Follow::NAME,

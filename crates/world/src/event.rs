@@ -5,8 +5,8 @@
 //! meaning: readers refuse what they do not know.
 
 use crate::{
-    Alternative, Answer, BanId, CallId, Code, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, ReviewId, Scope, Side, TaskId, Terms,
-    TokenId, Until, What, ZoneId,
+    Alternative, Answer, BanId, Budget, CallId, Code, Figures, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, ReviewId, Scope,
+    Side, TaskId, Terms, TokenId, Until, What, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -155,6 +155,20 @@ events! {
 
     /// A connection out of a room ended. The call is the one that let it out; bytes are as the room saw them.
     NetClosed = "net.closed", Fact { call: CallId, host: String, port: u16, method: Option<String>, up: u64, down: u64, ms: u64, end: String }
+    BudgetSet = "budget.set", Security { budget: Option<Budget>, by: String }
+    /// More of what a budget caps.
+    BudgetGranted = "budget.granted", Security { tokens: BTreeMap<String, u64>, micros: u64, by: String }
+    /// Most of a budget is spent.
+    BudgetWarned = "budget.warned", Fact { what: String, used: u64, cap: u64 }
+    /// A request waits for a person to grant more.
+    BudgetAsked = "budget.asked", Fact { of: Pid, what: String, cap: u64, used: u64, need: u64 }
+    /// What an admitted request may cost at most, taken from the caller and all its ancestors.
+    ModelReserved = "model.reserved", Fact { call: CallId, provider: String, model: String, tier: String, tokens: u64, micros: u64 }
+    /// What it did cost. Without usage from the provider, what was reserved is charged.
+    ModelUsed = "model.used", Fact {
+        call: CallId, provider: String, model: String, tier: String, figures: Figures, charged_tokens: u64, charged_micros: u64,
+        status: Option<u16>, first_byte_ms: Option<u64>, asked: Option<String>, answered: Option<String>, notes: Vec<String>,
+    }
 
     BrainSaid = "brain.said", Progress { text: String }
     /// What a brain needs to go on after a crash; with `anew`, instead of all that was kept before.

@@ -4,6 +4,7 @@
 //! folded, and folding the same records always gives the same world.
 #![forbid(unsafe_code)]
 
+pub mod budget;
 pub mod call;
 pub mod event;
 pub mod grant;
@@ -15,6 +16,7 @@ pub mod refusal;
 pub mod task;
 pub mod world;
 
+pub use budget::{Account, AtCap, Books, Budget, Cap, Figures, Need, Reserved, Row, Short, Spend};
 pub use call::{Hands, OpenCall};
 pub use event::{Event, Weight};
 pub use grant::{

@@ -7,8 +7,8 @@ mod fold;
 
 use crate::event::Event;
 use crate::{
-    Ban, BanId, CallId, Grant, GrantId, Merge, MergeId, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Scope, Task, TaskId,
-    TaskState, Token, TokenId, ZoneId,
+    Ban, BanId, Books, CallId, Cap, Grant, GrantId, Merge, MergeId, Need, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Scope,
+    Short, Task, TaskId, TaskState, Token, TokenId, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,6 +25,9 @@ pub struct World {
     pub tokens: BTreeMap<TokenId, Token>,
     pub merges: BTreeMap<MergeId, Merge>,
     pub zones: BTreeMap<ZoneId, Zone>,
+    /// Budgets, reservations and usage of models.
+    #[serde(default)]
+    pub books: Books,
     /// Time of the newest event; a commit's clock never goes behind it.
     pub now_ms: i64,
     /// Highest number given out of each kind.
@@ -115,6 +118,18 @@ impl World {
     /// `pid` and all its ancestors, itself first.
     pub fn line(&self, pid: Pid) -> impl Iterator<Item = &Process> {
         std::iter::successors(self.processes.get(&pid), |process| process.parent.and_then(|parent| self.processes.get(&parent)))
+    }
+
+    /// The cap of `pid` or an ancestor that a request does not fit under. What a person has to grant comes before what passes by itself.
+    pub fn short(&self, pid: Pid, need: &Need<'_>, now_ms: i64) -> Option<Short> {
+        let all = self.line(pid).filter_map(|process| self.books.accounts.get(&process.pid)?.short(process.pid, need, now_ms));
+        all.min_by_key(|short| short.what == Cap::Rate)
+    }
+
+    /// Is anything that `pid` spends capped?
+    pub fn is_capped(&self, pid: Pid) -> bool {
+        let mut budgets = self.line(pid).filter_map(|process| self.books.accounts.get(&process.pid)?.budget.as_ref());
+        budgets.any(|budget| budget.micros.is_some() || !budget.tokens.is_empty())
     }
 
     /// Does what holds for `scope` hold for this process?

@@ -28,6 +28,8 @@ pub(super) struct Facts {
     pub room: Option<Room>,
     pub caller: String,
     pub role: String,
+    /// Of the model that is asked for; empty for everything else.
+    pub tier: String,
     /// What kind of caller it is: its role, and `operator` or `brain`.
     pub tags: Vec<String>,
     pub user: String,
@@ -240,6 +242,18 @@ pub(super) async fn at_a_door(kernel: &Kernel, request: &Request, ask: &Ask, tem
     Ok(facts)
 }
 
+/// The facts of a request to a model: for rules its provider and model are a command's words, `[anthropic, claude-opus-4-1]`.
+pub(super) async fn of_model(kernel: &Kernel, request: &Request, about: super::About<'_>) -> Result<Facts, Stop> {
+    let super::About { tier, host, words } = about;
+    let host = (!host.is_empty()).then(|| host.to_owned());
+    let like = like(&request.tool, &[], Some(&words), host.as_deref());
+    // Asked again after a crash it costs, but it changes nothing: it counts as a read.
+    let own = of_syscall(kernel, request)?;
+    let mut facts = Facts { read_only: true, command: Some(words), tier: tier.to_owned(), host, like, ..own };
+    facts.opinions = opinions(kernel, request, &facts).await;
+    Ok(facts)
+}
+
 /// What differs between a tool's call and a syscall.
 struct Parts {
     trusted: Arc<Trusted>,
@@ -274,6 +288,7 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
         tags: vec![role.clone(), if request.pid == Pid::OPERATOR { "operator" } else { "brain" }.to_owned()],
         caller: name,
         role,
+        tier: String::new(),
         user,
         mode,
         zone,
@@ -392,7 +407,7 @@ impl Facts {
             caller: &self.caller,
             caller_tags: &self.tags,
             role: &self.role,
-            tier: "",
+            tier: &self.tier,
             user: &self.user,
             zone: &self.zone,
             mode: self.mode,

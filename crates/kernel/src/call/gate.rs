@@ -47,13 +47,24 @@ enum Ruling {
     },
 }
 
+/// What is recorded with an admission, or why there is none after all. Sees the world that the decision is made on.
+pub(crate) type With<'a> = dyn Fn(&World, CallId, i64) -> Result<Vec<Event>, Refusal> + Sync + 'a;
+
 /// `None` when the policy changed after the facts were gathered.
 pub(super) async fn admit(kernel: &Kernel, request: &Request, facts: &Facts) -> Result<Option<Admission>, Fault> {
+    admit_with(kernel, request, facts, &|_, _, _| Ok(Vec::new())).await
+}
+
+/// Decides, and records in the same commit what goes with a yes.
+pub(super) async fn admit_with(kernel: &Kernel, request: &Request, facts: &Facts, with: &With<'_>) -> Result<Option<Admission>, Fault> {
     let sealed = settle::sealed(kernel, request);
     // The clock is read once: nothing runs out between two looks.
     let now = kernel.moment();
-    let ruling =
-        kernel.ledger.commit(|world, now_ms| rule(world, &Asked { request, facts, sealed: &sealed, now: &now, now_ms }))?.durable().await?;
+    let ruling = kernel
+        .ledger
+        .commit(|world, now_ms| rule(world, &Asked { request, facts, sealed: &sealed, now: &now, now_ms, with }))?
+        .durable()
+        .await?;
     Ok(match ruling {
         Ruling::Stale => None,
         Ruling::Admit { call, warrant, grant, rules } => {
@@ -72,10 +83,11 @@ struct Asked<'a> {
     sealed: &'a settle::Sealed,
     now: &'a Moment,
     now_ms: i64,
+    with: &'a With<'a>,
 }
 
 fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
-    let Asked { request, facts, sealed, now, now_ms } = asked;
+    let Asked { request, facts, sealed, now, now_ms, with } = asked;
     let (pid, task) = (request.pid, request.task);
     if world.zones.get(&request.zone).map(|zone| zone.policy_version) != Some(facts.trusted.version) {
         return (Vec::new(), Ruling::Stale);
@@ -102,6 +114,10 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
             let call = world.next_call();
             let rules = warrant.rules().to_vec();
             let used = if lost { standing.grant } else { warrant.grant() };
+            let more = match with(world, call, *now_ms) {
+                Ok(more) => more,
+                Err(refusal) => return refuse(world, asked, refusal, rules),
+            };
             let event = CallAdmitted {
                 pid,
                 task,
@@ -120,7 +136,8 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
                 of: request.of,
             };
             let grant = grant.filter(|grant| Some(grant.id) == used).cloned().map(Box::new);
-            (vec![event.into()], Ruling::Admit { call, warrant, grant, rules })
+            let events = std::iter::once(event.into()).chain(more).collect();
+            (events, Ruling::Admit { call, warrant, grant, rules })
         }
         Verdict::Allow(_) => {
             let reason = "this exact call was interrupted by a crash and may have taken effect".to_owned();

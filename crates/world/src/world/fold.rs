@@ -1,10 +1,11 @@
 //! The two halves of every state machine: what may follow, and what then is.
 
 use super::{World, Zone};
+use crate::budget::Cap;
 use crate::event::Event;
 use crate::{
-    Ban, CallId, Grant, Merge, MergeState, Moment, OpenCall, Pid, Process, ProcessState, Review, ReviewState, Task, TaskId, TaskState,
-    Token, What, Workspace, limits,
+    Ban, CallId, Grant, Merge, MergeState, Moment, Need, OpenCall, Pid, Process, ProcessState, Reserved, Review, ReviewState, Short, Task,
+    TaskId, TaskState, Token, What, Workspace, limits,
 };
 
 type Verdict = Result<(), String>;
@@ -109,6 +110,22 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         Event::MergeUndoBegun(e) => merge_in(world, e.merge, MergeState::Applied),
         Event::MergeUndone(e) => merge_in(world, e.merge, MergeState::Undoing),
         Event::NetClosed(e) => ensure(world.calls.contains_key(&e.call), || format!("{} is not open", e.call)),
+        Event::BudgetSet(e) => alive(world, e.pid),
+        Event::BudgetGranted(e) => {
+            let account = world.books.accounts.get(&e.pid);
+            ensure(account.is_some_and(|account| account.budget.is_some()), || format!("process {} has no budget", e.pid))
+        }
+        Event::BudgetWarned(e) => ensure(world.processes.contains_key(&e.pid), || format!("no process {}", e.pid)),
+        Event::BudgetAsked(e) => ensure(world.processes.contains_key(&e.of), || format!("no process {}", e.of)),
+        Event::ModelReserved(e) => {
+            ensure(world.calls.contains_key(&e.call), || format!("{} is not open", e.call))?;
+            let need = Need { tier: &e.tier, tokens: e.tokens, context: 0, micros: e.micros };
+            match world.short(e.pid, &need, world.now_ms) {
+                Some(Short { what, pid, .. }) if what != Cap::Rate => Err(format!("the {what} of process {pid} would be passed")),
+                _ => ensure(!world.books.reserved.contains_key(&e.call), || format!("{} has a reservation", e.call)),
+            }
+        }
+        Event::ModelUsed(e) => ensure(world.books.reserved.contains_key(&e.call), || format!("{} has no reservation", e.call)),
         Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) => Ok(()),
     }
 }
@@ -210,6 +227,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
             settled(world, e.task, e.pid, of);
         }
         Event::CallLost(e) => {
+            lose(world, e.pid, e.call, at_ms);
             if let Some(call) = world.calls.remove(&e.call)
                 && !call.read_only
                 && let Some(task) = task_mut(world, call.task)
@@ -320,6 +338,33 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 at = process.parent;
             }
         }
+        Event::BudgetSet(e) => {
+            let account = world.books.accounts.entry(e.pid).or_default();
+            account.budget = e.budget.clone();
+            account.warned.clear();
+        }
+        Event::BudgetGranted(e) => {
+            let account = world.books.accounts.entry(e.pid).or_default();
+            account.warned.clear();
+            if let Some(budget) = &mut account.budget {
+                budget.micros = budget.micros.map(|cap| cap.saturating_add(e.micros));
+                for (tier, cap) in &mut budget.tokens {
+                    *cap = cap.saturating_add(e.tokens.get(tier).copied().unwrap_or(0));
+                }
+            }
+        }
+        Event::BudgetWarned(e) => drop(world.books.accounts.entry(e.pid).or_default().warned.insert(e.what.clone())),
+        Event::BudgetAsked(e) => world.books.accounts.entry(e.of).or_default().waits = Some(format!("{} of process {}", e.what, e.pid)),
+        Event::ModelReserved(e) => {
+            let (provider, model, tier) = (e.provider.clone(), e.model.clone(), e.tier.clone());
+            let reserved = Reserved { pid: e.pid, provider, model, tier, tokens: e.tokens, micros: e.micros };
+            let line = line(world, e.pid);
+            world.books.reserve(&line, e.call, reserved, at_ms);
+        }
+        Event::ModelUsed(e) => {
+            let line = line(world, e.pid);
+            world.books.settle(&line, e.call, (e.charged_tokens, e.charged_micros), &e.figures, at_ms);
+        }
         Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) | Event::CallRetried(_) => {}
     }
 }
@@ -370,6 +415,19 @@ fn admit(world: &mut World, e: &crate::event::CallAdmitted, at_ms: i64) {
     while let Some(process) = at.and_then(|pid| world.processes.get_mut(&pid)) {
         process.calls_made += 1;
         at = process.parent;
+    }
+}
+
+/// A process and all its ancestors.
+fn line(world: &World, pid: Pid) -> Vec<Pid> {
+    world.line(pid).map(|process| process.pid).collect()
+}
+
+/// A call that ended without a word about its cost: what was reserved for it is spent.
+fn lose(world: &mut World, pid: Pid, call: CallId, at_ms: i64) {
+    if world.books.reserved.contains_key(&call) {
+        let line = line(world, pid);
+        world.books.lose(&line, call, at_ms);
     }
 }
 

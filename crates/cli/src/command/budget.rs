@@ -1,0 +1,136 @@
+//! `skep budget`: what processes may spend on models.
+
+use crate::console::{Console, OK, Outcome};
+use crate::show::{Line, model};
+use clap::Subcommand;
+use std::collections::BTreeMap;
+use wire::method::Nothing;
+use wire::method::model::{Budgets, Grant as GrantMethod, GrantParams, Set as SetMethod, SetParams};
+use wire::{AtCap, Budget as Caps, Pid};
+
+/// Show and set what processes may spend on models
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep budget\n  skep budget set 1 --money 20\n  skep budget grant 1 --money 5\n\n\
+A budget holds for a process and everything below it; process 1 is the whole kernel. A request must fit under the caps of its process \
+and of all its ancestors.")]
+pub struct Budget {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Show(Show),
+    Set(Set),
+    Grant(Grant),
+}
+
+/// Show budgets and what is spent of them
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep budget show\n  skep budget show --json")]
+struct Show {}
+
+/// Set the caps of a process and everything below it
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  skep budget set 1 --money 20 --ask\n  skep budget set 3 --tokens strategic=200000 --tokens all=2000000\n  \
+skep budget set 3 --requests-per-minute 30 --context 100000\n  skep budget set 3 --none\n\n\
+Replaces the whole budget of that process; what is already spent counts."
+)]
+struct Set {
+    /// Whose: a pid of `skep ps`
+    pid: Pid,
+    /// Dollars: 20 or 0.50
+    #[arg(long, value_name = "DOLLARS", value_parser = micros)]
+    money: Option<u64>,
+    /// Tokens of a tier (strategic, tactical, operational) or of all
+    #[arg(long, value_name = "TIER=N", value_parser = tokens)]
+    tokens: Vec<(String, u64)>,
+    #[arg(long, value_name = "N")]
+    requests_per_minute: Option<u32>,
+    /// The most input tokens of one request
+    #[arg(long, value_name = "TOKENS")]
+    context: Option<u64>,
+    /// At the cap, wait for `skep budget grant` instead of being refused
+    #[arg(long)]
+    ask: bool,
+    /// Take the budget away
+    #[arg(long, conflicts_with_all = ["money", "tokens", "requests_per_minute", "context", "ask"])]
+    none: bool,
+}
+
+/// Give a process more of what its budget caps
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep budget grant 1 --money 5\n  skep budget grant 3 --tokens strategic=100000")]
+struct Grant {
+    /// Whose: a pid of `skep ps`
+    pid: Pid,
+    /// Dollars: 5 or 0.50
+    #[arg(long, value_name = "DOLLARS", value_parser = micros, required_unless_present = "tokens")]
+    money: Option<u64>,
+    /// Tokens of a tier (strategic, tactical, operational) or of all
+    #[arg(long, value_name = "TIER=N", value_parser = tokens)]
+    tokens: Vec<(String, u64)>,
+}
+
+/// Millionths of a dollar in `0.50`.
+fn micros(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not an amount of dollars: write 20 or 0.50");
+    let text_of = text.strip_prefix('$').unwrap_or(text);
+    let (whole, part) = text_of.split_once('.').unwrap_or((text_of, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 6 || (whole.is_empty() && part.is_empty()) {
+        return Err(wrong());
+    }
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| wrong())? };
+    let part: u64 = format!("{part:0<6}").parse().map_err(|_| wrong())?;
+    whole.checked_mul(1_000_000).and_then(|whole| whole.checked_add(part)).ok_or_else(wrong)
+}
+
+fn tokens(text: &str) -> Result<(String, u64), String> {
+    let wrong = || format!("`{text}` is not a share of tokens: write strategic=200000 or all=2000000");
+    let (tier, count) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((tier.to_owned(), count.replace('_', "").parse().map_err(|_| wrong())?))
+}
+
+impl Budget {
+    pub async fn run(self, console: &Console) -> Outcome {
+        let mut kernel = console.kernel().await?;
+        match self.what {
+            None | Some(What::Show(_)) => {}
+            Some(What::Set(set)) => {
+                let at_cap = if set.ask { AtCap::Ask } else { AtCap::Refuse };
+                let (micros, requests_per_minute, context) = (set.money, set.requests_per_minute, set.context);
+                let caps = Caps { tokens: set.tokens.into_iter().collect(), micros, requests_per_minute, context, at_cap };
+                kernel.call::<SetMethod>(&SetParams { pid: set.pid, budget: (!set.none).then_some(caps) }).await?;
+            }
+            Some(What::Grant(grant)) => {
+                let tokens: BTreeMap<String, u64> = grant.tokens.into_iter().collect();
+                kernel.call::<GrantMethod>(&GrantParams { pid: grant.pid, tokens, micros: grant.money.unwrap_or(0) }).await?;
+            }
+        }
+        let result = kernel.call::<Budgets>(&Nothing {}).await?;
+        console.show(&result, model::budgets);
+        if result.accounts.is_empty() && !console.json {
+            console.note(Line::new().faint("`skep budget set 1 --money 20` caps everything this kernel does"));
+        }
+        OK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dollars_are_read_exactly() {
+        for (text, read) in [("20", 20_000_000), ("0.50", 500_000), ("$1.000001", 1_000_001), (".5", 500_000)] {
+            assert_eq!(micros(text), Ok(read), "{text}");
+        }
+        for bad in ["", ".", "-1", "1e3", "0.0000001", "20 dollars", "99999999999999999999"] {
+            assert!(micros(bad).is_err(), "{bad}");
+        }
+        assert_eq!(tokens("all=2_000"), Ok(("all".to_owned(), 2_000)));
+        assert!(tokens("all").is_err() && tokens("all=many").is_err());
+    }
+}

@@ -1,0 +1,45 @@
+//! `skep usage`: tokens and money, by whom and for what.
+
+use crate::console::{Console, OK, Outcome};
+use crate::show::model;
+use clap::ValueEnum;
+use wire::method::model::{By, Usage as Method, UsageParams};
+
+/// Show what models were used, and what it cost
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep usage\n  skep usage --by day\n  skep usage --by tree --json\n\n\
+Figures are the providers' own; where a provider reported none, what was reserved is shown and counted as an estimate. Prices are \
+those of the table that comes with skep; $SKEP_HOME/prices.yaml overrides it.")]
+pub struct Usage {
+    /// What to sum by
+    #[arg(long, value_enum, default_value = "model")]
+    by: Sum,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Sum {
+    Process,
+    Tree,
+    User,
+    Zone,
+    Model,
+    Tier,
+    Day,
+}
+
+impl Usage {
+    pub async fn run(self, console: &Console) -> Outcome {
+        let by = match self.by {
+            Sum::Process => By::Process,
+            Sum::Tree => By::Tree,
+            Sum::User => By::User,
+            Sum::Zone => By::Zone,
+            Sum::Model => By::Model,
+            Sum::Tier => By::Tier,
+            Sum::Day => By::Day,
+        };
+        let result = console.kernel().await?.call::<Method>(&UsageParams { by }).await?;
+        console.show(&result, model::usage);
+        OK
+    }
+}

@@ -1,0 +1,122 @@
+//! Usage, budgets and the gateway, as people see them.
+
+use super::{Line, Page, table};
+use crate::command::gateway::environment;
+use wire::method::model::{AccountView, BudgetsResult, OpenResult, UsageResult};
+use wire::{AtCap, Figures};
+
+pub fn usage(result: &UsageResult) -> Page {
+    if result.rows.is_empty() {
+        return Page(vec![Line::new().plain("no model was asked yet")]);
+    }
+    let head = ["", "requests", "input", "cached", "output", "cost", ""].map(|text| Line::new().faint(text)).to_vec();
+    let mut rows = vec![head];
+    rows.extend(result.rows.iter().map(|row| figures(Line::new().plain(&row.name), &row.figures)));
+    if result.rows.len() > 1 {
+        rows.push(figures(Line::new().strong("all"), &result.total));
+    }
+    let mut page = table(rows);
+    page.blank();
+    page.push(Line::new().faint(format!("prices as of {}", result.prices_as_of)));
+    page
+}
+
+fn figures(name: Line, figures: &Figures) -> Vec<Line> {
+    let estimated = match figures.estimated {
+        0 => Line::new(),
+        n => Line::new().faint(format!("{n} estimated")),
+    };
+    let number = |n: u64| Line::new().plain(grouped(n));
+    let cached = figures.cache_read.saturating_add(figures.cache_write);
+    vec![
+        name,
+        number(figures.requests),
+        number(figures.input),
+        number(cached),
+        number(figures.output),
+        Line::new().plain(dollars(figures.micros)),
+        estimated,
+    ]
+}
+
+pub fn budgets(result: &BudgetsResult) -> Page {
+    let mut page = Page::new();
+    for account in &result.accounts {
+        page.push(Line::new().strong(&account.name).faint(if account.account.budget.is_some() { "" } else { "  no budget" }));
+        page.append(table(caps(account)));
+        if let Some(waits) = &account.account.waits {
+            page.push(Line::new().plain(format!("  a request waits for {waits}: `skep budget grant {} …`", account.pid)));
+        }
+    }
+    if result.accounts.is_empty() {
+        page.push(Line::new().plain("nothing is capped and nothing is spent"));
+    }
+    page
+}
+
+fn caps(view: &AccountView) -> Vec<Vec<Line>> {
+    let account = &view.account;
+    let Some(budget) = &account.budget else {
+        return vec![vec![Line::new().plain("  money"), Line::new().plain(format!("{} spent", dollars(account.spent.micros)))]];
+    };
+    let row = |name: String, used: String, cap: String, held: String, share: u64| {
+        let share = Line::new().plain(format!("{share} %"));
+        let held = if held.is_empty() { Line::new() } else { Line::new().faint(format!("{held} reserved")) };
+        vec![Line::new().plain(format!("  {name}")), Line::new().plain(format!("{used} of {cap}")), share, held]
+    };
+    let share =
+        |used: u64, cap: u64| if cap == 0 { 100 } else { u64::try_from(u128::from(used) * 100 / u128::from(cap)).unwrap_or(u64::MAX) };
+    let mut rows = Vec::new();
+    if let Some(cap) = budget.micros {
+        let held = if account.reserved.micros > 0 { dollars(account.reserved.micros) } else { String::new() };
+        rows.push(row("money".into(), dollars(account.spent.micros), dollars(cap), held, share(account.spent.micros, cap)));
+    }
+    for (tier, cap) in &budget.tokens {
+        let (used, held) = (account.spent.of(tier), account.reserved.of(tier));
+        let held = if held > 0 { grouped(held) } else { String::new() };
+        rows.push(row(format!("{tier} tokens"), grouped(used), grouped(*cap), held, share(used, *cap)));
+    }
+    let plain = |name: &str, text: String| vec![Line::new().plain(format!("  {name}")), Line::new().plain(text)];
+    rows.extend(budget.requests_per_minute.map(|cap| plain("requests", format!("{cap} a minute"))));
+    rows.extend(budget.context.map(|cap| plain("context", format!("{} tokens", grouped(cap)))));
+    rows.push(plain("at the cap", if budget.at_cap == AtCap::Ask { "waits for you" } else { "refused" }.to_owned()));
+    rows
+}
+
+/// Lines that a shell can read.
+pub fn opened(result: &OpenResult) -> Page {
+    let lines = environment(result).into_iter().map(|(name, value)| Line::new().plain(format!("export {name}={value}")));
+    Page(lines.collect())
+}
+
+/// `1,234,567`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Cents and finer where there are any.
+fn dollars(micros: u64) -> String {
+    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    let short = text.trim_end_matches('0');
+    let cents = text.find('.').map_or(text.len(), |dot| dot + 3);
+    format!("${}", &text[..short.len().max(cents)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_written_for_people() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 500_000, 1_000_001, 20_000_000].map(dollars), ["$0.00", "$0.50", "$1.000001", "$20.00"]);
+    }
+}

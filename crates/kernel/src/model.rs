@@ -1,0 +1,365 @@
+//! Models: every request is a call through the door, paid from the caller's budget and all above it.
+//!
+//! The gateway knows the road, this file who may take it. **Invariant.** What a request may cost at most is reserved in the commit that
+//! admits it; so requests that race, a stream that is cancelled and a kernel that dies can't spend what is not there.
+
+mod books;
+mod settle;
+
+use crate::Kernel;
+use crate::call::{self, Request};
+use crate::fault::{Fault, FaultKind, Stop};
+pub use books::By;
+use gateway::{Ask, Client, Denial, Door, Endpoint, Gateway, Leave, Names, Secret, Session, Trouble, Upstream, Wish, Work};
+use parking_lot::Mutex;
+use serde_json::json;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+use world::event::{BudgetAsked, ModelReserved, ProcExited, ProcSpawned};
+use world::{AtCap, Cap, Code, Event, Need, Pid, Refusal, ReviewId, ReviewState, Short, ZoneId};
+
+/// The call that a request is.
+pub(crate) const REQUEST: &str = "model.request";
+/// The role of a program outside rooms that speaks to the gateway.
+pub(crate) const CLIENT: &str = "client";
+/// Output that is reserved for a request that does not say how much it wants; asked for in its place where a budget caps it.
+const OUTPUT_DEFAULT: u64 = 16_384;
+
+/// The gateway and who listens at it.
+pub(crate) struct Models {
+    pub gateway: Arc<Gateway>,
+    pub prices: gateway::price::Prices,
+    record: bool,
+    loopback: bool,
+    listeners: Mutex<HashMap<Pid, Vec<AbortHandle>>>,
+}
+
+impl Models {
+    pub fn new(home: &std::path::Path, settings: &gateway::Settings) -> Result<Models, Fault> {
+        let bad = |why: String| Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why);
+        let hold = settings.gateway.hold.as_deref().map(policy::parse_duration).transpose();
+        let hold = hold.map_err(|error| bad(format!("gateway.hold: {error}")).fix("mend config.yml in $SKEP_HOME"))?;
+        let made = Gateway::new(settings, Upstream::new(&[]), hold);
+        let gateway = made.map_err(|error| bad(error.to_string()).fix("mend `providers` in $SKEP_HOME/config.yml"))?;
+        Ok(Models {
+            gateway: Arc::new(gateway),
+            prices: prices(home).map_err(|why| bad(why).fix("mend prices.yaml in $SKEP_HOME"))?,
+            record: settings.gateway.record,
+            loopback: settings.gateway.loopback,
+            listeners: Mutex::default(),
+        })
+    }
+
+    /// Nobody is served any more.
+    pub fn close(&self) {
+        self.listeners.lock().drain().flat_map(|(_, listeners)| listeners).for_each(|listener| listener.abort());
+    }
+}
+
+/// The program's own table, with the operator's before it.
+fn prices(home: &std::path::Path) -> Result<gateway::price::Prices, String> {
+    let ours = gateway::price::Prices::built_in().map_err(|error| error.to_string())?;
+    let path = home.join("prices.yaml");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(ours.with(gateway::price::Prices::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ours),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+/// A process's way to the gateway.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    pub pid: Pid,
+    pub address: SocketAddr,
+    pub key: Secret,
+}
+
+impl Kernel {
+    /// Serves one process at a listener of its own. The key is good there and nowhere else, as long as the process lives.
+    pub fn attend(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<Client>, listener: TcpListener) -> Result<Secret, Fault> {
+        let session = Arc::new(self.session_of(pid, zone, client)?);
+        let key = session.key.clone();
+        let task = tokio::spawn(gateway::listen(self.models.gateway.clone(), session, listener));
+        self.models.listeners.lock().entry(pid).or_default().push(task.abort_handle());
+        Ok(key)
+    }
+
+    /// A process at the gateway without a socket, for brains that run inside the kernel's process: `gateway().answer(&session, …)`.
+    pub fn session_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<Client>) -> Result<Session, Fault> {
+        let mut bytes = [0_u8; 32];
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+            .map_err(|error| Fault::new(FaultKind::Io, "no key can be made", error))?;
+        let key = Secret::new(format!("sk-skep-{}", crate::hash::hex(&bytes)));
+        self.redactor.register(key.reveal());
+        let door = Arc::new(ProcessDoor { kernel: Arc::downgrade(self), pid, zone });
+        Ok(Session { who: pid.0, key, client, door })
+    }
+
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.models.gateway
+    }
+
+    /// Ends a process's way to the gateway, with every request that is on it.
+    pub fn dismiss(&self, pid: Pid) {
+        for listener in self.models.listeners.lock().remove(&pid).unwrap_or_default() {
+            listener.abort();
+        }
+    }
+
+    /// Opens the gateway on 127.0.0.1 to a program outside any room, as a process of its own.
+    pub async fn open_gateway(self: &Arc<Self>, zone: ZoneId, client: Option<Client>) -> Result<Opened, Stop> {
+        if !self.models.loopback {
+            return Err(Refusal::new(Code::Unsupported, "the gateway is closed to programs outside rooms")
+                .hint("write `gateway: {loopback: true}` into config.yml in $SKEP_HOME, then `skep kernel stop`")
+                .into());
+        }
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| Fault::new(FaultKind::Io, "cannot listen", error))?;
+        let address = listener.local_addr().map_err(|error| Fault::new(FaultKind::Io, "cannot listen", error))?;
+        let user = self.user.clone();
+        let pending = self.ledger.commit(|world, _| {
+            let pid = world.next_pid();
+            let nth = world.processes.values().filter(|process| process.role == CLIENT).count() + 1;
+            let name = format!("{CLIENT}.{nth}");
+            (
+                vec![
+                    ProcSpawned { pid, task: None, parent: Some(Pid::OPERATOR), name, role: CLIENT.into(), zone: Some(zone), user }.into(),
+                ],
+                pid,
+            )
+        })?;
+        let pid = pending.durable().await?;
+        let key = self.attend(pid, zone, client, listener)?;
+        Ok(Opened { pid, address, key })
+    }
+
+    /// The program is gone.
+    pub async fn close_gateway(&self, pid: Pid) -> Result<(), Fault> {
+        self.dismiss(pid);
+        let pending = self.ledger.commit(|world, _| {
+            let alive = world.processes.get(&pid).is_some_and(|process| process.role == CLIENT && process.state.alive());
+            let exited = ProcExited { pid, task: None, killed: false, reason: "its program ended".into() };
+            (alive.then(|| exited.into()).into_iter().collect(), ())
+        })?;
+        pending.durable().await
+    }
+}
+
+/// Decides about the requests of one process.
+struct ProcessDoor {
+    kernel: Weak<Kernel>,
+    pid: Pid,
+    zone: ZoneId,
+}
+
+/// What a request could cost, and what may be answered.
+struct Estimate {
+    tokens: u64,
+    context: u64,
+    micros: u64,
+    output_max: Option<u64>,
+}
+
+impl Door for ProcessDoor {
+    fn names(&self) -> Arc<Names> {
+        let trusted = self.kernel.upgrade().and_then(|kernel| kernel.trusted(self.zone).ok().flatten());
+        trusted.map(|trusted| Arc::new(trusted.config.models.clone())).unwrap_or_default()
+    }
+
+    fn admit<'a>(&'a self, wish: &'a Wish<'a>) -> Work<'a, Result<Leave, Denial>> {
+        Box::pin(async move {
+            let kernel = self.kernel.upgrade().ok_or_else(|| denial(Trouble::Upstream, "the kernel is going down"))?;
+            let deadline = Instant::now() + kernel.models.gateway.hold();
+            loop {
+                match self.ask(&kernel, wish).await {
+                    Ok(leave) => return Ok(leave),
+                    Err(No::Final(denial)) => return Err(denial),
+                    Err(No::Waits { denial, what }) => {
+                        if !what.over(&kernel, deadline).await {
+                            return Err(denial);
+                        }
+                    }
+                }
+            }
+        })
+    }
+}
+
+enum No {
+    Final(Denial),
+    /// A person can turn it into a yes.
+    Waits {
+        denial: Denial,
+        what: Waited,
+    },
+}
+
+enum Waited {
+    Review(ReviewId),
+    /// Until this cap is raised.
+    Budget {
+        pid: Pid,
+        cap: u64,
+    },
+}
+
+impl Waited {
+    /// Waits for the person; `false` when the time is up first.
+    async fn over(&self, kernel: &Kernel, deadline: Instant) -> bool {
+        let mut follow = kernel.ledger.journal().follow();
+        let answered = || {
+            kernel.ledger.look(|world| match self {
+                Waited::Review(id) => world.reviews.get(id).is_none_or(|review| review.state != ReviewState::Open),
+                Waited::Budget { pid, cap } => match world.books.accounts.get(pid).and_then(|account| account.budget.as_ref()) {
+                    Some(budget) => budget.micros != Some(*cap) && !budget.tokens.values().any(|known| known == cap),
+                    None => true,
+                },
+            })
+        };
+        while !answered() {
+            match tokio::time::timeout_at(deadline.into(), follow.changed()).await {
+                Ok(Ok(())) if !kernel.stopping() => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+fn denial(trouble: Trouble, message: impl Into<String>) -> Denial {
+    Denial { trouble, message: message.into(), retry_after: None }
+}
+
+impl ProcessDoor {
+    async fn ask(&self, kernel: &Arc<Kernel>, wish: &Wish<'_>) -> Result<Leave, No> {
+        let allowed = kernel.trusted(self.zone).ok().flatten().and_then(|trusted| trusted.config.providers.clone());
+        if allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == wish.provider)) {
+            let message = format!("this project does not use `{}`; its skep.yml lists the providers it does", wish.provider);
+            return Err(No::Final(denial(Trouble::Denied, message)));
+        }
+        let estimate = self.estimate(kernel, wish);
+        let Estimate { tokens, context, micros, output_max } = estimate;
+        let task = kernel.ledger.look(|world| world.current_task(self.pid).map(|task| task.id));
+        let request = Request::new(self.pid, task, self.zone, REQUEST, input(kernel, wish, output_max));
+        let short: Mutex<Option<Short>> = Mutex::new(None);
+        let pid = self.pid;
+        let (provider, model, tier) = (wish.provider, wish.model, wish.tier.as_str());
+        let reserve = |world: &world::World, call, now_ms| -> Result<Vec<Event>, Refusal> {
+            if wish.ask.endpoint != Endpoint::Generate {
+                return Ok(Vec::new());
+            }
+            if let Some(found) = world.short(pid, &Need { tier, tokens, context, micros }, now_ms) {
+                let refusal = refusal(world, &found);
+                *short.lock() = Some(found);
+                return Err(refusal);
+            }
+            let (provider, model, tier) = (provider.to_owned(), model.to_owned(), tier.to_owned());
+            Ok(vec![ModelReserved { pid, task, call, provider, model, tier, tokens, micros }.into()])
+        };
+        let about = call::About { tier, host: wish.host, words: vec![provider.to_owned(), model.to_owned()] };
+        let admitted = call::admit_model(kernel, &request, about, &reserve).await;
+        let short = short.into_inner();
+        match admitted {
+            Ok(call::Entered::Admitted(permit)) => {
+                let pass = settle::ModelPass::new(kernel.clone(), request, permit, wish, (tokens, micros));
+                Ok(Leave { output_max, record: kernel.models.record, pass: Box::new(pass) })
+            }
+            Ok(call::Entered::No(refusal)) => Err(self.no(kernel, refusal, short).await),
+            Err(Stop::Refused(refusal)) => Err(self.no(kernel, refusal, short).await),
+            Err(Stop::Failed(fault)) => Err(No::Final(denial(Trouble::Upstream, fault.to_string()))),
+        }
+    }
+
+    async fn no(&self, kernel: &Kernel, refusal: Refusal, short: Option<Short>) -> No {
+        let message = match &refusal.hint {
+            Some(hint) => format!("{}; {hint}", refusal.reason),
+            None => refusal.reason.clone(),
+        };
+        match (refusal.review, short) {
+            (Some(review), _) => No::Waits { denial: denial(Trouble::Denied, message), what: Waited::Review(review) },
+            (None, Some(Short { what: Cap::Rate, .. })) => {
+                let now_ms = kernel.ledger.look(|world| world.now_ms);
+                let left_ms = 60_000 - now_ms.rem_euclid(60_000);
+                let retry_after = Some(Duration::from_millis(left_ms.unsigned_abs()));
+                No::Final(Denial { retry_after, ..denial(Trouble::RateLimited, message) })
+            }
+            (None, Some(short)) if short.at_cap == AtCap::Ask && short.what != Cap::Context => {
+                let Short { pid: of, what, cap, used, need, .. } = short;
+                let asked = BudgetAsked { pid: self.pid, task: None, of, what: what.to_string(), cap, used, need };
+                match kernel.ledger.record(asked).await {
+                    Ok(()) => No::Waits { denial: denial(Trouble::Budget, message), what: Waited::Budget { pid: of, cap } },
+                    Err(fault) => No::Final(denial(Trouble::Upstream, fault.to_string())),
+                }
+            }
+            (None, Some(_)) => No::Final(denial(Trouble::Budget, message)),
+            (None, None) => {
+                let trouble = if refusal.code == Code::Exhausted { Trouble::RateLimited } else { Trouble::Denied };
+                No::Final(denial(trouble, message))
+            }
+        }
+    }
+
+    /// The most a request can cost: its bytes as tokens, a fixed figure for each picture, and all the output it may have.
+    fn estimate(&self, kernel: &Kernel, wish: &Wish<'_>) -> Estimate {
+        let Ask { output_max, answers, input_bytes, images, .. } = wish.ask;
+        let context = input_bytes.saturating_add(u64::from(*images).saturating_mul(gateway::dialect::IMAGE_TOKENS));
+        let capped = kernel.ledger.look(|world| world.is_capped(self.pid));
+        let output = output_max.unwrap_or(OUTPUT_DEFAULT).saturating_mul(u64::from((*answers).max(1)));
+        let micros = if wish.free { 0 } else { kernel.models.prices.price(wish.provider, wish.model).0.micros_max(context, output) };
+        let rewritten = (capped && output_max.is_none() && wish.ask.endpoint == Endpoint::Generate).then_some(OUTPUT_DEFAULT);
+        Estimate { tokens: context.saturating_add(output), context, micros, output_max: rewritten }
+    }
+}
+
+/// What the record says of a request. Its text is a blob where recording is on, and a keyed digest always.
+fn input(kernel: &Kernel, wish: &Wish<'_>, output_max: Option<u64>) -> serde_json::Value {
+    let Wish { ask, provider, model, tier, body, .. } = wish;
+    let digest = kernel.ledger.journal().vault().digest(body);
+    let mut input = json!({
+        "provider": provider,
+        "model": model,
+        "tier": tier.as_str(),
+        "dialect": ask.dialect.word(),
+        "stream": ask.stream,
+        "bytes": ask.input_bytes,
+        "body": digest,
+    });
+    let endpoint = if ask.endpoint == Endpoint::CountTokens { Some("count") } else { None };
+    let more = [
+        ("asked_for", (ask.model != *model).then(|| json!(ask.model))),
+        ("output_max", ask.output_max.map(|max| json!(max))),
+        ("output_max_set", output_max.map(|max| json!(max))),
+        ("images", (ask.images > 0).then(|| json!(ask.images))),
+        ("endpoint", endpoint.map(|endpoint| json!(endpoint))),
+    ];
+    if let Some(fields) = input.as_object_mut() {
+        fields.extend(more.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+    }
+    input
+}
+
+fn refusal(world: &world::World, short: &Short) -> Refusal {
+    let Short { pid, what, cap, used, need, .. } = short;
+    let name = world.processes.get(pid).map_or_else(|| pid.to_string(), |process| process.name.clone());
+    let amount = |n: u64| if *what == Cap::Money { books::dollars(n) } else { n.to_string() };
+    let reason = match what {
+        Cap::Rate => format!("{name} made its {cap} requests of this minute"),
+        Cap::Context => format!("the request has up to {need} tokens of input, and {name} may send {cap}"),
+        _ => format!(
+            "the budget of {name} does not hold it: {} of {} {what} are spent or reserved, and it needs up to {}",
+            amount(*used),
+            amount(*cap),
+            amount(*need)
+        ),
+    };
+    let hint = match what {
+        Cap::Rate => "it goes on in the next minute".to_owned(),
+        Cap::Context => "shorten the conversation".to_owned(),
+        _ => format!("the operator can give more: `skep budget grant {pid} …`; a smaller output limit may fit"),
+    };
+    Refusal::new(Code::Exhausted, reason).hint(hint)
+}

@@ -1,0 +1,117 @@
+//! The books for people: who used what, and budgets.
+
+use crate::Kernel;
+use crate::fault::Stop;
+use std::collections::BTreeMap;
+use world::event::{BudgetGranted, BudgetSet};
+use world::{Account, Budget, Code, Figures, Pid, Refusal, World};
+
+/// What figures are summed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    Process,
+    Tree,
+    User,
+    Zone,
+    Model,
+    Tier,
+    Day,
+}
+
+/// Millionths of a dollar as people write them.
+pub(crate) fn dollars(micros: u64) -> String {
+    format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+impl Kernel {
+    /// Usage of models, summed; and the sum of it all.
+    pub fn usage(&self, by: By) -> (Vec<(String, Figures)>, Figures) {
+        self.ledger.look(|world| {
+            let mut sums: BTreeMap<(u64, String), Figures> = BTreeMap::new();
+            let mut total = Figures::default();
+            for (row, figures) in &world.books.usage {
+                total.add(figures);
+                for key in keys(world, by, row) {
+                    sums.entry(key).or_default().add(figures);
+                }
+            }
+            (sums.into_iter().map(|((_, name), figures)| (name, figures)).collect(), total)
+        })
+    }
+
+    /// When the built-in prices were true.
+    pub fn prices_as_of(&self) -> &str {
+        &self.models.prices.as_of
+    }
+
+    /// Processes with a budget or with spending, by pid.
+    pub fn accounts(&self) -> Vec<(Pid, String, Account)> {
+        self.ledger.look(|world| {
+            let named = world.books.accounts.iter().map(|(pid, account)| (*pid, name(world, *pid), account.clone()));
+            named.collect()
+        })
+    }
+
+    /// Sets the caps of a process and everything below it, or takes them away.
+    pub async fn set_budget(&self, pid: Pid, budget: Option<Budget>, by: &str) -> Result<(), Stop> {
+        let unknown = budget
+            .iter()
+            .flat_map(|budget| budget.tokens.keys())
+            .find(|tier| *tier != world::budget::ALL_TIERS && gateway::Tier::parse(tier).is_none());
+        if let Some(tier) = unknown {
+            return Err(Refusal::new(Code::BadInput, format!("`{tier}` is no tier"))
+                .hint("strategic, tactical, operational or all")
+                .into());
+        }
+        self.alive(pid)?;
+        Ok(self.ledger.record(BudgetSet { pid, task: None, budget, by: by.to_owned() }).await?)
+    }
+
+    /// Raises caps that are there.
+    pub async fn grant_budget(&self, pid: Pid, tokens: BTreeMap<String, u64>, micros: u64, by: &str) -> Result<(), Stop> {
+        let budget = self.ledger.look(|world| world.books.accounts.get(&pid).and_then(|account| account.budget.clone()));
+        let none = || {
+            Refusal::new(Code::WrongState, format!("process {pid} has no budget")).hint(format!("`skep budget set {pid} …` gives it one"))
+        };
+        let budget = budget.ok_or_else(none)?;
+        let uncapped = tokens.keys().find(|tier| !budget.tokens.contains_key(*tier));
+        if let Some(tier) = uncapped {
+            return Err(Refusal::new(Code::BadInput, format!("the budget of process {pid} does not cap `{tier}` tokens")).into());
+        }
+        if micros > 0 && budget.micros.is_none() {
+            return Err(Refusal::new(Code::BadInput, format!("the budget of process {pid} does not cap money")).into());
+        }
+        Ok(self.ledger.record(BudgetGranted { pid, task: None, tokens, micros, by: by.to_owned() }).await?)
+    }
+
+    fn alive(&self, pid: Pid) -> Result<(), Refusal> {
+        let alive = self.ledger.look(|world| world.processes.get(&pid).is_some_and(|process| process.state.alive()));
+        if alive { Ok(()) } else { Err(Refusal::new(Code::NotFound, format!("there is no process {pid}")).hint("`skep ps` lists them")) }
+    }
+}
+
+fn name(world: &World, pid: Pid) -> String {
+    world.processes.get(&pid).map_or_else(|| pid.to_string(), |process| format!("{pid} {}", process.name))
+}
+
+/// Under which names a row is counted, in the order in which they are shown.
+fn keys(world: &World, by: By, row: &world::Row) -> Vec<(u64, String)> {
+    let process = world.processes.get(&row.pid);
+    match by {
+        By::Process => vec![(row.pid.0, name(world, row.pid))],
+        By::Tree => world.line(row.pid).map(|process| (process.pid.0, name(world, process.pid))).collect(),
+        By::User => vec![(0, process.map_or_else(String::new, |process| process.user.clone()))],
+        By::Zone => {
+            let zone = process.and_then(|process| process.zone).and_then(|zone| world.zones.get(&zone));
+            vec![(0, zone.map_or_else(|| "-".to_owned(), |zone| zone.path.clone()))]
+        }
+        By::Model => vec![(0, format!("{}/{}", row.provider, row.model))],
+        By::Tier => vec![(0, row.tier.clone())],
+        By::Day => vec![(0, date(row.day))],
+    }
+}
+
+fn date(day: i64) -> String {
+    let moment = jiff::Timestamp::from_second(day.saturating_mul(86_400)).unwrap_or_default();
+    moment.strftime("%Y-%m-%d").to_string()
+}

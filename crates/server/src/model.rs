@@ -1,0 +1,94 @@
+//! The gateway and budgets, for the operator.
+
+use crate::connection::send;
+use crate::method::{no, parse, raw};
+use kernel::{By as Sum, Kernel, Opened};
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use wire::method::model::{AccountView, BudgetsResult, By, GrantParams, Open, OpenParams, OpenResult, SetParams, UsageResult, UsageRow};
+use wire::{Code, Method, Request, Response, RpcError};
+use world::Pid;
+
+pub(crate) fn opens(request: &Request) -> bool {
+    request.method == Open::NAME
+}
+
+/// Opens the gateway and keeps it open until the client hangs up.
+pub(crate) async fn open(kernel: &Arc<Kernel>, request: Request, out: &mpsc::Sender<String>) {
+    let opened = match parse::<Open>(request.params.as_deref()) {
+        Ok(params) => begin(kernel, params).await,
+        Err(error) => Err(error),
+    };
+    let (guard, outcome) = match opened {
+        Ok(opened) => {
+            let guard = Guard { kernel: kernel.clone(), pid: opened.pid };
+            let Opened { pid, address, key } = opened;
+            (Some(guard), raw(&OpenResult { pid, url: format!("http://{address}"), key: key.reveal().to_owned() }))
+        }
+        Err(error) => (None, Err(error)),
+    };
+    send(out, Response { id: request.id, outcome }.text()).await;
+    if let Some(_guard) = guard {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn begin(kernel: &Arc<Kernel>, params: OpenParams) -> Result<Opened, RpcError> {
+    let client = match params.client.as_deref() {
+        None => None,
+        Some("claude") => Some(gateway::Client::Claude),
+        Some("codex") => Some(gateway::Client::Codex),
+        Some(other) => return Err(RpcError::new(Code::BadInput, format!("`{other}` is no client with a login")).fix("claude or codex")),
+    };
+    let zone = kernel.init(Path::new(&params.path)).await.map_err(no)?.zone;
+    kernel.open_gateway(zone, client).await.map_err(no)
+}
+
+/// Ends the process when its client is gone, however that happens.
+struct Guard {
+    kernel: Arc<Kernel>,
+    pid: Pid,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let (kernel, pid) = (self.kernel.clone(), self.pid);
+        kernel.dismiss(pid);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(fault) = kernel.close_gateway(pid).await {
+                    eprintln!("skep: the end of process {pid} could not be recorded: {fault}");
+                }
+            });
+        }
+    }
+}
+
+pub(crate) fn usage(kernel: &Kernel, by: By) -> UsageResult {
+    let by = match by {
+        By::Process => Sum::Process,
+        By::Tree => Sum::Tree,
+        By::User => Sum::User,
+        By::Zone => Sum::Zone,
+        By::Model => Sum::Model,
+        By::Tier => Sum::Tier,
+        By::Day => Sum::Day,
+    };
+    let (rows, total) = kernel.usage(by);
+    let rows = rows.into_iter().map(|(name, figures)| UsageRow { name, figures }).collect();
+    UsageResult { rows, total, prices_as_of: kernel.prices_as_of().to_owned() }
+}
+
+pub(crate) fn budgets(kernel: &Kernel) -> BudgetsResult {
+    let accounts = kernel.accounts().into_iter().map(|(pid, name, account)| AccountView { pid, name, account }).collect();
+    BudgetsResult { accounts }
+}
+
+pub(crate) async fn set(kernel: &Kernel, params: SetParams) -> Result<(), RpcError> {
+    kernel.set_budget(params.pid, params.budget, "operator").await.map_err(no)
+}
+
+pub(crate) async fn grant(kernel: &Kernel, params: GrantParams) -> Result<(), RpcError> {
+    kernel.grant_budget(params.pid, params.tokens, params.micros, "operator").await.map_err(no)
+}

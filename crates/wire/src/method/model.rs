@@ -1,0 +1,98 @@
+//! Models: the gateway, budgets, and who used what.
+
+use super::{Nothing, methods};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use world::{Account, Budget, Figures, Pid};
+
+methods! {
+    /// Opens the gateway to a program outside rooms, as long as this connection is open.
+    Open = "gateway.open" (OpenParams) -> OpenResult;
+    Usage = "model.usage" (UsageParams) -> UsageResult;
+    Budgets = "budget.list" (Nothing) -> BudgetsResult;
+    Set = "budget.set" (SetParams) -> Nothing;
+    Grant = "budget.grant" (GrantParams) -> Nothing;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenParams {
+    pub path: String,
+    /// The vendor's client that it is, for a subscription login: `claude` or `codex`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenResult {
+    pub pid: Pid,
+    /// `http://127.0.0.1:PORT`, without a path.
+    pub url: String,
+    pub key: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    Process,
+    Tree,
+    User,
+    Zone,
+    #[default]
+    Model,
+    Tier,
+    Day,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct UsageParams {
+    pub by: By,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageResult {
+    pub rows: Vec<UsageRow>,
+    pub total: Figures,
+    /// When the built-in prices were true.
+    pub prices_as_of: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageRow {
+    pub name: String,
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetsResult {
+    pub accounts: Vec<AccountView>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountView {
+    pub pid: Pid,
+    pub name: String,
+    #[serde(flatten)]
+    pub account: Account,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetParams {
+    pub pid: Pid,
+    /// `None` takes the budget away.
+    #[serde(default)]
+    pub budget: Option<Budget>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantParams {
+    pub pid: Pid,
+    #[serde(default)]
+    pub tokens: BTreeMap<String, u64>,
+    #[serde(default)]
+    pub micros: u64,
+}

@@ -1,0 +1,291 @@
+//! What processes may spend on models, what they have spent, and who used what.
+//!
+//! A reservation is taken from the caller and all its ancestors, in the commit that admits the call; so whoever looks sees a tree in
+//! which no cap is passed by spent and reserved together. What nobody settled counts as spent.
+
+use crate::{CallId, Pid};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The key for tokens of every tier.
+pub const ALL_TIERS: &str = "all";
+/// From here on a person is told that a budget comes to its end, in percent.
+pub const WARN_PERCENT: u64 = 80;
+
+/// Caps of one process and everything below it. What is absent is not capped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Budget {
+    /// Tokens by tier; `all` is for the sum.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tokens: BTreeMap<String, u64>,
+    /// Millionths of a dollar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub micros: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_minute: Option<u32>,
+    /// Input tokens of one request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<u64>,
+    pub at_cap: AtCap,
+}
+
+/// What happens to a request that does not fit any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtCap {
+    #[default]
+    Refuse,
+    /// It waits for a person to grant more.
+    Ask,
+}
+
+/// Tokens by tier, and money.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spend {
+    pub tokens: BTreeMap<String, u64>,
+    pub micros: u64,
+}
+
+impl Spend {
+    fn add(&mut self, tier: &str, tokens: u64, micros: u64) {
+        let sum = self.tokens.entry(tier.to_owned()).or_default();
+        *sum = sum.saturating_add(tokens);
+        self.micros = self.micros.saturating_add(micros);
+    }
+
+    fn take(&mut self, tier: &str, tokens: u64, micros: u64) {
+        if let Some(sum) = self.tokens.get_mut(tier) {
+            *sum = sum.saturating_sub(tokens);
+        }
+        self.micros = self.micros.saturating_sub(micros);
+    }
+
+    /// Tokens of one tier, or of all.
+    pub fn of(&self, tier: &str) -> u64 {
+        if tier == ALL_TIERS {
+            self.tokens.values().fold(0, |sum, n| sum.saturating_add(*n))
+        } else {
+            self.tokens.get(tier).copied().unwrap_or(0)
+        }
+    }
+}
+
+/// What one process and everything below it may spend and has spent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    pub budget: Option<Budget>,
+    pub spent: Spend,
+    /// Of requests on their way.
+    pub reserved: Spend,
+    /// The minute that `requests` counts, since 1970.
+    pub minute: i64,
+    pub requests: u32,
+    /// Caps whose end was announced.
+    pub warned: BTreeSet<String>,
+    /// What a request waits for, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+}
+
+/// One request's share, until it is settled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reserved {
+    pub pid: Pid,
+    pub provider: String,
+    pub model: String,
+    pub tier: String,
+    pub tokens: u64,
+    pub micros: u64,
+}
+
+/// Whose figures these are: one row for each process, model and day.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Row {
+    /// Days since 1970, UTC.
+    pub day: i64,
+    pub pid: Pid,
+    pub provider: String,
+    pub model: String,
+    pub tier: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figures {
+    pub requests: u64,
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    pub reasoning: u64,
+    /// Millionths of a dollar.
+    pub micros: u64,
+    /// Requests whose figures nobody reported.
+    pub estimated: u64,
+}
+
+impl Figures {
+    pub fn add(&mut self, other: &Figures) {
+        let pairs = [
+            (&mut self.requests, other.requests),
+            (&mut self.input, other.input),
+            (&mut self.output, other.output),
+            (&mut self.cache_read, other.cache_read),
+            (&mut self.cache_write, other.cache_write),
+            (&mut self.reasoning, other.reasoning),
+            (&mut self.micros, other.micros),
+            (&mut self.estimated, other.estimated),
+        ];
+        for (sum, more) in pairs {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
+
+/// All that is known about spending.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Books {
+    pub accounts: BTreeMap<Pid, Account>,
+    pub reserved: BTreeMap<CallId, Reserved>,
+    #[serde(with = "pairs")]
+    pub usage: BTreeMap<Row, Figures>,
+}
+
+/// What a request needs of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need<'a> {
+    pub tier: &'a str,
+    /// Input and output together.
+    pub tokens: u64,
+    /// Input alone.
+    pub context: u64,
+    pub micros: u64,
+}
+
+/// A cap that a request does not fit under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// Whose cap it is: the caller or one of its ancestors.
+    pub pid: Pid,
+    pub what: Cap,
+    pub cap: u64,
+    pub used: u64,
+    pub need: u64,
+    pub at_cap: AtCap,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cap {
+    Tokens(String),
+    Money,
+    Rate,
+    Context,
+}
+
+impl std::fmt::Display for Cap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Cap::Tokens(tier) if tier == ALL_TIERS => f.write_str("tokens"),
+            Cap::Tokens(tier) => write!(f, "{tier} tokens"),
+            Cap::Money => f.write_str("money"),
+            Cap::Rate => f.write_str("requests per minute"),
+            Cap::Context => f.write_str("context"),
+        }
+    }
+}
+
+impl Account {
+    /// The first cap that `need` does not fit under.
+    pub fn short(&self, pid: Pid, need: &Need<'_>, now_ms: i64) -> Option<Short> {
+        let budget = self.budget.as_ref()?;
+        let short = |what, cap, used: u64, need: u64| {
+            (used.saturating_add(need) > cap).then_some(Short { pid, what, cap, used, need, at_cap: budget.at_cap })
+        };
+        let rate = budget.requests_per_minute.and_then(|cap| {
+            let made = if self.minute == minute(now_ms) { self.requests } else { 0 };
+            short(Cap::Rate, cap.into(), made.into(), 1)
+        });
+        let context = || budget.context.and_then(|cap| short(Cap::Context, cap, 0, need.context));
+        let money =
+            || budget.micros.and_then(|cap| short(Cap::Money, cap, self.spent.micros.saturating_add(self.reserved.micros), need.micros));
+        let tokens = || {
+            let caps = budget.tokens.iter().filter(|(tier, _)| *tier == need.tier || *tier == ALL_TIERS);
+            caps.filter_map(|(tier, cap)| {
+                let used = self.spent.of(tier).saturating_add(self.reserved.of(tier));
+                short(Cap::Tokens(tier.clone()), *cap, used, need.tokens)
+            })
+            .next()
+        };
+        context().or_else(money).or_else(tokens).or(rate)
+    }
+
+    /// Caps of which most is spent and nobody was told: its name, what is spent, and the cap.
+    pub fn nearly(&self) -> Vec<(String, u64, u64)> {
+        let Some(budget) = &self.budget else { return Vec::new() };
+        let money = budget.micros.map(|cap| (Cap::Money.to_string(), self.spent.micros, cap));
+        let tokens = budget.tokens.iter().map(|(tier, cap)| (Cap::Tokens(tier.clone()).to_string(), self.spent.of(tier), *cap));
+        money
+            .into_iter()
+            .chain(tokens)
+            .filter(|(name, used, cap)| {
+                !self.warned.contains(name) && u128::from(*used) * 100 >= u128::from(*cap) * u128::from(WARN_PERCENT)
+            })
+            .collect()
+    }
+}
+
+fn minute(at_ms: i64) -> i64 {
+    at_ms.div_euclid(60_000)
+}
+
+impl Books {
+    pub(crate) fn reserve(&mut self, line: &[Pid], call: CallId, reserved: Reserved, at_ms: i64) {
+        for pid in line {
+            let account = self.accounts.entry(*pid).or_default();
+            account.reserved.add(&reserved.tier, reserved.tokens, reserved.micros);
+            if account.minute != minute(at_ms) {
+                account.minute = minute(at_ms);
+                account.requests = 0;
+            }
+            account.requests = account.requests.saturating_add(1);
+            account.waits = None;
+        }
+        self.reserved.insert(call, reserved);
+    }
+
+    /// Ends a reservation. What was charged is spent, whatever was reserved.
+    pub(crate) fn settle(&mut self, line: &[Pid], call: CallId, charged: (u64, u64), figures: &Figures, at_ms: i64) {
+        let Some(reserved) = self.reserved.remove(&call) else { return };
+        for pid in line {
+            let account = self.accounts.entry(*pid).or_default();
+            account.reserved.take(&reserved.tier, reserved.tokens, reserved.micros);
+            account.spent.add(&reserved.tier, charged.0, charged.1);
+        }
+        let Reserved { pid, provider, model, tier, .. } = reserved;
+        let row = Row { day: at_ms.div_euclid(86_400_000), pid, provider, model, tier };
+        self.usage.entry(row).or_default().add(figures);
+    }
+
+    /// Nobody knows what became of it: what was reserved is spent.
+    pub(crate) fn lose(&mut self, line: &[Pid], call: CallId, at_ms: i64) {
+        let Some(reserved) = self.reserved.get(&call) else { return };
+        let (tokens, micros) = (reserved.tokens, reserved.micros);
+        let figures = Figures { requests: 1, input: tokens, micros, estimated: 1, ..Figures::default() };
+        self.settle(line, call, (tokens, micros), &figures, at_ms);
+    }
+}
+
+/// A map whose keys are no strings, as a list.
+mod pairs {
+    use super::{Figures, Row};
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::collections::BTreeMap;
+
+    pub fn serialize<S: Serializer>(map: &BTreeMap<Row, Figures>, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_seq(map.iter())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<Row, Figures>, D::Error> {
+        Ok(Vec::<(Row, Figures)>::deserialize(d)?.into_iter().collect())
+    }
+}

@@ -23,7 +23,7 @@ struct Row {
 
 type Part = fn(&mut Vec<Row>) -> Result<()>;
 
-const PARTS: [(&str, Part); 4] = [("journal", journal), ("gate", gate), ("rooms", rooms), ("kernel", kernel)];
+const PARTS: [(&str, Part); 5] = [("journal", journal), ("gate", gate), ("rooms", rooms), ("kernel", kernel), ("gateway", gateway)];
 
 /// All parts, or those that are named.
 pub fn bench(names: &[String]) -> Result<()> {
@@ -34,10 +34,10 @@ pub fn bench(names: &[String]) -> Result<()> {
     install(&[("bwrap", "bubblewrap"), ("git", "git")])?;
     let wanted = |part: &str| names.is_empty() || names.iter().any(|name| name == part);
     eprintln!("building in release mode");
-    if wanted("kernel") {
+    if wanted("kernel") || wanted("gateway") {
         run(cargo().args(["build", "--release", "--quiet", "-p", "cli", "--bins"]))?;
     }
-    for (part, package) in [("journal", "journal"), ("gate", "policy"), ("rooms", "sandbox"), ("kernel", "wire")] {
+    for (part, package) in [("journal", "journal"), ("gate", "policy"), ("rooms", "sandbox"), ("kernel", "wire"), ("gateway", "gateway")] {
         if wanted(part) {
             run(cargo().args(["build", "--release", "--quiet", "-p", package, "--example", &format!("{package}_bench")]))?;
         }
@@ -64,6 +64,42 @@ fn figures(package: &str, arguments: &[&str]) -> Result<Vec<Value>> {
 
 fn number(value: &Value, key: &str) -> Result<f64> {
     value[key].as_f64().with_context(|| format!("`{key}` is missing in {value}"))
+}
+
+/// The real `skep` between a client and a provider on this machine; two minutes of it under load.
+fn gateway(rows: &mut Vec<Row>) -> Result<()> {
+    let skep = root().join("target/release/skep");
+    for report in figures("gateway", &[&skep.to_string_lossy(), "120"])? {
+        let (direct, added) = (number(&report, "direct_p50_us")?, number(&report, "added_us")?);
+        rows.push(Row {
+            what: "gateway, first byte, p50".into(),
+            ours: format!("{:.0} µs", direct + added),
+            reference: format!("direct {direct:.0} µs"),
+            figure: format!("+ {:.2} ms", added / 1e3),
+            promise: "≤ 1 ms more",
+            holds: Some(added <= 1_000.0),
+        });
+        let per_core = number(&report, "chunks_per_core_s")?;
+        rows.push(Row {
+            what: "gateway, streamed chunks".into(),
+            ours: format!("{:.0}/s", number(&report, "chunks_per_s")?),
+            reference: String::new(),
+            figure: format!("{per_core:.0}/s a core"),
+            promise: "≥ 5,000/s a core",
+            holds: Some(per_core >= 5_000.0),
+        });
+        let soak = &report["soak"];
+        let (failed, grown) = (number(soak, "failed")?, number(soak, "grown_kib")?);
+        rows.push(Row {
+            what: format!("gateway, {:.0} s under load", number(soak, "seconds")?),
+            ours: format!("{:.0} requests, {failed:.0} failed", number(soak, "requests")?),
+            reference: String::new(),
+            figure: format!("{:.1} MB grown", grown / 1024.0),
+            promise: "none fails",
+            holds: Some(failed == 0.0),
+        });
+    }
+    Ok(())
 }
 
 fn journal(rows: &mut Vec<Row>) -> Result<()> {

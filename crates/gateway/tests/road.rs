@@ -193,6 +193,74 @@ async fn overload_goes_to_the_next_provider_and_each_is_asked_for_at_the_door() 
     bed.rest().await;
 }
 
+/// A provider that takes the subscription of `claude`, whose token has run out.
+async fn with_login(dir: &std::path::Path, client: Option<gateway::Client>) -> Bed {
+    let file = dir.join("credentials.json");
+    std::fs::write(&file, r#"{"claudeAiOauth":{"accessToken":"at-1","refreshToken":"rt-1","expiresAt":1,"scopes":["x"]},"other":1}"#)
+        .unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    Bed::with("", client, |settings, port| {
+        let yaml = format!(
+            "url: http://127.0.0.1:{port}\ndialect: anthropic\nmodels: ['claude-*']\n\
+             login: {{client: claude, file: {}, token_url: 'http://127.0.0.1:{port}/oauth/token'}}\n",
+            file.display()
+        );
+        settings.providers.insert("login".into(), serde_saphyr::from_str(&yaml).unwrap());
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_login_is_renewed_here_and_put_into_requests_of_its_own_client() {
+    let dir = tempfile::tempdir().unwrap();
+    let bed = with_login(dir.path(), Some(gateway::Client::Claude)).await;
+    let renewed = r#"{"access_token":"at-2","refresh_token":"rt-2","expires_in":3600}"#;
+    bed.will(vec![Said::Text(head(200, &format!("content-length: {}", renewed.len())) + renewed)]);
+    for _ in 0..2 {
+        assert_eq!(bed.post("/v1/messages", r#"{"model":"claude-x"}"#).await.status(), 200);
+    }
+    let heard = bed.heard();
+    assert_eq!(heard.len(), 3, "one renewal for two requests: {heard:?}");
+    assert!(heard[0].starts_with("POST /oauth/token ") && heard[0].contains(r#""refresh_token":"rt-1""#), "{}", heard[0]);
+    assert!(
+        heard[1].contains("authorization: Bearer at-2\r\n") && heard[1].contains("anthropic-beta: oauth-2025-04-20\r\n"),
+        "{}",
+        heard[1]
+    );
+    assert!(!heard[1].contains("x-api-key"));
+    let kept: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.path().join("credentials.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&kept["claudeAiOauth"]["refreshToken"], &kept["other"], &kept["claudeAiOauth"]["scopes"][0]),
+        (&"rt-2".into(), &1.into(), &"x".into())
+    );
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(dir.path().join("credentials.json")).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn a_login_is_for_nobody_else() {
+    let dir = tempfile::tempdir().unwrap();
+    for client in [None, Some(gateway::Client::Codex)] {
+        let bed = with_login(dir.path(), client).await;
+        let answer = bed.post("/v1/messages", r#"{"model":"claude-x"}"#).await;
+        assert_eq!(answer.status(), 403);
+        assert!(String::from_utf8_lossy(&answer.body).contains("works for its vendor's own client"));
+        assert!(bed.heard().is_empty() && bed.asked().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_cannot_be_renewed_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let bed = with_login(dir.path(), Some(gateway::Client::Claude)).await;
+    bed.will(vec![Said::Text(head(400, "content-length: 4") + "rt-1")]);
+    let answer = bed.post("/v1/messages", r#"{"model":"claude-x"}"#).await;
+    let body = String::from_utf8_lossy(&answer.body).to_string();
+    assert!(answer.status() == 502 && body.contains("refused with 400") && body.contains("/login") && !body.contains("rt-1"), "{body}");
+    assert!(!bed.ended().await.sent);
+    bed.rest().await;
+}
+
 #[tokio::test]
 async fn a_no_at_the_door_reaches_no_provider() {
     let bed = Bed::new("").await;

@@ -40,6 +40,12 @@ fn detail(event: &Event) -> String {
             format!("{} {}   {}: {}{part}", e.tool, target(&e.input), e.code.as_str(), e.reason)
         }
         Event::CallFinished(e) => format!("{}{}", if e.ok { "ok" } else { "failed" }, answer(&e.output)),
+        Event::BudgetSet(_) => "budget".to_owned(),
+        Event::BudgetGranted(e) => format!("{} tokens, {} micros", e.tokens.values().sum::<u64>(), e.micros),
+        Event::BudgetWarned(e) => format!("{} of {} {}", e.used, e.cap, e.what),
+        Event::BudgetAsked(e) => format!("{} {} of {}", e.need, e.what, e.of),
+        Event::ModelReserved(e) => format!("{}/{} {}", e.provider, e.model, e.tier),
+        Event::ModelUsed(e) => format!("{}/{} {}", e.provider, e.model, e.charged_tokens),
         Event::CallLost(e) => e.tool.clone(),
         Event::ReviewAsked(e) => {
             // One reason is its rule's; several must all be told.

@@ -1,0 +1,301 @@
+//! Models through the real kernel: budgets that hold, whoever races, waits or dies; and a key that nobody sees.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::Site;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const KEY: &str = "sk-upstream-4711-never-seen";
+/// What the provider says of each answer.
+const USED: u64 = 18;
+
+/// A provider that answers every request with the same message, or begins to and stops.
+struct Provider {
+    port: u16,
+    heard: Arc<AtomicUsize>,
+    /// Connections whose answers never end.
+    hung: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Provider {
+    fn start(hangs: bool) -> Provider {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (heard, hung) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let provider = Provider { port, heard: heard.clone(), hung: hung.clone() };
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (heard, hung) = (heard.clone(), hung.clone());
+                std::thread::spawn(move || answer(stream.unwrap(), hangs, &heard, &hung));
+            }
+        });
+        provider
+    }
+
+    fn site(&self, more: &str) -> Site {
+        let site = Site::new(&[("a.txt", "a\n")]);
+        let key = site.folder.path().join("key");
+        std::fs::write(&key, KEY).unwrap();
+        std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::create_dir(site.home()).unwrap();
+        let config = format!(
+            "providers:\n  anthropic: {{url: 'http://127.0.0.1:{}', dialect: anthropic, key: {{file: {}}}}}\n\
+             models: {{tactical: anthropic/claude-sonnet-4-5}}\ngateway: {{loopback: true, hold: 30s{more}}}\n",
+            self.port,
+            key.display()
+        );
+        std::fs::write(site.home().join("config.yml"), config).unwrap();
+        site
+    }
+}
+
+fn answer(mut stream: TcpStream, hangs: bool, heard: &AtomicUsize, hung: &Mutex<Vec<TcpStream>>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    loop {
+        let (mut length, mut line) = (0, String::new());
+        loop {
+            line.clear();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            if let Some(n) = line.strip_prefix("content-length: ") {
+                length = n.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        reader.read_exact(&mut vec![0; length]).unwrap();
+        heard.fetch_add(1, Ordering::SeqCst);
+        if hangs {
+            let begun = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n5\r\nevent\r\n";
+            stream.write_all(begun.as_bytes()).unwrap();
+            hung.lock().unwrap().push(stream);
+            return;
+        }
+        let body = r#"{"type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{"input_tokens":11,"output_tokens":7}}"#;
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+        if stream.write_all((head + body).as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// `skep gateway open`, until it is dropped.
+struct Open {
+    child: Child,
+    address: String,
+    key: String,
+}
+
+impl Open {
+    fn new(site: &Site) -> Open {
+        let mut child = site.command(&["gateway", "open", "--json"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let opened: Value = serde_json::Deserializer::from_reader(stdout).into_iter().next().unwrap().unwrap();
+        let address = opened["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+        Open { child, address, key: opened["key"].as_str().unwrap().to_owned() }
+    }
+
+    /// Status and body of one request, which may reserve about 190 tokens.
+    fn ask(&self) -> (u16, String) {
+        ask(&self.address, &self.key)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn ask(address: &str, key: &str) -> (u16, String) {
+    let body = r#"{"model":"tactical","max_tokens":100,"messages":[{"role":"user","content":"hi"}]}"#;
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head =
+        format!("POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {key}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all((head + body).as_bytes()).unwrap();
+    let mut text = String::new();
+    // A kernel that dies under us ends the stream.
+    drop(stream.read_to_string(&mut text));
+    let status = text.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+    (status, text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+}
+
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn account(site: &Site, pid: u64) -> Value {
+    let budgets = site.json(&["budget", "show"]);
+    budgets["accounts"].as_array().unwrap().iter().find(|account| account["pid"] == pid).cloned().unwrap_or_default()
+}
+
+/// Follows the journal: what is spent and reserved together never passes the cap. Gives what is spent in the end.
+fn audit(site: &Site, cap: u64) -> u64 {
+    let (mut spent, mut held) = (0, std::collections::HashMap::new());
+    for record in site.records(&[]) {
+        let payload = &record["payload"];
+        let call = payload["call"].as_str().unwrap_or_default().to_owned();
+        match record["type"].as_str().unwrap() {
+            "model.reserved" => drop(held.insert(call, payload["tokens"].as_u64().unwrap())),
+            "model.used" => {
+                held.remove(&call);
+                spent += payload["charged_tokens"].as_u64().unwrap();
+            }
+            "call.lost" => spent += held.remove(&call).unwrap_or(0),
+            _ => {}
+        }
+        assert!(spent + held.values().sum::<u64>() <= cap, "the cap is passed at record {}", record["seq"]);
+    }
+    assert!(held.is_empty(), "a reservation was never settled");
+    spent
+}
+
+#[test]
+fn a_hundred_racing_requests_spend_what_there_is_and_no_more() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    let cap = 1_000;
+    site.ok(&["budget", "set", "1", "--tokens", &format!("all={cap}"), "--money", "100"]);
+    let open = Open::new(&site);
+    let answers: Vec<(u16, String)> = std::thread::scope(|scope| {
+        let racing: Vec<_> = (0..100).map(|_| scope.spawn(|| open.ask())).collect();
+        racing.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let passed = answers.iter().filter(|(status, _)| *status == 200).count();
+    assert!(passed >= 5, "the first five fit at once: {passed}");
+    let refused: Vec<_> = answers.iter().filter(|(status, _)| *status != 200).collect();
+    assert!(refused.iter().all(|(status, _)| matches!(status, 402 | 429)), "{refused:?}");
+    assert!(refused.iter().any(|(_, body)| body.contains("skep budget grant 1")), "{refused:?}");
+    assert_eq!(provider.heard.load(Ordering::SeqCst), passed);
+    assert_eq!(audit(&site, cap), passed as u64 * USED);
+    // One by one, until nothing fits: then the budget is nearly used, and said so once.
+    while open.ask().0 == 200 {}
+    let spent = audit(&site, cap);
+    assert!(spent > cap * 8 / 10 && site.count("budget.warned") == 1, "{spent}");
+    assert_eq!(account(&site, 1)["spent"]["tokens"]["tactical"], spent);
+    let usage = site.json(&["usage", "--by", "tier"]);
+    assert_eq!((usage["rows"][0]["name"].as_str(), usage["rows"][0]["estimated"].as_u64()), (Some("tactical"), Some(0)));
+    // 11 tokens in and 7 out, at 3 and 15 dollars for a million.
+    let requests = usage["total"]["requests"].as_u64().unwrap();
+    assert_eq!(usage["total"]["micros"].as_u64(), Some(requests * 138));
+}
+
+#[test]
+fn a_kernel_that_dies_in_the_middle_of_an_answer_has_spent_what_was_reserved() {
+    let provider = Provider::start(true);
+    let site = provider.site("");
+    let mut kernel = site.kernel(None);
+    site.ok(&["budget", "set", "1", "--tokens", "all=1000"]);
+    let open = Open::new(&site);
+    let (address, key) = (open.address.clone(), open.key.clone());
+    let client = std::thread::spawn(move || ask(&address, &key));
+    eventually("the provider is asked", || provider.heard.load(Ordering::SeqCst) == 1);
+    eventually("it is reserved", || account(&site, 1)["reserved"]["tokens"]["tactical"].as_u64().is_some_and(|n| n > 100));
+    let reserved = account(&site, 1)["reserved"]["tokens"]["tactical"].clone();
+    kernel.kill().unwrap();
+    kernel.wait().unwrap();
+    client.join().unwrap();
+    assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));
+    let after = account(&site, 1);
+    assert_eq!((&after["spent"]["tokens"]["tactical"], &after["reserved"]["tokens"]["tactical"]), (&reserved, &Value::from(0)));
+    assert_eq!(site.json(&["usage"])["total"]["estimated"], 1);
+    assert_eq!(Value::from(audit(&site, 1_000)), reserved);
+    // The key died with the process, and the process with its kernel.
+    assert!(TcpStream::connect(&open.address).is_err());
+    let processes = site.json(&["ps"]);
+    let client = processes["processes"].as_array().unwrap().iter().find(|process| process["role"] == "client").unwrap();
+    assert_eq!(client["state"], "dead");
+}
+
+#[test]
+fn a_client_that_goes_away_has_spent_what_was_reserved() {
+    let provider = Provider::start(true);
+    let site = provider.site("");
+    let open = Open::new(&site);
+    let (address, key) = (open.address.clone(), open.key.clone());
+    drop(std::thread::spawn(move || ask(&address, &key)));
+    eventually("the provider is asked", || provider.heard.load(Ordering::SeqCst) == 1);
+    // With the program that opened it, everything goes.
+    drop(open);
+    eventually("it is settled", || site.count("model.used") == 1);
+    let mut gone = [0];
+    let upstream = provider.hung.lock().unwrap().pop().unwrap();
+    assert_eq!((&upstream).read(&mut gone).unwrap_or(0), 0, "the upstream is cancelled");
+    let used = site.records(&[]).into_iter().find(|record| record["type"] == "model.used").unwrap();
+    let reserved = site.records(&[]).into_iter().find(|record| record["type"] == "model.reserved").unwrap();
+    assert_eq!(used["payload"]["charged_tokens"], reserved["payload"]["tokens"]);
+    assert_eq!(used["payload"]["figures"]["estimated"], 1);
+}
+
+#[test]
+fn a_request_at_the_cap_waits_for_a_person() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    site.ok(&["budget", "set", "1", "--tokens", "tactical=50", "--ask"]);
+    let open = Open::new(&site);
+    let (address, key) = (open.address.clone(), open.key.clone());
+    let client = std::thread::spawn(move || ask(&address, &key));
+    eventually("somebody is asked", || site.count("budget.asked") == 1);
+    assert!(site.ok(&["budget"]).contains("a request waits for tactical tokens"));
+    assert_eq!(provider.heard.load(Ordering::SeqCst), 0);
+    site.ok(&["budget", "grant", "1", "--tokens", "tactical=1000"]);
+    assert_eq!(client.join().unwrap().0, 200);
+    // More than there is to grant is refused, and so is a cap that does not exist.
+    assert!(site.fails(2, &["budget", "grant", "1", "--money", "5"]).contains("does not cap money"));
+}
+
+#[test]
+fn the_provider_s_key_is_nowhere_and_the_process_s_own_is_good_for_one_listener() {
+    let provider = Provider::start(false);
+    let site = provider.site(", record: true");
+    let (one, two) = (Open::new(&site), Open::new(&site));
+    assert_eq!((one.ask().0, ask(&two.address, &one.key).0, two.ask().0), (200, 401, 200));
+    let environment = site.ok(&["gateway", "run", "--", "env"]);
+    assert!(environment.contains("ANTHROPIC_BASE_URL=http://127.0.0.1:") && environment.contains("OPENAI_API_KEY=sk-skep-"));
+    assert!(!environment.contains(KEY));
+    assert!(site.records(&[]).iter().all(|record| !record.to_string().contains(KEY) && !record.to_string().contains(&one.key)));
+    let used = site.records(&[]).into_iter().find(|record| record["type"] == "model.used").unwrap();
+    assert!(used["payload"]["asked"].is_string() && used["payload"]["answered"].is_string(), "recorded as blobs: {used}");
+    let address = one.address.clone();
+    drop(one);
+    eventually("the listener is gone with its program", || TcpStream::connect(&address).is_err());
+}
+
+#[test]
+fn programs_outside_rooms_are_let_in_only_where_the_operator_says_so() {
+    let site = Site::new(&[("a.txt", "a\n")]);
+    let said = site.skep(&["gateway", "run", "--", "true"]);
+    assert!(!said.status.success());
+    assert!(common::text(&said).contains("the gateway is closed to programs outside rooms"), "{}", common::text(&said));
+}
+
+#[test]
+fn policy_decides_about_tiers_and_models() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    site.ok(&["init"]);
+    let policy = site.read(".skep/policy.yaml");
+    let no = "\n  - name: no-tactical\n    match: { syscall: model.request, tier: tactical, command: [[anthropic, claude-sonnet-4-5]] }\n    action: deny\n    reason: too dear\n";
+    let open = Open::new(&site);
+    assert_eq!(open.ask().0, 200);
+    site.write("new.yaml", &(policy + no));
+    site.ok(&["policy", "update", "new.yaml", "--yes"]);
+    let (status, body) = open.ask();
+    assert_eq!(status, 403, "{body}");
+    assert!(body.contains("too dear") && body.contains("permission_error"), "{body}");
+    assert_eq!(provider.heard.load(Ordering::SeqCst), 1);
+}

@@ -16,10 +16,10 @@ mod tests;
 pub use crate::script::Chunk;
 use crate::{Dialect, dialect::sse};
 pub use file::{CassetteError, Recorder};
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// Takes the secrets out of a text.
-pub type Redact<'a> = &'a (dyn Fn(&str) -> String + Send + Sync);
+pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// One request and its answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,12 +61,12 @@ struct Recorded {
 }
 
 /// A cassette being played.
-pub struct Player<'a> {
+pub struct Player {
     recorded: Vec<Recorded>,
     played: Vec<bool>,
     /// Exchanges that were cut off when the recording ended.
     pub torn: usize,
-    redact: Redact<'a>,
+    redact: Redact,
 }
 
 /// A request that is not on the tape.
@@ -79,9 +79,9 @@ pub struct Mismatch {
     pub nearest: Option<(u64, Vec<String>)>,
 }
 
-impl<'a> Player<'a> {
+impl Player {
     /// Reads a cassette. `redact` is the same as when it was recorded.
-    pub fn read(text: &str, redact: Redact<'a>) -> Result<Player<'a>, CassetteError> {
+    pub fn read(text: &str, redact: Redact) -> Result<Player, CassetteError> {
         let (recorded, torn) = file::read(text)?;
         let played = vec![false; recorded.len()];
         Ok(Player { recorded, played, torn, redact })
@@ -90,7 +90,7 @@ impl<'a> Player<'a> {
     /// The recorded answer to this request: the first with its key that was not played yet.
     pub fn play(&mut self, dialect: Dialect, path: &str, body: &[u8]) -> Result<Answer, Box<Mismatch>> {
         let path = kept_path(path);
-        let body = kept_body(body, self.redact);
+        let body = kept_body(body, &self.redact);
         let key = normal::key(dialect, &path, &body);
         let same: Vec<usize> = (0..self.recorded.len()).filter(|at| self.recorded[*at].key == key).collect();
         if let Some(at) = same.iter().copied().find(|at| !self.played[*at]) {
@@ -126,7 +126,7 @@ impl std::error::Error for Mismatch {}
 
 impl Answer {
     /// The same answer without its secrets. Where there are none, every byte and every chunk stays.
-    fn redacted(&self, redact: Redact<'_>) -> Answer {
+    fn redacted(&self, redact: &Redact) -> Answer {
         let bytes: Vec<u8> = self.chunks.iter().flat_map(|chunk| chunk.bytes.iter().copied()).collect();
         let text = String::from_utf8_lossy(&bytes);
         let clean = redact(&text);
@@ -151,13 +151,13 @@ fn kept_path(path: &str) -> String {
 }
 
 /// The request as JSON without its secrets; what is not JSON is one text.
-fn kept_body(body: &[u8], redact: Redact<'_>) -> serde_json::Value {
+fn kept_body(body: &[u8], redact: &Redact) -> serde_json::Value {
     let mut value = serde_json::from_slice(body).unwrap_or_else(|_| serde_json::Value::String(String::from_utf8_lossy(body).into_owned()));
     redacted(&mut value, redact);
     value
 }
 
-fn redacted(value: &mut serde_json::Value, redact: Redact<'_>) {
+fn redacted(value: &mut serde_json::Value, redact: &Redact) {
     match value {
         serde_json::Value::String(text) => *text = redact(text),
         serde_json::Value::Array(items) => items.iter_mut().for_each(|item| redacted(item, redact)),

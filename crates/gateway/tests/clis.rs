@@ -7,7 +7,7 @@
 #[path = "http/http.rs"]
 mod http;
 
-use gateway::cassette::{Answer, Chunk, Exchange, Player, Recorder};
+use gateway::cassette::{Answer, Chunk, Exchange, Player, Recorder, Redact};
 use gateway::script::{Rendered, Script};
 use gateway::{Dialect, Source};
 use http::Request;
@@ -81,7 +81,7 @@ fn check(name: &str, package: &str, dialect: Dialect, prepare: Prepare) {
     let cassette = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.cassette"));
     let _ = fs::remove_file(&cassette);
 
-    let tape = Arc::new(Mutex::new(Recorder::open(&cassette, &keep).unwrap()));
+    let tape = Arc::new(Mutex::new(Recorder::open(&cassette, keep()).unwrap()));
     let script = Script::parse(include_str!("scripts/greet.script")).unwrap();
     run(&program, &folder, prepare, move |request| {
         let rendered = http::scripted(&script, request);
@@ -93,7 +93,7 @@ fn check(name: &str, package: &str, dialect: Dialect, prepare: Prepare) {
     });
 
     let text = fs::read_to_string(&cassette).unwrap();
-    let player = Arc::new(Mutex::new(Player::read(&text, &keep).unwrap()));
+    let player = Arc::new(Mutex::new(Player::read(&text, keep()).unwrap()));
     assert!(player.lock().unwrap().count().0 >= 3, "{name} asked its model for three answers");
     assert!(text.contains(&format!("\"dialect\":\"{}\"", dialect.word())));
     let (playing, missed) = (Arc::clone(&player), Arc::new(Mutex::new(Vec::new())));
@@ -113,8 +113,8 @@ fn check(name: &str, package: &str, dialect: Dialect, prepare: Prepare) {
     let _ = fs::remove_dir_all(&folder);
 }
 
-fn keep(text: &str) -> String {
-    text.to_owned()
+fn keep() -> Redact {
+    Arc::new(str::to_owned)
 }
 
 /// One run from an empty home, with what must come of it.

@@ -60,15 +60,15 @@ enum Line {
 }
 
 /// Appends exchanges to a file that only its owner may read.
-pub struct Recorder<'a> {
+pub struct Recorder {
     file: File,
     next: u64,
-    redact: Redact<'a>,
+    redact: Redact,
 }
 
-impl<'a> Recorder<'a> {
+impl Recorder {
     /// Opens a cassette, new or to be continued.
-    pub fn open(path: &Path, redact: Redact<'a>) -> std::io::Result<Recorder<'a>> {
+    pub fn open(path: &Path, redact: Redact) -> std::io::Result<Recorder> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
         file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         let mut text = String::new();
@@ -89,8 +89,8 @@ impl<'a> Recorder<'a> {
     pub fn record(&mut self, exchange: &Exchange) -> std::io::Result<()> {
         let n = self.next;
         let path = kept_path(&exchange.path);
-        let body = kept_body(&exchange.body, self.redact);
-        let answer = exchange.answer.redacted(self.redact);
+        let body = kept_body(&exchange.body, &self.redact);
+        let answer = exchange.answer.redacted(&self.redact);
         let headers = |all: &[(String, String)], list: &[&str]| -> BTreeMap<String, String> {
             let kept = all.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).filter(|(name, _)| list.contains(&name.as_str()));
             kept.map(|(name, value)| (name, (self.redact)(value))).collect()

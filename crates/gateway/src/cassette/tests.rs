@@ -2,12 +2,12 @@ use super::*;
 use proptest::prelude::*;
 use std::os::unix::fs::PermissionsExt;
 
-fn plain(text: &str) -> String {
-    text.to_owned()
+fn plain() -> Redact {
+    Arc::new(str::to_owned)
 }
 
-fn hide(text: &str) -> String {
-    text.replace("sk-secret", "[redacted]")
+fn hide() -> Redact {
+    Arc::new(|text| text.replace("sk-secret", "[redacted]"))
 }
 
 fn exchange(word: &str, chunks: Vec<Chunk>) -> Exchange {
@@ -31,12 +31,12 @@ fn chunk(after_ms: u64, text: &str) -> Chunk {
     Chunk { after_ms, bytes: text.as_bytes().to_vec() }
 }
 
-fn recorded(exchanges: &[Exchange], redact: Redact<'_>) -> String {
+fn recorded(exchanges: &[Exchange], redact: Redact) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.cassette");
     for exchange in exchanges {
         // Opened anew for each, as after a restart.
-        Recorder::open(&path, redact).unwrap().record(exchange).unwrap();
+        Recorder::open(&path, Arc::clone(&redact)).unwrap().record(exchange).unwrap();
     }
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     std::fs::read_to_string(&path).unwrap()
@@ -45,8 +45,8 @@ fn recorded(exchanges: &[Exchange], redact: Redact<'_>) -> String {
 #[test]
 fn equal_requests_are_answered_in_order_and_a_third_time_not() {
     let exchanges = [exchange("hi", vec![chunk(0, "one")]), exchange("ho", vec![chunk(0, "other")]), exchange("hi", vec![chunk(7, "two")])];
-    let text = recorded(&exchanges, &plain);
-    let mut player = Player::read(&text, &plain).unwrap();
+    let text = recorded(&exchanges, plain());
+    let mut player = Player::read(&text, plain()).unwrap();
     let mut play = |exchange: &Exchange| player.play(exchange.dialect, &exchange.path, &exchange.body);
     assert_eq!(play(&exchanges[0]).unwrap().chunks, vec![chunk(0, "one")]);
     assert_eq!(play(&exchanges[0]).unwrap().chunks, vec![chunk(7, "two")]);
@@ -61,8 +61,8 @@ fn equal_requests_are_answered_in_order_and_a_third_time_not() {
 
 #[test]
 fn a_mismatch_shows_the_difference_to_the_nearest() {
-    let text = recorded(&[exchange("something else entirely", vec![]), exchange("write a\nand b", vec![])], &plain);
-    let mut player = Player::read(&text, &plain).unwrap();
+    let text = recorded(&[exchange("something else entirely", vec![]), exchange("write a\nand b", vec![])], plain());
+    let mut player = Player::read(&text, plain()).unwrap();
     let asked = exchange("write a\nand c", vec![]);
     let mismatch = player.play(asked.dialect, &asked.path, &asked.body).unwrap_err();
     let path = "/v1beta/models/m:streamGenerateContent?alt=sse";
@@ -79,29 +79,29 @@ fn a_mismatch_shows_the_difference_to_the_nearest() {
 fn no_secret_reaches_the_file() {
     let chunks = vec![chunk(3, "data: {\"text\":\"the key is sk-s"), chunk(4, "ecret\"}\n\ndata: [DONE]\n\n")];
     let exchange = exchange("my key is sk-secret", chunks);
-    let text = recorded(std::slice::from_ref(&exchange), &hide);
+    let text = recorded(std::slice::from_ref(&exchange), hide());
     assert!(!text.contains("sk-secret"), "{text}");
     // The control: without redaction the body's secrets are there, the headers' and the path's are not.
-    let open = recorded(std::slice::from_ref(&exchange), &plain);
+    let open = recorded(std::slice::from_ref(&exchange), plain());
     assert!(open.contains("my key is sk-secret") && !open.contains("key=") && !open.contains("cookie") && !open.contains("x-goog"));
-    let answer = Player::read(&text, &hide).unwrap().play(exchange.dialect, &exchange.path, &exchange.body).unwrap();
+    let answer = Player::read(&text, hide()).unwrap().play(exchange.dialect, &exchange.path, &exchange.body).unwrap();
     assert_eq!(answer.chunks, vec![chunk(3, "data: {\"text\":\"the key is [redacted]\"}\n\n"), chunk(4, "data: [DONE]\n\n")]);
 }
 
 #[test]
 fn a_recording_that_was_cut_off_is_read_up_to_there_and_continued() {
-    let whole = recorded(&[exchange("a", vec![chunk(0, "A")]), exchange("b", vec![chunk(0, "B")])], &plain);
+    let whole = recorded(&[exchange("a", vec![chunk(0, "A")]), exchange("b", vec![chunk(0, "B")])], plain());
     for cut in 0..whole.len() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c");
         std::fs::write(&path, &whole.as_bytes()[..cut]).unwrap();
-        let Ok(mut recorder) = Recorder::open(&path, &plain) else {
+        let Ok(mut recorder) = Recorder::open(&path, plain()) else {
             assert!(cut < whole.find('\n').unwrap(), "cut at {cut}");
             continue;
         };
         recorder.record(&exchange("c", vec![chunk(0, "C")])).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        let mut player = Player::read(&text, &plain).unwrap();
+        let mut player = Player::read(&text, plain()).unwrap();
         let c = exchange("c", vec![]);
         assert_eq!(player.play(c.dialect, &c.path, &c.body).unwrap().chunks, vec![chunk(0, "C")], "cut at {cut}");
     }
@@ -109,7 +109,7 @@ fn a_recording_that_was_cut_off_is_read_up_to_there_and_continued() {
 
 #[test]
 fn what_is_no_cassette_is_refused() {
-    let error = |text: &str| Player::read(text, &plain).err().map(|error| error.to_string());
+    let error = |text: &str| Player::read(text, plain()).err().map(|error| error.to_string());
     assert_eq!(error("").as_deref(), Some("line 1: this is no cassette"));
     assert_eq!(error("hello").as_deref(), Some("line 1: this is no cassette"));
     assert_eq!(error("{\"cassette\":{\"version\":9}}").as_deref(), Some("line 1: version 9 of cassettes is not known here"));
@@ -130,8 +130,8 @@ proptest! {
             exchange.answer.complete = complete;
             exchange
         }).collect();
-        let text = recorded(&exchanges, &plain);
-        let mut player = Player::read(&text, &plain).unwrap();
+        let text = recorded(&exchanges, plain());
+        let mut player = Player::read(&text, plain()).unwrap();
         for exchange in &exchanges {
             let answer = player.play(exchange.dialect, &exchange.path, &exchange.body).unwrap();
             prop_assert_eq!(&answer.chunks, &exchange.answer.chunks);

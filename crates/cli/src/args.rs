@@ -60,6 +60,7 @@ pub enum Command {
     Diff(command::diff::Diff),
     Merge(command::merge::Merge),
     Reject(command::reject::Reject),
+    Sandbox(command::sandbox::Sandbox),
     Init(command::init::Init),
     Trust(command::trust::Trust),
     Journal(command::journal::Journal),
@@ -81,6 +82,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Policy",
         &["policy check", "policy test", "policy explain", "policy trial", "policy update", "policy log", "policy suggest", "policy types"],
     ),
+    ("Sandbox", &["sandbox run", "sandbox shell", "sandbox templates", "sandbox ps", "sandbox pause", "sandbox resume", "sandbox doctor"]),
     ("Journal", &["journal log", "journal follow", "journal verify", "journal export"]),
     ("Kernel", &["kernel start", "kernel stop", "kernel status", "doctor", "completions", "man", "help"]),
 ];
@@ -169,6 +171,10 @@ mod tests {
             "skep extension-child",
             "skep journal log --pid 3 --task task-1 --kind call --kind brain.said --since 10m --until 2026-01-01 --limit 5",
             "skep journal export --out f",
+            "skep sandbox run -t code-executor --timeout 90s --discard -- sh -c ls",
+            "skep sandbox shell",
+            "skep sandbox pause task-1",
+            "skep sandbox ps --json",
             "skep merge task-1 --yes",
             "skep kernel run",
             "skep help exit-codes",
@@ -198,6 +204,9 @@ mod tests {
             "skep budget grant 3",
             "skep budget set 3 --none --money 5",
             "skep gateway run",
+            "skep sandbox run",
+            "skep sandbox run ls",
+            "skep sandbox pause 7",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -22,6 +22,7 @@ pub mod policy;
 pub mod ps;
 pub mod reject;
 pub mod review;
+pub mod sandbox;
 pub mod status;
 pub mod token;
 pub mod trust;
@@ -56,6 +57,7 @@ pub async fn run(command: Command, console: &Console) -> Outcome {
         Command::Diff(diff) => diff.run(console).await,
         Command::Merge(merge) => merge.run(console).await,
         Command::Reject(reject) => reject.run(console).await,
+        Command::Sandbox(sandbox) => sandbox.run(console).await,
         Command::Init(init) => init.run(console).await,
         Command::Trust(trust) => trust.run(console).await,
         Command::Journal(journal) => journal.run(console).await,

@@ -16,6 +16,7 @@ pub mod policy;
 pub mod process;
 pub mod progress;
 pub mod review;
+pub mod sandbox;
 pub mod screen;
 pub mod sentence;
 pub mod table;

@@ -5,6 +5,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::ledger::{self, Ledger};
 use crate::notify::{self, Settings};
 use crate::outside::Outside;
+use crate::template::Templates;
 use crate::{Home, Kernel, Tuning, moment, queue};
 use journal::{Finding, Journal, Options, Redactor};
 use parking_lot::Mutex;
@@ -40,6 +41,9 @@ impl Kernel {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
         })?;
         let models = crate::model::Models::new(&home.path, &settings.models())?;
+        let templates = Templates::of_operator(&settings.sandbox).map_err(|why| {
+            Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
+        })?;
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
         let (ledger, broken) = Ledger::open(journal)?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
@@ -68,6 +72,8 @@ impl Kernel {
             tuning,
             settings,
             models,
+            templates,
+            masks: Arc::default(),
             desks: Desks::default(),
             trusted: Mutex::new(HashMap::new()),
             parsed: Mutex::new(HashMap::new()),

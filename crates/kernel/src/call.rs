@@ -37,12 +37,25 @@ pub struct Request {
     pub token: Option<(String, Peer)>,
     /// The running call that this one is part of.
     pub of: Option<CallId>,
+    /// Whoever follows its job.
+    pub live: Option<std::sync::Arc<tool::Live>>,
 }
 
 impl Request {
     /// A live call by the kernel's hands, without a token.
     pub fn new(pid: Pid, task: Option<TaskId>, zone: ZoneId, tool: &str, input: Value) -> Request {
-        Request { pid, task, zone, tool: tool.to_owned(), input, hands: Hands::Kernel, run_mode: RunMode::Live, token: None, of: None }
+        Request {
+            pid,
+            task,
+            zone,
+            tool: tool.to_owned(),
+            input,
+            hands: Hands::Kernel,
+            run_mode: RunMode::Live,
+            token: None,
+            live: None,
+            of: None,
+        }
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Config {
     pub redact: std::collections::BTreeMap<String, String>,
     /// Files that exist in no room, beside the built-in ones. Names or globs as in `.gitignore`.
     pub mask: Vec<String>,
+    /// Narrower templates, and which tools have them.
+    pub sandbox: crate::template::SandboxConfig,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -72,6 +74,8 @@ pub(crate) fn default_text(top: &Path) -> String {
          limits:\n  calls: 1000\n\n\
           # Files no brain may see, beside .env*, *.pem, *.key, .npmrc and .netrc.\n\
          # mask: [secrets/]\n\n\
+         # Narrower bounds of rooms; `skep sandbox templates` lists them.\n\
+         # sandbox: {{ tools: {{ shell.run: code-executor }} }}\n\n\
          # What is taken out of every result, by name: a regular expression each.\n\
          # redact: {{ customer: 'C-[0-9]{{8}}' }}\n"
     )

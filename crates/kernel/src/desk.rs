@@ -43,8 +43,7 @@ impl Desk {
             reach: &tool::Reach::default(),
             leave: &tool::Alone,
             environment: &[],
-            template: None,
-            network: None,
+            terms: Default::default(),
             secrets: &[],
         };
         let output = tool.run(input, places, &context).await.ok()?;
@@ -61,6 +60,15 @@ pub(crate) struct Desks {
 impl Desks {
     pub fn close_all(&self) {
         self.open.lock().clear();
+    }
+
+    /// A task's desk, if it is open.
+    pub fn find(&self, task: TaskId) -> Option<Arc<Desk>> {
+        self.open.lock().get(&task).and_then(|cell| cell.get().cloned())
+    }
+
+    pub fn each(&self) -> Vec<(TaskId, Arc<Desk>)> {
+        self.open.lock().iter().filter_map(|(task, cell)| Some((*task, cell.get()?.clone()))).collect()
     }
 }
 
@@ -93,13 +101,16 @@ impl Kernel {
         let extra = self.trusted(zone)?.map(|trusted| trusted.config.mask.clone()).unwrap_or_default();
         let mut spec = WorkspaceSpec::new(&project, &work);
         spec.masked = {
-            let (project, extra) = (project.clone(), extra.clone());
-            tokio::task::spawn_blocking(move || masked(&project, &extra))
+            let (project, extra, masks) = (project.clone(), extra.clone(), Arc::clone(&self.masks));
+            tokio::task::spawn_blocking(move || masks.find(&project, &extra))
                 .await
                 .map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??
         };
         spec.binds = git_binds(&project, &work)?;
         let room = self.launcher.open(spec).await.map_err(room_fault)?;
+        if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
+            room.pause().await.map_err(room_fault)?;
+        }
         let desk = Arc::new(Desk { room, secrets: secrets(&project, &extra)?, project, work });
         if recorded.is_none() {
             let base = base::record(self, &desk).await?;
@@ -153,33 +164,6 @@ pub(crate) fn secrets(project: &Path, extra: &[String]) -> Result<Gitignore, Ref
             .map_err(|error| Refusal::new(Code::BadInput, format!("`mask: {line}` in skep.yml is not a pattern: {error}")))?;
     }
     patterns.build().map_err(|error| Refusal::new(Code::BadInput, format!("`mask` in skep.yml does not compile: {error}")))
-}
-
-/// Every existing secret of a project, relative to it. The store of git itself has none and is passed over.
-pub(crate) fn masked(project: &Path, extra: &[String]) -> Result<Vec<PathBuf>, Stop> {
-    let secrets = secrets(project, extra)?;
-    let mut found = Vec::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(folder) = folders.pop() {
-        let entries = match std::fs::read_dir(project.join(&folder)) {
-            Ok(entries) => entries,
-            // What we cannot list, a job of an unprivileged user cannot either.
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => continue,
-            Err(error) => return Err(Fault::io("list", &project.join(&folder), error).into()),
-        };
-        for entry in entries {
-            let entry = entry.map_err(|error| Fault::io("list", &project.join(&folder), error))?;
-            let path = folder.join(entry.file_name());
-            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if secrets.matched(&path, is_dir).is_ignore() {
-                found.push(path);
-            } else if is_dir && entry.file_name() != ".git" {
-                folders.push(path);
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 pub(crate) fn room_fault(error: sandbox::SandboxError) -> Fault {

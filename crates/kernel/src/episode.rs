@@ -202,6 +202,10 @@ pub struct Ask {
     pub run_mode: RunMode,
     /// A capability token and who presents it.
     pub token: Option<(String, policy::Peer)>,
+    /// Whoever follows its job.
+    pub live: Option<Arc<tool::Live>>,
+    /// Its changes are dropped and not proposed.
+    pub discard: bool,
 }
 
 impl Kernel {
@@ -227,8 +231,8 @@ impl Kernel {
             None if in_room => Some(self.add_own(zone, format!("call {tool}")).await?),
             None => None,
         };
-        let Ask { run_mode, token } = ask;
-        let request = Request { run_mode, token, ..Request::new(Pid::OPERATOR, task.or(own), zone, tool, input) };
+        let Ask { run_mode, token, live, discard } = ask;
+        let request = Request { run_mode, token, live, ..Request::new(Pid::OPERATOR, task.or(own), zone, tool, input) };
         let outcome = call::run(self, &request).await;
         let Some(id) = own else { return Ok((outcome?, None)) };
         let outcome = match outcome {
@@ -241,6 +245,10 @@ impl Kernel {
         if let End::Pending(Refusal { review: Some(review), .. }) = &outcome.end {
             self.ledger.record(TaskParked { pid: Pid::OPERATOR, task: Some(id), review: *review }).await?;
             return Ok((outcome, Some(id)));
+        }
+        if discard {
+            self.cancel(id, "operator").await?;
+            return Ok((outcome, None));
         }
         let task = self.task(id)?;
         merge::propose(self, &task, &request.tool).await?;

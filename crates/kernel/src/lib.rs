@@ -15,6 +15,7 @@ mod git;
 mod hash;
 mod home;
 mod ledger;
+mod mask;
 mod merge;
 mod model;
 mod moment;
@@ -22,8 +23,10 @@ mod notify;
 mod outside;
 mod queue;
 mod review;
+mod room;
 mod rules;
 mod scratch;
+mod template;
 mod token;
 mod tuning;
 mod zone;
@@ -38,7 +41,9 @@ pub use model::{By, Opened};
 pub use moment::Clock;
 pub use queue::{Added, NewTask};
 pub use review::Reply;
+pub use room::RoomView;
 pub use rules::{Checked, PastPolicy, Range};
+pub use template::{SANDBOX_RUN, SandboxConfig, Templates};
 pub use token::TokenWish;
 pub use tuning::Tuning;
 pub use zone::{Bundle, Parsed, Proposal, Trusted, locate};
@@ -75,6 +80,9 @@ pub struct Kernel {
     me: std::sync::Weak<Kernel>,
     /// The road to models, and who may take it.
     models: model::Models,
+    templates: template::Templates,
+    /// Where each project keeps what no room shows.
+    masks: Arc<mask::Masks>,
     desks: Desks,
     trusted: Mutex<HashMap<ZoneId, Arc<Trusted>>>,
     /// Parsed bundles by hash, as long as a zone uses them.

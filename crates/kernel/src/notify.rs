@@ -18,6 +18,8 @@ use world::{Answer, Event, ReviewId, ReviewState};
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Settings {
     pub review: ReviewSettings,
+    /// Templates of the operator's own, which may be wider than the built-in ones.
+    pub sandbox: crate::template::SandboxConfig,
     pub environment: Environment,
     pub services: BTreeMap<String, ServiceSetting>,
     pub secrets: BTreeMap<String, SecretSetting>,

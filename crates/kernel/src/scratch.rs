@@ -3,7 +3,7 @@
 //! **Invariant.** What is written in one reaches neither the project nor a task, and its folder goes with it; a boot sweeps what a crash left.
 
 use crate::Kernel;
-use crate::desk::{git_binds, masked, room_fault};
+use crate::desk::{git_binds, room_fault};
 use crate::fault::{Fault, FaultKind, Stop};
 use sandbox::{Workspace, WorkspaceSpec};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,8 @@ impl Kernel {
         if !matches!(shows, Shows::Repository) {
             let extra = self.trusted(zone)?.map(|trusted| trusted.config.mask.clone()).unwrap_or_default();
             let project = project.to_owned();
-            let walk = tokio::task::spawn_blocking(move || masked(&project, &extra)).await;
+            let masks = std::sync::Arc::clone(&self.masks);
+            let walk = tokio::task::spawn_blocking(move || masks.find(&project, &extra)).await;
             spec.masked = walk.map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??;
         }
         if let Shows::Task(upper) = shows {

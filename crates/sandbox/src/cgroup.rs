@@ -22,6 +22,9 @@ pub(crate) const PREFIX: &str = "skep-";
 pub(crate) struct Cgroups {
     memory: Option<Controller>,
     pids: Option<Controller>,
+    cpu: Option<Controller>,
+    /// Our group of version 2, with or without controllers: it freezes and kills a tree at once.
+    unified: Option<PathBuf>,
     name: String,
     next: AtomicU64,
 }
@@ -33,12 +36,18 @@ pub(crate) struct Controller {
     pub(crate) unified: bool,
 }
 
+/// The span over which a share of the processor is counted.
+const CPU_PERIOD_US: u64 = 100_000;
+
 impl Cgroups {
     pub(crate) fn find() -> Cgroups {
         let Ok(kernel) = Identity::of(rustix::process::getpid().as_raw_nonzero().get()) else { return Cgroups::default() };
+        let usable = |name: &str| controller(name).filter(Controller::usable);
         Cgroups {
-            memory: controller("memory").filter(Controller::usable),
-            pids: controller("pids").filter(Controller::usable),
+            memory: usable("memory"),
+            pids: usable("pids"),
+            cpu: usable("cpu"),
+            unified: unified().filter(|path| writable(path)),
             name: format!("{PREFIX}{}-{}", kernel.pid, kernel.start),
             next: AtomicU64::new(1),
         }
@@ -46,36 +55,56 @@ impl Cgroups {
 
     /// A group for these limits, as far as they need and find one.
     pub(crate) fn open(&self, limits: &Limits) -> Option<Group> {
-        let memory_bytes = limits.memory_bytes?;
-        let memory = self.memory.as_ref()?;
+        if limits.memory_bytes.is_none() && limits.cpu_milli.is_none() {
+            return None;
+        }
         let name = format!("{}-{}", self.name, self.next.fetch_add(1, Ordering::Relaxed));
-        let mut group = Group { folders: Vec::new(), joins: Vec::new(), memory: memory.clone(), has_pids: false };
-        let limit = if memory.unified { "memory.max" } else { "memory.limit_in_bytes" };
-        group.add(memory, &name, &[(limit, memory_bytes.to_string())]).ok()?;
-        // Without this the limit only moves the job to the swap file. Hosts without swap accounting lack the file.
-        let (swap, value) = if memory.unified { ("memory.swap.max", 0) } else { ("memory.memsw.limit_in_bytes", memory_bytes) };
-        let _ = fs::write(group.folders[0].join(swap), value.to_string());
+        let mut group = Group::default();
+        if let (Some(bytes), Some(memory)) = (limits.memory_bytes, &self.memory) {
+            let limit = if memory.unified { "memory.max" } else { "memory.limit_in_bytes" };
+            group.memory = group.add(&memory.path, &name, &[(limit, bytes.to_string())]).ok().map(|folder| (folder, memory.unified));
+            if let Some((folder, _)) = &group.memory {
+                // Without this the limit only moves the job to the swap file. Hosts without swap accounting lack the file.
+                let (swap, value) = if memory.unified { ("memory.swap.max", 0) } else { ("memory.memsw.limit_in_bytes", bytes) };
+                let _ = fs::write(folder.join(swap), value.to_string());
+            }
+        }
+        if let (Some(milli), Some(cpu)) = (limits.cpu_milli, &self.cpu) {
+            let quota = u64::from(milli) * CPU_PERIOD_US / 1000;
+            let limits: &[(&str, String)] = if cpu.unified {
+                &[("cpu.max", format!("{quota} {CPU_PERIOD_US}"))]
+            } else {
+                &[("cpu.cfs_period_us", CPU_PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota.to_string())]
+            };
+            group.has_cpu = group.add(&cpu.path, &name, limits).is_ok();
+        }
         if let Some(pids) = &self.pids {
             // Pid 1 counts too, and is not the caller's.
             let max = [("pids.max", (u64::from(limits.pids) + 1).to_string())];
-            group.has_pids = group.add(pids, &name, &max).is_ok();
+            group.pids = group.add(&pids.path, &name, &max).ok();
         }
-        Some(group)
+        if let Some(unified) = &self.unified {
+            group.unified = group.add(unified, &name, &[]).ok();
+        }
+        (!group.folders.is_empty()).then_some(group)
     }
 }
 
 /// One job's groups.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Group {
     folders: Vec<PathBuf>,
     joins: Vec<OwnedFd>,
-    memory: Controller,
-    has_pids: bool,
+    /// With whether it is of version 2.
+    memory: Option<(PathBuf, bool)>,
+    pids: Option<PathBuf>,
+    has_cpu: bool,
+    unified: Option<PathBuf>,
 }
 
 impl Group {
-    fn add(&mut self, controller: &Controller, name: &str, limits: &[(&str, String)]) -> io::Result<()> {
-        let folder = controller.path.join(name);
+    fn add(&mut self, parent: &Path, name: &str, limits: &[(&str, String)]) -> io::Result<PathBuf> {
+        let folder = parent.join(name);
         let shared = self.folders.contains(&folder);
         if !shared {
             fs::create_dir(&folder)?;
@@ -88,7 +117,7 @@ impl Group {
         if !shared {
             self.joins.push(File::options().write(true).open(folder.join("cgroup.procs"))?.into());
         }
-        Ok(())
+        Ok(folder)
     }
 
     /// What the job writes itself into.
@@ -96,27 +125,59 @@ impl Group {
         &self.joins
     }
 
-    pub(crate) fn enforced(&self) -> (Enforcement, Enforcement) {
-        (Enforcement::Cgroup, if self.has_pids { Enforcement::Cgroup } else { Enforcement::Rlimit })
+    pub(crate) fn memory(&self) -> Option<Enforcement> {
+        self.memory.as_ref().map(|_| Enforcement::Cgroup)
+    }
+
+    pub(crate) fn pids(&self) -> Option<Enforcement> {
+        self.pids.as_ref().map(|_| Enforcement::Cgroup)
+    }
+
+    pub(crate) fn cpu(&self) -> Option<Enforcement> {
+        self.has_cpu.then_some(Enforcement::Cgroup)
+    }
+
+    /// Bytes in use now, caches included.
+    pub(crate) fn memory_bytes(&self) -> Option<u64> {
+        let (folder, unified) = self.memory.as_ref()?;
+        read(&folder.join(if *unified { "memory.current" } else { "memory.usage_in_bytes" })).trim().parse().ok()
     }
 
     pub(crate) fn ran_out_of_memory(&self) -> bool {
-        let file = if self.memory.unified { "memory.events" } else { "memory.oom_control" };
-        let Some(folder) = self.folders.first() else { return false };
-        let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+        let Some((folder, unified)) = &self.memory else { return false };
+        let text = read(&folder.join(if *unified { "memory.events" } else { "memory.oom_control" }));
         text.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count.trim() != "0")
     }
 
-    /// Removes the group when the job's last process has left it.
-    pub(crate) fn remove_after(self, pidfd: Arc<OwnedFd>) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        runtime.spawn(async move {
-            if let Ok(pidfd) = pidfd.try_clone().and_then(sys::watch) {
-                let _ = pidfd.readable().await;
-            }
-            drop(self);
-        });
+    /// Stops or goes on with everything in it; false where there is no freezer whose frozen processes can still be killed.
+    pub(crate) fn freeze(&self, frozen: bool) -> bool {
+        // Not version 1's: what it holds does not die of SIGKILL, so a kernel that is killed would leave frozen orphans.
+        let Some(folder) = &self.unified else { return false };
+        fs::write(folder.join("cgroup.freeze"), if frozen { "1" } else { "0" }).is_ok()
     }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        let events = self.unified.as_ref().map(|folder| read(&folder.join("cgroup.events"))).unwrap_or_default();
+        events.lines().any(|line| line == "frozen 1")
+    }
+
+    /// Kills everything in it at once, where version 2 can.
+    pub(crate) fn kill(&self) {
+        if let Some(folder) = &self.unified {
+            let _ = fs::write(folder.join("cgroup.kill"), "1");
+        }
+    }
+}
+
+/// Removes groups when the job's last process has left them.
+pub(crate) fn remove_after(group: Arc<Group>, pidfd: Arc<OwnedFd>) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    runtime.spawn(async move {
+        if let Ok(pidfd) = pidfd.try_clone().and_then(sys::watch) {
+            let _ = pidfd.readable().await;
+        }
+        drop(group);
+    });
 }
 
 impl Drop for Group {
@@ -125,6 +186,19 @@ impl Drop for Group {
             let _ = fs::remove_dir(folder);
         }
     }
+}
+
+/// Our own group in the tree of version 2, which a hybrid host has beside those of version 1.
+pub(crate) fn unified() -> Option<PathBuf> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mount = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (path, kind) = (fields.next()?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(path))
+    })?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(mount.join(path))
 }
 
 /// The group this process is in for a controller.
@@ -156,7 +230,7 @@ pub(crate) fn controller(name: &str) -> Option<Controller> {
     passed.split_whitespace().any(|held| held == name).then_some(Controller { path, unified: true })
 }
 
-fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     let mut text = String::new();
     let _ = File::open(path).and_then(|mut file| file.read_to_string(&mut text));
     text
@@ -164,6 +238,10 @@ fn read(path: &Path) -> String {
 
 impl Controller {
     pub(crate) fn usable(&self) -> bool {
-        rustix::fs::access(&self.path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok()
+        writable(&self.path)
     }
+}
+
+pub(crate) fn writable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok()
 }

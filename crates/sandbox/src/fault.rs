@@ -33,6 +33,7 @@ pub enum Step {
     ResourceLimits,
     Privileges,
     Lifeline,
+    Landlock,
     Seccomp,
     WorkingDirectory,
     Spawn,
@@ -75,6 +76,7 @@ impl fmt::Display for Step {
             Step::ResourceLimits => "setting resource limits",
             Step::Privileges => "dropping privileges",
             Step::Lifeline => "tying the job to its holder",
+            Step::Landlock => "raising the second wall (Landlock)",
             Step::Seccomp => "loading the system-call filter",
             Step::WorkingDirectory => "entering the working directory",
             Step::Spawn => "starting the command",
@@ -160,6 +162,10 @@ pub enum SandboxError {
         #[source]
         cause: io::Error,
     },
+    #[error("the workspace is full: it may hold {limit}")]
+    Full { limit: crate::disk::Overfull },
+    #[error("process {pid} of the room did not stop")]
+    Unpaused { pid: i32 },
     #[error("the job is not well formed: {why}")]
     BadJob { why: &'static str },
     #[error("no {engine} answers on this host: {why}")]
@@ -196,6 +202,8 @@ impl SandboxError {
             SandboxError::Project { .. } => Some("name another folder, or set SKEP_HOME outside of the project"),
             SandboxError::NotRoot { .. } => Some("say `runtime: native`, which needs no root, or run the kernel as root"),
             SandboxError::NoEngine { engine, .. } => Some(engine.install()),
+            SandboxError::Full { .. } => Some("remove what is not needed, such as build output, or end the task"),
+            SandboxError::Unpaused { .. } => Some("it waits for a disk or the network; try again, or cancel the task"),
             SandboxError::ForeignOwner { .. } => Some("give the file to the project's owner with chown"),
             _ => None,
         }

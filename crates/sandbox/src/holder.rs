@@ -14,6 +14,7 @@ use rustix::thread::UnshareFlags;
 use crate::door;
 use crate::fault::{At, Failure, Step};
 use crate::job;
+use crate::landlock::Landlock;
 use crate::namespace::{self, User};
 use crate::order::{HolderReply, OpenOrder, SpawnOrder};
 use crate::packet;
@@ -28,6 +29,7 @@ pub(crate) struct Holder {
     pub(crate) room: tree::Room,
     /// Of this process: a job asks it whether its holder still lives.
     pub(crate) lifeline: OwnedFd,
+    pub(crate) landlock: Option<Landlock>,
 }
 
 struct Running {
@@ -64,7 +66,7 @@ pub(crate) fn open(order: &OpenOrder, launcher: Pid) -> Result<Holder, Failure> 
     let room = tree::build(order, user, sources)?;
     namespace::forswear().at(Step::Privileges)?;
     let lifeline = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).at(Step::Lifeline)?;
-    Ok(Holder { room, lifeline })
+    Ok(Holder { room, lifeline, landlock: Landlock::find() })
 }
 
 /// The network and ipc namespaces of the next job, which the holder itself is in until then.

@@ -14,6 +14,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
 use crate::fault::{At, Failure, Step};
 use crate::holder::{self, Holder};
+use crate::landlock;
 use crate::namespace;
 use crate::order::{ActOrder, Report, SpawnOrder};
 use crate::seccomp::Filters;
@@ -52,7 +53,7 @@ pub(crate) fn main(holder: &Holder, filters: &Filters, order: &SpawnOrder, files
 /// Does what the job is for, in the project's folder as pid 1.
 pub(crate) fn act(order: &SpawnOrder) -> Result<Report, Failure> {
     match &order.act {
-        ActOrder::Exec { argv } => exec::run(argv, &order.env),
+        ActOrder::Exec { argv } => exec::run(argv, &order.env, order.terminal),
         ActOrder::Write { path, mode } => write::run(path.path(), *mode).map(|()| Report::Written),
         ActOrder::Delete { path } => change::delete(path.path()).map(|()| Report::Written),
         ActOrder::Move { from, to } => change::rename(from.path(), to.path()).map(|()| Report::Written),
@@ -81,15 +82,26 @@ fn enter(holder: &Holder, filters: &Filters, order: &SpawnOrder, cgroups: &[RawF
     }
     sys::close_from(LIFELINE_FD + 1).at(Step::Descriptors)?;
     // Changing a file runs no foreign program that could look at them.
-    if matches!(order.act, ActOrder::Exec { .. }) {
+    let private: &[&str] = if matches!(order.act, ActOrder::Exec { .. }) {
         mounts(holder, &order.limits)?;
-    }
+        landlock::PRIVATE
+    } else {
+        &[]
+    };
     // The session is the holder's, which has no terminal. One of its own would put every job into a scheduling group of its own
     // (autogroup), and on a busy machine a new group waits milliseconds for its first turn.
-    rustix::process::setpgid(None, None).at(Step::Privileges)?;
+    if order.terminal {
+        sys::take_terminal().at(Step::Privileges)?;
+    } else {
+        rustix::process::setpgid(None, None).at(Step::Privileges)?;
+    }
     limits(&order.limits).at(Step::ResourceLimits)?;
     sys::drop_capabilities().at(Step::Privileges)?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at(Step::Privileges)?;
+    if let Some(landlock) = &holder.landlock {
+        let writable = holder.room.writable.iter().map(PathBuf::as_path).chain(private.iter().map(Path::new));
+        landlock.enclose(writable, order.profile).at(Step::Landlock)?;
+    }
 
     // The last change of credentials is behind us. A holder that ended before this line sent no signal, so ask.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at(Step::Lifeline)?;
@@ -134,6 +146,8 @@ fn mount_point(path: &Path, is_folder: bool) -> io::Result<()> {
 }
 
 pub(crate) fn limits(limits: &Limits) -> io::Result<()> {
+    // No single file can be more than all of them together.
+    let file_bytes = [limits.file_bytes, limits.disk_bytes].into_iter().flatten().min();
     let both = |value| Rlimit { current: value, maximum: value };
     let mut wanted = vec![
         (Resource::Core, Some(0)),
@@ -142,9 +156,7 @@ pub(crate) fn limits(limits: &Limits) -> io::Result<()> {
         // Locked memory escapes the page cache's accounting; nothing ordinary needs more than this.
         (Resource::Memlock, Some(8 << 20)),
     ];
-    for (resource, value) in
-        [(Resource::Data, limits.data_bytes), (Resource::Fsize, limits.file_bytes), (Resource::Cpu, limits.cpu_seconds)]
-    {
+    for (resource, value) in [(Resource::Data, limits.data_bytes), (Resource::Fsize, file_bytes), (Resource::Cpu, limits.cpu_seconds)] {
         if value.is_some() {
             wanted.push((resource, value));
         }

@@ -16,11 +16,14 @@
 
 mod cgroup;
 mod changes;
+mod disk;
 mod door;
 pub mod egress;
 mod fault;
+mod figures;
 mod holder;
 mod job;
+mod landlock;
 mod launcher;
 mod link;
 mod mount;
@@ -39,7 +42,9 @@ mod template;
 mod workspace;
 
 pub use changes::{Change, ChangeKind, Changes, FileKind, Refused, changes};
+pub use disk::{Held, Overfull};
 pub use fault::{SandboxError, Step};
+pub use figures::Figures;
 pub use launcher::Launcher;
 pub use orphan::{Swept, sweep};
 pub use probe::Check;

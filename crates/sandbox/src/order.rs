@@ -95,6 +95,7 @@ pub(crate) struct SpawnOrder {
     pub(crate) cwd: Bytes,
     pub(crate) profile: Profile,
     pub(crate) limits: Limits,
+    pub(crate) terminal: bool,
     pub(crate) doors: Vec<Door>,
 }
 

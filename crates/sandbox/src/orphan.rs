@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
@@ -49,17 +50,42 @@ pub fn sweep(workspaces: &[PathBuf], keep: impl Fn(&Path) -> bool) -> Swept {
             }
         }
     }
-    for controller in ["memory", "pids"].iter().filter_map(|name| cgroup::controller(name)) {
-        for folder in stale_groups(&controller.path) {
-            match fs::remove_dir(&folder) {
-                Ok(()) => swept.cgroups += 1,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => swept.left.push((folder, error.to_string())),
-            }
+    let parents = ["memory", "pids", "cpu"].iter().filter_map(|name| cgroup::controller(name)).map(|controller| controller.path);
+    for folder in parents.chain(cgroup::unified()).flat_map(|parent| stale_groups(&parent)) {
+        match empty_and_remove(&folder) {
+            Ok(()) => swept.cgroups += 1,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => swept.left.push((folder, error.to_string())),
         }
     }
     swept
 }
+
+/// Ends whoever is still in a group of a kernel that is no more, and removes the group. Nobody but a job of that kernel is in it.
+fn empty_and_remove(folder: &Path) -> io::Result<()> {
+    let began = Instant::now();
+    loop {
+        match fs::remove_dir(folder) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && began.elapsed() < GROUP_ENDS_MAX => {}
+            result => return result,
+        }
+        // Version 2 kills all at once. In version 1 each is killed, through a descriptor that was opened while it was in the group.
+        if fs::write(folder.join("cgroup.kill"), "1").is_err() {
+            let members = || cgroup::read(&folder.join("cgroup.procs"));
+            for pid in members().lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
+                if let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
+                    && members().lines().any(|line| line.parse() == Ok(pid.as_raw_nonzero().get()))
+                {
+                    let _ = rustix::process::pidfd_send_signal(&pidfd, Signal::KILL);
+                }
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A killed process leaves its group when it is gone, which may wait for a disk.
+const GROUP_ENDS_MAX: Duration = Duration::from_secs(5);
 
 /// Kills the noted holder if that very process still runs, and waits for its end. True when it did.
 fn end_holder(work: &Path) -> io::Result<bool> {

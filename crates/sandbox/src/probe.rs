@@ -76,7 +76,8 @@ pub(crate) fn run(scratch: &Path, filters: &Filters) -> Vec<Check> {
     }
     crate::orphan::discard(&folder);
     checks.push(landlock());
-    checks.extend(["memory", "pids"].map(cgroups));
+    checks.extend(["memory", "pids", "cpu"].map(cgroups));
+    checks.push(freezer());
     checks
 }
 
@@ -123,7 +124,8 @@ fn apparmor() -> Check {
     let name = "AppArmor user namespace restriction";
     match setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") {
         Some(1) if !rustix::process::geteuid().is_root() => {
-            Check::bad(name, "in force", "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0")
+            let keep = "echo kernel.apparmor_restrict_unprivileged_userns=0 | sudo tee /etc/sysctl.d/60-skep.conf && sudo sysctl --system";
+            Check::bad(name, "in force: a program that no profile names makes no user namespaces", keep)
         }
         Some(_) => Check::good(name, "not in force for this user"),
         None => Check::good(name, "not present"),
@@ -132,8 +134,25 @@ fn apparmor() -> Check {
 
 fn landlock() -> Check {
     match sys::landlock_abi() {
-        Ok(abi) => Check::good("landlock", format!("ABI {abi}")),
+        Ok(abi) => Check::good("landlock", format!("ABI {abi}{}", missing(abi))),
         Err(error) => Check::bad("landlock", error.to_string(), "add landlock to the kernel's lsm= parameter"),
+    }
+}
+
+/// What a newer kernel would add to the second wall.
+fn missing(abi: i64) -> &'static str {
+    match abi {
+        ..4 => "; a newer kernel would also hold TCP, terminals and signals",
+        4 | 5 => "; a newer kernel would also hold abstract sockets and signals",
+        _ => "",
+    }
+}
+
+/// Never missing: what stands in does the same, but a shell in the room can see it.
+fn freezer() -> Check {
+    match cgroup::unified().filter(|path| cgroup::writable(path)) {
+        Some(path) => Check::good("pause", format!("cgroup version 2 freezer, {}", path.display())),
+        None => Check::good("pause", "by signals: there is no cgroup version 2 that this user may write"),
     }
 }
 
@@ -145,7 +164,7 @@ fn cgroups(name: &str) -> Check {
         }
         found => {
             let why = if found.is_some() { "not writable by this user" } else { "the controller is not passed to this process" };
-            let fix = "run the kernel with `systemd-run --user --scope -p Delegate=yes`; until then resource limits stand in";
+            let fix = "systemd-run --user --scope -p Delegate=yes skep kernel start";
             Check::bad(&title, why, fix)
         }
     }

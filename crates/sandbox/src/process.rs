@@ -48,6 +48,42 @@ fn number(fields: &[String], field: usize) -> io::Result<u64> {
     fields.get(field - 3).and_then(|text| text.parse().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
+/// One process of a tree at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) stopped: bool,
+    pub(crate) own_ms: u64,
+    /// Of children that were collected.
+    pub(crate) children_ms: u64,
+    pub(crate) resident_bytes: u64,
+}
+
+/// A process and all beneath it, itself first. Empty when it is gone.
+pub(crate) fn tree(top: i32) -> Vec<Member> {
+    let tick_ms = 1000 / rustix::param::clock_ticks_per_second().max(1);
+    let page = rustix::param::page_size() as u64;
+    let member = |pid: i32| -> io::Result<Member> {
+        let fields = stat(&pid.to_string())?;
+        let ms = |first| Ok::<u64, io::Error>((number(&fields, first)? + number(&fields, first + 1)?) * tick_ms);
+        // A dead one that waits for its parent runs as little as a stopped one; and one that waits for a disk, or in vfork for its
+        // child, finds the stop before it comes back to its program.
+        let stopped = fields.first().is_some_and(|state| matches!(state.as_str(), "T" | "t" | "Z" | "X" | "D"));
+        Ok(Member { stopped, own_ms: ms(14)?, children_ms: ms(16)?, resident_bytes: number(&fields, 24)? * page })
+    };
+    let (mut found, mut waiting) = (Vec::new(), vec![top]);
+    while let Some(pid) = waiting.pop() {
+        // Gone between the list and the look.
+        let Ok(member) = member(pid) else { continue };
+        found.push(member);
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for thread in threads {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            waiting.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+        }
+    }
+    found
+}
+
 /// How many threads this process has.
 pub(crate) fn threads() -> io::Result<usize> {
     let status = fs::read_to_string("/proc/self/status")?;

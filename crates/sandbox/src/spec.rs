@@ -49,6 +49,8 @@ pub struct JobSpec {
     pub limits: Limits,
     /// Ways out of the room; whoever started the job listens at them.
     pub doors: Vec<Door>,
+    /// Its standard input is a terminal, which becomes its own: with job control, and signals for keys.
+    pub terminal: bool,
     /// How much of each stream `run` keeps; the rest is read and dropped.
     pub output_max: usize,
 }
@@ -65,6 +67,7 @@ impl JobSpec {
             profile: Profile::Standard,
             limits: Limits::default(),
             doors: Vec::new(),
+            terminal: false,
             output_max: JobSpec::OUTPUT_MAX,
         }
     }
@@ -212,6 +215,8 @@ pub struct Outcome {
     pub timed_out: bool,
     /// The memory limit killed a process of the tree.
     pub out_of_memory: bool,
+    /// It was ended because it made the workspace too full.
+    pub overfull: Option<crate::disk::Overfull>,
     pub duration: Duration,
     pub usage: Usage,
     pub memory: Enforcement,

@@ -11,6 +11,7 @@ use std::ptr;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use tokio::io::unix::AsyncFd;
 
+use crate::figures::{PAUSE, RESUME};
 use crate::spec::Usage;
 
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
@@ -126,6 +127,32 @@ fn signal_set(signals: &[i32]) -> libc::sigset_t {
     }
 }
 
+/// Makes pid 1 of a job stop and go on with all it started when it is told so from outside its namespace.
+pub(crate) fn obey_pauses() -> io::Result<()> {
+    extern "C" fn heed(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        // SAFETY: with SA_SIGINFO the kernel gives a valid siginfo, and one of SI_USER has a sender.
+        let (code, sender) = unsafe { ((*info).si_code, (*info).si_pid()) };
+        // Only a sender in an outer namespace has no pid here, and SI_USER cannot be forged.
+        if code == libc::SI_USER && sender == 0 {
+            let all = if signal == PAUSE.as_raw() { libc::SIGSTOP } else { libc::SIGCONT };
+            // SAFETY: kill is safe in a handler, and -1 from pid 1 names only the job's own processes.
+            unsafe { libc::kill(-1, all) };
+        }
+    }
+    for signal in [PAUSE.as_raw(), RESUME.as_raw()] {
+        // SAFETY: sigaction is plain data, for which zero is valid; the handler has the signature that SA_SIGINFO asks for.
+        unsafe {
+            let mut action: libc::sigaction = mem::zeroed();
+            action.sa_sigaction = heed as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            check(libc::sigaction(signal, &action, ptr::null_mut()).into())?;
+        }
+    }
+    let set = signal_set(&[PAUSE.as_raw(), RESUME.as_raw()]);
+    // SAFETY: `set` is initialised and outlives the call; the old mask is not asked for.
+    check(unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &set, ptr::null_mut()) }.into()).map(drop)
+}
+
 /// A descriptor that becomes readable when a child ends; SIGCHLD must be blocked.
 pub(crate) fn child_signal_fd() -> io::Result<OwnedFd> {
     let set = signal_set(&[libc::SIGCHLD]);
@@ -204,10 +231,46 @@ pub(crate) fn landlock_abi() -> io::Result<i64> {
     check(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<libc::c_void>(), 0, ASK_VERSION) })
 }
 
-/// Starts a program in its own process group with default signals. `Err` means that no program was started.
+/// A new ruleset that handles these rights. An older kernel takes the longer attributes as long as their tail is zero.
+pub(crate) fn landlock_ruleset(files: u64, net: u64, scopes: u64) -> io::Result<OwnedFd> {
+    let attributes = [files, net, scopes];
+    let used = if scopes != 0 { 3 } else { 1 + usize::from(net != 0) };
+    // SAFETY: the attributes are three 64-bit fields in this order, they outlive the call and no more than their size is given.
+    let fd = check(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, attributes.as_ptr(), used * mem::size_of::<u64>(), 0) })?;
+    // SAFETY: the descriptor is new and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Allows rights on what lies beneath an open path.
+pub(crate) fn landlock_allow(ruleset: &OwnedFd, place: RawFd, rights: u64) -> io::Result<()> {
+    #[repr(C, packed)]
+    struct PathBeneath {
+        allowed_access: u64,
+        parent_fd: i32,
+    }
+    const PATH_BENEATH: libc::c_int = 1;
+    let rule = PathBeneath { allowed_access: rights, parent_fd: place };
+    // SAFETY: the rule has the layout that its type asks for and outlives the call.
+    check(unsafe { libc::syscall(libc::SYS_landlock_add_rule, ruleset.as_raw_fd(), PATH_BENEATH, ptr::from_ref(&rule), 0) }).map(drop)
+}
+
+/// Puts this process under a ruleset, for good; no_new_privs must be set.
+pub(crate) fn landlock_restrict(ruleset: &OwnedFd) -> io::Result<()> {
+    // SAFETY: takes two integers.
+    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }).map(drop)
+}
+
+/// Makes standard input the terminal of a new session, with this process's group in its foreground.
+pub(crate) fn take_terminal() -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?)
+}
+
+/// Starts a program with default signals, in its own process group unless it is to be in the foreground of this one's terminal.
+/// `Err` means that no program was started.
 ///
 /// posix_spawn shares memory until exec, so nothing is copied for a process that is about to replace itself.
-pub(crate) fn spawn(program: &CStr, argv: &[CString], env: &[CString]) -> io::Result<i32> {
+pub(crate) fn spawn(program: &CStr, argv: &[CString], env: &[CString], own_group: bool) -> io::Result<i32> {
     let pointers = |strings: &[CString]| -> Vec<*mut libc::c_char> {
         strings.iter().map(|string| string.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
     };
@@ -218,7 +281,8 @@ pub(crate) fn spawn(program: &CStr, argv: &[CString], env: &[CString]) -> io::Re
     let error = unsafe {
         let mut attr = mem::zeroed();
         libc::posix_spawnattr_init(&mut attr);
-        libc::posix_spawnattr_setflags(&mut attr, (libc::POSIX_SPAWN_SETPGROUP | libc::POSIX_SPAWN_SETSIGMASK) as libc::c_short);
+        let group = if own_group { libc::POSIX_SPAWN_SETPGROUP } else { 0 };
+        libc::posix_spawnattr_setflags(&mut attr, (group | libc::POSIX_SPAWN_SETSIGMASK) as libc::c_short);
         libc::posix_spawnattr_setpgroup(&mut attr, 0);
         libc::posix_spawnattr_setsigmask(&mut attr, &signal_set(&[]));
         let error = libc::posix_spawn(&mut pid, program.as_ptr(), ptr::null(), &attr, argv.as_ptr(), env.as_ptr());

@@ -23,6 +23,15 @@ pub enum Network {
     Restricted,
 }
 
+impl Network {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Network::None => "none",
+            Network::Restricted => "restricted",
+        }
+    }
+}
+
 /// Named bounds. `None` is no bound of the template's own, save for memory, where it is half of the machine's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Template {

@@ -8,20 +8,22 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::net::unix::pipe;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::cgroup::{Cgroups, Group};
+use crate::cgroup::{self, Cgroups, Group};
+use crate::disk::{Bounds, Meter, Overfull};
 use crate::door;
 use crate::fault::{Failure, SandboxError, Step};
+use crate::figures::{Figures, Running};
 use crate::link::{Link, Place, Unreported};
 use crate::order::{ActOrder, Bytes, Report, SpawnOrder};
 use crate::output;
@@ -35,6 +37,10 @@ pub struct Workspace {
     root: OwnedFd,
     project: PathBuf,
     work: PathBuf,
+    meter: Arc<Meter>,
+    /// Those that run or are about to be forgotten.
+    jobs: Mutex<Vec<Weak<Running>>>,
+    paused: watch::Sender<bool>,
 }
 
 /// Where its jobs come from.
@@ -66,11 +72,18 @@ impl Workspace {
         let holder = KillOnDrop(Some(pidfd));
         let (link, root) = Link::open(socket).await?;
         let pidfd = holder.keep().ok_or(SandboxError::Gone { who: "holder" })?;
-        Ok(Workspace { room: Room::Held(Holder { link, pid, pidfd, cgroups }), root, project, work })
+        let room = Room::Held(Holder { link, pid, pidfd, cgroups });
+        Ok(Workspace::new(room, root, project, work))
     }
 
     pub(crate) fn contained(room: crate::oci::Room, root: OwnedFd, project: PathBuf, work: PathBuf) -> Workspace {
-        Workspace { room: Room::Contained(room), root, project, work }
+        Workspace::new(Room::Contained(room), root, project, work)
+    }
+
+    fn new(room: Room, root: OwnedFd, project: PathBuf, work: PathBuf) -> Workspace {
+        let meter = Arc::new(Meter::new(work.join("upper")));
+        let (jobs, paused) = (Mutex::default(), watch::Sender::new(false));
+        Workspace { room, root, project, work, meter, jobs, paused }
     }
 
     /// The merged project as a directory descriptor: a read through it sees what jobs wrote. Valid while the workspace is open.
@@ -145,6 +158,7 @@ impl Workspace {
             truncated: out_cut || err_cut,
             timed_out: ended.timed_out,
             out_of_memory: ended.out_of_memory,
+            overfull: ended.overfull,
             duration: began.elapsed(),
             usage: ended.usage,
             memory: ended.memory,
@@ -155,6 +169,9 @@ impl Workspace {
     /// Starts a job whose streams are the caller's.
     pub async fn spawn(&self, spec: JobSpec, stdin: Stdio, stdout: Stdio, stderr: Stdio) -> Result<Job, SandboxError> {
         let order = order(&spec)?;
+        self.running().await;
+        let bounds = Bounds { bytes: spec.limits.disk_bytes, files: spec.limits.disk_files };
+        let before = self.room_on_disk(&spec, bounds).await?;
         let (report, report_write) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| SandboxError::io("making a pipe")(error.into()))?;
         let report = pipe::Receiver::from_owned_fd(report).map_err(SandboxError::io("watching a pipe"))?;
@@ -171,18 +188,121 @@ impl Workspace {
         let unopened = KillOnDrop(Some(Arc::clone(&pidfd)));
         let doors = door::listeners(doors, spec.doors.len())?;
         unopened.keep();
-        let timed_out = Arc::new(AtomicBool::new(false));
-        let timer = spec.limits.wall.map(|wall| {
-            let (pidfd, timed_out) = (Arc::clone(&pidfd), Arc::clone(&timed_out));
-            tokio::spawn(async move {
-                tokio::time::sleep(wall).await;
-                timed_out.store(true, Ordering::Relaxed);
-                let _ = rustix::process::pidfd_send_signal(&*pidfd, Signal::KILL);
-            })
-            .abort_handle()
-        });
+        let command = match &spec.act {
+            Act::Exec { argv } => argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            _ => Vec::new(),
+        };
+        let group = match &keeper {
+            Keeper::Holder { group, .. } => group.clone(),
+            Keeper::Engine(_) => None,
+        };
+        let running = Arc::new(Running { pid, pidfd, command, began: Instant::now(), group });
+        if matches!(spec.act, Act::Exec { .. }) {
+            self.remember(&running);
+            // Paused while it started: it was not on the list yet.
+            if *self.paused.borrow() {
+                running.pause().await?;
+                if !*self.paused.borrow() {
+                    running.resume();
+                }
+            }
+        }
+        let cut = Arc::new(Mutex::new(None));
+        let watches = self.watches(&spec.limits, bounds, before, &running, &cut);
         let data_limited = spec.limits.data_bytes.is_some();
-        Ok(Job { pid, doors, act: spec.act, pidfd, report, unreported, timed_out, timer, keeper, data_limited, over: false })
+        Ok(Job { doors, act: spec.act, running, report, unreported, cut, watches, keeper, data_limited, over: false })
+    }
+
+    /// Tasks that end the job when its time is over or the workspace is too full.
+    fn watches(
+        &self,
+        limits: &crate::spec::Limits,
+        bounds: Bounds,
+        before: Option<crate::disk::Held>,
+        running: &Arc<Running>,
+        cut: &Arc<Mutex<Option<Cut>>>,
+    ) -> Vec<AbortHandle> {
+        let mut watches = Vec::new();
+        let mut watch = |end: std::pin::Pin<Box<dyn Future<Output = Cut> + Send>>| {
+            let (running, cut) = (Arc::clone(running), Arc::clone(cut));
+            let watched = async move {
+                let why = end.await;
+                cut.lock().get_or_insert(why);
+                running.kill();
+            };
+            watches.push(tokio::spawn(watched).abort_handle());
+        };
+        if let Some(wall) = limits.wall {
+            let awake = awake(wall, self.paused.subscribe());
+            watch(Box::pin(async move {
+                awake.await;
+                Cut::Time
+            }));
+        }
+        if let Some(before) = before {
+            let meter = Arc::clone(&self.meter);
+            watch(Box::pin(async move { Cut::Disk(meter.overfull(bounds, before).await) }));
+        }
+        watches
+    }
+
+    /// What the workspace holds, if the job is bounded by it. A full one takes no more files; commands may still tidy it.
+    async fn room_on_disk(&self, spec: &JobSpec, bounds: Bounds) -> Result<Option<crate::disk::Held>, SandboxError> {
+        if bounds == (Bounds { bytes: None, files: None }) {
+            return Ok(None);
+        }
+        let held = self.meter.before(bounds).await.map_err(SandboxError::io("measuring the workspace"))?;
+        match bounds.broken_by(held) {
+            Some(limit) if matches!(spec.act, Act::Write { .. }) => Err(SandboxError::Full { limit }),
+            _ => Ok(Some(held)),
+        }
+    }
+
+    fn remember(&self, running: &Arc<Running>) {
+        let mut jobs = self.jobs.lock();
+        jobs.retain(|job| job.strong_count() > 0);
+        jobs.push(Arc::downgrade(running));
+    }
+
+    /// What runs in the room now, and what it uses.
+    pub fn jobs(&self) -> Vec<Figures> {
+        self.jobs.lock().iter().filter_map(Weak::upgrade).filter_map(|job| job.figures()).collect()
+    }
+
+    /// Stops everything that runs in the room; what is to start waits. Time does not count against limits meanwhile.
+    pub async fn pause(&self) -> Result<(), SandboxError> {
+        self.paused.send_replace(true);
+        let jobs: Vec<Arc<Running>> = self.jobs.lock().iter().filter_map(Weak::upgrade).collect();
+        for job in jobs {
+            job.pause().await?;
+        }
+        Ok(())
+    }
+
+    pub fn resume(&self) {
+        for job in self.jobs.lock().iter().filter_map(Weak::upgrade) {
+            job.resume();
+        }
+        self.paused.send_replace(false);
+    }
+
+    /// What the upper layer takes up. Walks it, so it blocks.
+    pub fn held(&self) -> crate::disk::Held {
+        self.meter.now()
+    }
+
+    pub fn is_paused(&self) -> bool {
+        *self.paused.borrow()
+    }
+
+    /// Comes back when the room has not been paused for so long in all.
+    pub async fn awake(&self, time: Duration) {
+        awake(time, self.paused.subscribe()).await;
+    }
+
+    async fn running(&self) {
+        // The sender is ours, so the wait does not fail.
+        let _ = self.paused.subscribe().wait_for(|paused| !paused).await;
     }
 
     /// Ends the workspace and waits until its jobs, its holder and its mount are gone, so that it can be opened again.
@@ -206,10 +326,10 @@ impl Workspace {
 
 impl Holder {
     async fn start(&self, mut order: SpawnOrder, files: Vec<OwnedFd>) -> Result<Underway, SandboxError> {
-        let group = self.cgroups.open(&order.limits);
+        let group = self.cgroups.open(&order.limits).map(Arc::new);
         let (place, started, unreported) = self.link.expect()?;
         order.id = place.id;
-        let joins = group.iter().flat_map(Group::joins);
+        let joins = group.iter().flat_map(|group| group.joins());
         let all: Vec<BorrowedFd<'_>> = files.iter().chain(joins).map(AsFd::as_fd).collect();
         self.link.send(&order, &all).await?;
         drop(files);
@@ -241,21 +361,43 @@ pub(crate) struct Underway {
 /// Who holds a job's limits and buries it.
 #[derive(Debug)]
 pub(crate) enum Keeper {
-    Holder { group: Option<Group>, _place: Place },
+    Holder { group: Option<Arc<Group>>, _place: Place },
     Engine(crate::oci::Grave),
+}
+
+/// Waits for so much time in which the room is not paused.
+async fn awake(time: Duration, mut paused: watch::Receiver<bool>) {
+    let mut left = time;
+    loop {
+        if paused.wait_for(|paused| !paused).await.is_err() {
+            // The workspace is gone, and its jobs with it.
+            return;
+        }
+        let began = Instant::now();
+        tokio::select! {
+            () = tokio::time::sleep(left) => return,
+            _ = paused.wait_for(|paused| *paused) => left = left.saturating_sub(began.elapsed()),
+        }
+    }
+}
+
+/// Why a job was ended from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Time,
+    Disk(Overfull),
 }
 
 /// A job that runs. Its streams end when it does. Dropping it kills it with everything it started.
 #[derive(Debug)]
 pub struct Job {
-    pid: i32,
     doors: Vec<TcpListener>,
     act: Act,
-    pidfd: Arc<OwnedFd>,
+    running: Arc<Running>,
     report: pipe::Receiver,
     unreported: oneshot::Receiver<Unreported>,
-    timed_out: Arc<AtomicBool>,
-    timer: Option<AbortHandle>,
+    cut: Arc<Mutex<Option<Cut>>>,
+    watches: Vec<AbortHandle>,
     keeper: Keeper,
     data_limited: bool,
     /// It ended by itself, so there is nothing to kill.
@@ -268,19 +410,22 @@ pub struct Ended {
     pub exit: Exit,
     pub timed_out: bool,
     pub out_of_memory: bool,
+    /// It was ended because it made the workspace too full.
+    pub overfull: Option<Overfull>,
     pub usage: Usage,
     pub memory: Enforcement,
     pub pids: Enforcement,
+    pub cpu: Enforcement,
 }
 
 impl Job {
     /// The host's pid of the room's pid 1.
     pub fn pid(&self) -> i32 {
-        self.pid
+        self.running.pid
     }
 
     pub fn pidfd(&self) -> &OwnedFd {
-        &self.pidfd
+        &self.running.pidfd
     }
 
     /// The listeners at the job's doors, in the order of the spec; nothing accepts at them but the caller of this.
@@ -290,7 +435,12 @@ impl Job {
 
     /// Kills the whole tree. `wait` then says so.
     pub fn kill(&self) {
-        let _ = rustix::process::pidfd_send_signal(&*self.pidfd, Signal::KILL);
+        self.running.kill();
+    }
+
+    /// What the job uses now; `None` when it is on its way out.
+    pub fn figures(&self) -> Option<Figures> {
+        self.running.figures()
     }
 
     /// Waits until the command has ended and nothing that it started lives any more.
@@ -308,19 +458,31 @@ impl Job {
         };
         self.over = true;
         let without_group = if self.data_limited { Enforcement::Rlimit } else { Enforcement::None };
-        let (memory, pids, out_of_memory) = match &mut self.keeper {
-            Keeper::Holder { group: Some(group), .. } => (group.enforced().0, group.enforced().1, group.ran_out_of_memory()),
-            Keeper::Holder { group: None, .. } => (without_group, Enforcement::Rlimit, false),
-            Keeper::Engine(grave) if grave.memory == Enforcement::None => (without_group, grave.pids, false),
-            Keeper::Engine(grave) => (grave.memory, grave.pids, grave.ran_out_of_memory()),
+        // One that ended by itself a moment earlier was not cut off.
+        let cut = self.cut.lock().filter(|_| exit == Exit::Signal(libc::SIGKILL));
+        let (memory, pids, cpu, out_of_memory) = match &mut self.keeper {
+            Keeper::Holder { group, .. } => {
+                let group = group.as_deref();
+                let memory = group.and_then(Group::memory).unwrap_or(without_group);
+                let pids = group.and_then(Group::pids).unwrap_or(Enforcement::Rlimit);
+                let cpu = group.and_then(Group::cpu).unwrap_or(Enforcement::None);
+                (memory, pids, cpu, group.is_some_and(Group::ran_out_of_memory))
+            }
+            Keeper::Engine(grave) if grave.memory == Enforcement::None => (without_group, grave.pids, Enforcement::None, false),
+            Keeper::Engine(grave) => (grave.memory, grave.pids, Enforcement::None, grave.ran_out_of_memory()),
         };
         Ok(Ended {
             exit,
-            timed_out: self.timed_out.load(Ordering::Relaxed) && exit == Exit::Signal(libc::SIGKILL),
+            timed_out: cut == Some(Cut::Time),
             out_of_memory,
+            overfull: match cut {
+                Some(Cut::Disk(limit)) => Some(limit),
+                _ => None,
+            },
             usage,
             memory,
             pids,
+            cpu,
         })
     }
 
@@ -348,16 +510,12 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        if let Some(timer) = &self.timer {
-            timer.abort();
-        }
+        self.watches.iter().for_each(AbortHandle::abort);
         if !self.over {
             self.kill();
         }
-        if let Keeper::Holder { group, .. } = &mut self.keeper
-            && let Some(group) = group.take()
-        {
-            group.remove_after(Arc::clone(&self.pidfd));
+        if let Some(group) = &self.running.group {
+            cgroup::remove_after(Arc::clone(group), Arc::clone(&self.running.pidfd));
         }
     }
 }
@@ -418,5 +576,5 @@ fn order(spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
     };
     let env = spec.env.iter().map(|(key, value)| (key.clone().into(), value.clone().into())).collect();
     let doors = spec.doors.clone();
-    Ok(SpawnOrder { id: 0, act, env, cwd: cwd.into(), profile: spec.profile, limits: spec.limits.clone(), doors })
+    Ok(SpawnOrder { id: 0, act, env, cwd: cwd.into(), profile: spec.profile, limits: spec.limits.clone(), terminal: spec.terminal, doors })
 }

@@ -5,19 +5,31 @@
 mod room {
     pub mod confine;
     pub mod death;
+    pub mod disk;
     pub mod doors;
     pub mod files;
     pub mod host;
+    pub mod landlock;
     pub mod leave;
     pub mod oci;
+    pub mod pause;
     pub mod run;
 }
 
 use room::host::Test;
 
 fn main() {
-    let suites: [&[Test]; 6] =
-        [room::run::TESTS, room::confine::TESTS, room::doors::TESTS, room::files::TESTS, room::death::TESTS, room::leave::TESTS];
+    let suites: &[&[Test]] = &[
+        room::run::TESTS,
+        room::confine::TESTS,
+        room::landlock::TESTS,
+        room::doors::TESTS,
+        room::files::TESTS,
+        room::death::TESTS,
+        room::disk::TESTS,
+        room::leave::TESTS,
+        room::pause::TESTS,
+    ];
     let contained = room::oci::contract(&[room::run::TESTS, room::run::OWN, room::confine::TESTS, room::doors::TESTS, room::files::TESTS]);
     room::host::main(&suites.concat(), &[room::run::OWN, room::leave::OWN].concat(), &contained);
 }

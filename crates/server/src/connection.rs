@@ -1,6 +1,6 @@
 //! One connection: frames in, answers out, in whatever order the work ends.
 
-use crate::{follow, method, model, peer};
+use crate::{follow, live, method, model, peer};
 use kernel::Kernel;
 use policy::Peer;
 use std::sync::Arc;
@@ -9,11 +9,13 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
-use wire::{Message, Request, Response, RpcError, frame};
+use wire::{Message, Notification, Request, Response, RpcError, frame};
 use world::Refusal;
 
 /// Requests of one connection that are being worked on; more wait in the socket.
 const OPEN_MAX: usize = 64;
+/// Notes that wait to be heard: a piece of input, and a terminal that changes its size.
+const NOTES_MAX: usize = 64;
 /// Connections at once. A command has one; more than this is a loop.
 const CONNECTIONS_MAX: usize = 512;
 
@@ -42,7 +44,7 @@ async fn greet(stream: UnixStream, kernel: Arc<Kernel>, stop: Arc<Notify>) {
     let known = peer::check(&stream);
     let (reader, writer) = stream.into_split();
     match known {
-        Ok(peer) => converse(reader, writer, Speaker { kernel, stop, peer: Arc::new(peer) }).await,
+        Ok(peer) => converse(reader, writer, Speaker { kernel, stop, peer: Arc::new(peer), inbox: Arc::default() }).await,
         Err(refusal) => turn_away(reader, writer, refusal).await,
     }
 }
@@ -67,10 +69,15 @@ struct Speaker {
     kernel: Arc<Kernel>,
     stop: Arc<Notify>,
     peer: Arc<Peer>,
+    /// For the one request of a connection that listens while it runs.
+    inbox: Arc<parking_lot::Mutex<Option<mpsc::Receiver<Notification>>>>,
 }
 
 async fn converse(mut reader: OwnedReadHalf, writer: OwnedWriteHalf, speaker: Speaker) {
     let (out, queue) = mpsc::channel(OPEN_MAX);
+    // What a client says about a request that runs. Dropped with the connection, so that whoever hears it knows.
+    let (notes, inbox) = mpsc::channel(NOTES_MAX);
+    *speaker.inbox.lock() = Some(inbox);
     let pen = tokio::spawn(write_all(writer, queue));
     // What only looks ends with the connection; what acts goes on to its end, whoever still listens.
     let mut looking = JoinSet::new();
@@ -91,8 +98,15 @@ async fn converse(mut reader: OwnedReadHalf, writer: OwnedWriteHalf, speaker: Sp
         };
         let request = match Message::parse(&text) {
             Ok(Message::Request(request)) => request,
-            // Nobody here asks questions, so an answer answers nothing; and notifications want no reply.
-            Ok(Message::Notification(_) | Message::Response(_)) => continue,
+            Ok(Message::Notification(note)) => {
+                // A client that does not wait to be asked for more is no client of ours.
+                if live::heeds(&note) && notes.try_send(note).is_err() {
+                    break;
+                }
+                continue;
+            }
+            // Nobody here asks questions, so an answer answers nothing.
+            Ok(Message::Response(_)) => continue,
             Err(malformed) => {
                 send(&out, malformed.answer().text()).await;
                 continue;
@@ -113,13 +127,17 @@ async fn converse(mut reader: OwnedReadHalf, writer: OwnedWriteHalf, speaker: Sp
         while looking.try_join_next().is_some() {}
     }
     looking.abort_all();
-    drop(out);
+    drop((out, notes));
     // The pen ends when the last answer is written or the peer is gone.
     drop(pen.await);
 }
 
 async fn answer(speaker: &Speaker, request: Request, out: &mpsc::Sender<String>) {
-    let Speaker { kernel, stop, peer } = speaker;
+    let Speaker { kernel, stop, peer, .. } = speaker;
+    if live::wanted(&request) {
+        let inbox = speaker.inbox.lock().take();
+        return live::run(kernel, request, out, inbox).await;
+    }
     if follow::wanted(&request) {
         return follow::run(kernel, request, out).await;
     }

@@ -16,7 +16,7 @@ pub(crate) fn ask(params: &call::RunParams, peer: &Peer) -> Result<Ask, RpcError
     let mode = params.mode.as_deref().unwrap_or("live");
     let run_mode = RunMode::parse(mode)
         .ok_or_else(|| RpcError::new(Code::BadInput, format!("there is no mode `{mode}`")).fix("use live, dry_run or mock"))?;
-    Ok(Ask { run_mode, token: params.token.clone().map(|token| (token, peer.clone())) })
+    Ok(Ask { run_mode, token: params.token.clone().map(|token| (token, peer.clone())), ..Ask::default() })
 }
 
 pub(crate) async fn answer(kernel: &Kernel, params: AnswerParams) -> Result<(), RpcError> {

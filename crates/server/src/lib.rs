@@ -7,6 +7,7 @@
 mod connection;
 mod decide;
 mod follow;
+mod live;
 mod method;
 mod model;
 mod peer;

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::method::{
-    Nothing, call, grant, journal as records, kernel as itself, merge, model as models, policy as rule, process, review, task, zone,
+    Nothing, call, grant, journal as records, kernel as itself, merge, model as models, policy as rule, process, review, sandbox as room,
+    task, zone,
 };
 use wire::{Code, Method, RpcError};
 use world::{Mode, Refusal};
@@ -133,6 +134,19 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
         rule::Trial::NAME => raw(&rules::trial(kernel, &parse::<rule::Trial>(params)?)?),
         rule::Log::NAME => raw(&rules::log(kernel, &parse::<rule::Log>(params)?.path)?),
         rule::Suggest::NAME => raw(&rules::suggest(kernel, &parse::<rule::Suggest>(params)?.path)?),
+        room::Templates::NAME => raw(&view::templates(kernel, parse::<room::Templates>(params)?.path.as_deref())?),
+        room::List::NAME => {
+            parse::<room::List>(params)?;
+            raw(&view::rooms(kernel))
+        }
+        room::Pause::NAME => {
+            kernel.pause(parse::<room::Pause>(params)?.task, "operator").await.map_err(no)?;
+            raw(&Nothing {})
+        }
+        room::Resume::NAME => {
+            kernel.resume(parse::<room::Resume>(params)?.task, "operator").await.map_err(no)?;
+            raw(&Nothing {})
+        }
         records::Read::NAME => raw(&view::records(kernel, &parse::<records::Read>(params)?)?),
         records::Verify::NAME => {
             parse::<records::Verify>(params)?;

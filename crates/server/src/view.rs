@@ -5,7 +5,7 @@ use kernel::{End, Kernel, MergeDiff, Outcome, Proposal};
 use std::path::Path;
 use std::time::Duration;
 use wire::RpcError;
-use wire::method::{call, journal as records, kernel as itself, merge, process::ProcView, review, task, zone};
+use wire::method::{call, journal as records, kernel as itself, merge, process::ProcView, review, sandbox as room, task, zone};
 use world::{Answer, Pid, Process, ReviewId, ReviewState, Task, TaskId, TaskState, World};
 
 /// Bytes of lines in one page of the journal: a frame holds sixteen times as much.
@@ -310,4 +310,52 @@ pub(crate) fn report(report: journal::Report) -> records::VerifyResult {
         sealed: report.seal == journal::SealState::Good,
         findings: report.findings.iter().map(|f| records::Finding { seq: f.seq, what: f.what.to_string(), why: f.why.clone() }).collect(),
     }
+}
+
+/// The templates as a zone has them, or as the operator has.
+pub(crate) fn templates(kernel: &Kernel, path: Option<&str>) -> Result<room::TemplatesResult, RpcError> {
+    let zone = path.and_then(|path| kernel::locate(Path::new(path)).ok()).and_then(|top| kernel.zone(&top).ok());
+    let trusted = match zone {
+        Some(zone) => kernel.trusted(zone.id).map_err(fault)?,
+        None => None,
+    };
+    let all = kernel.templates(trusted.as_deref()).map_err(RpcError::from)?;
+    let ms = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let name =
+        |value: serde_json::Result<serde_json::Value>| value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
+    let view = |template: &sandbox::Template| room::TemplateView {
+        name: template.name.clone(),
+        network: name(serde_json::to_value(template.network)),
+        hosts: template.hosts.clone(),
+        secrets: template.secrets,
+        memory_bytes: template.memory_bytes,
+        cpu_milli: template.cpu_milli,
+        pids: template.pids,
+        duration_ms: ms(template.wall),
+        answer_ms: ms(template.answer),
+        disk_bytes: template.disk_bytes,
+        disk_files: template.disk_files,
+        profile: name(serde_json::to_value(template.profile)),
+    };
+    Ok(room::TemplatesResult { templates: all.list().map(view).collect() })
+}
+
+pub(crate) fn rooms(kernel: &Kernel) -> room::ListResult {
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let job = |job: sandbox::Figures| room::JobView {
+        os_pid: job.pid,
+        command: job.command,
+        age_ms: ms(job.age),
+        memory_bytes: job.memory_bytes,
+        cpu_ms: job.cpu_ms,
+        processes: job.processes,
+    };
+    let view = |found: kernel::RoomView| room::RoomView {
+        task: found.task,
+        pid: found.pid,
+        project: found.project.display().to_string(),
+        paused: found.paused,
+        jobs: found.jobs.into_iter().map(job).collect(),
+    };
+    room::ListResult { rooms: kernel.rooms().into_iter().map(view).collect() }
 }

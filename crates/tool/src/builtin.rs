@@ -23,6 +23,7 @@ use crate::place::{Access, Place, Target};
 use crate::tool::{Context, Output};
 use serde_json::Value;
 use std::time::{Duration, Instant};
+use world::limits::JOB_MS_DEFAULT;
 use world::{Code, Refusal};
 
 /// Room for a result's field names and numbers.
@@ -42,6 +43,7 @@ pub(crate) enum Body {
     SearchGlob,
     ShellRun,
     TestRun,
+    SandboxRun,
     GitStatus,
     GitDiff,
     GitLog,
@@ -66,6 +68,7 @@ impl Body {
         (Body::SearchGlob, include_str!("builtin/glob.yaml")),
         (Body::ShellRun, include_str!("builtin/run.yaml")),
         (Body::TestRun, include_str!("builtin/test.yaml")),
+        (Body::SandboxRun, include_str!("builtin/sandbox.yaml")),
         (Body::GitStatus, include_str!("builtin/git/status.yaml")),
         (Body::GitDiff, include_str!("builtin/git/diff.yaml")),
         (Body::GitLog, include_str!("builtin/git/log.yaml")),
@@ -82,7 +85,7 @@ impl Body {
             Body::FsMove => vec![at("from", Access::Name), at("to", Access::Name)],
             Body::FsPatch => unified::targets(input),
             Body::FsList | Body::SearchGrep | Body::SearchGlob => vec![at("path", Access::List)],
-            Body::ShellRun => vec![at("cwd", Access::Run)],
+            Body::ShellRun | Body::SandboxRun => vec![at("cwd", Access::Run)],
             Body::GitCommit => words(input, "paths").into_iter().map(|path| Target { path, access: Access::Name }).collect(),
             Body::TestRun | Body::GitStatus | Body::HttpRequest | Body::Foreign => Vec::new(),
         }
@@ -91,7 +94,7 @@ impl Body {
     /// Set for what may touch more than it names: a program, or the repository as a whole.
     pub fn touches_all(self) -> Option<Access> {
         match self {
-            Body::ShellRun | Body::TestRun | Body::Foreign | Body::GitCommit => Some(Access::Run),
+            Body::ShellRun | Body::SandboxRun | Body::TestRun | Body::Foreign | Body::GitCommit => Some(Access::Run),
             Body::GitStatus | Body::GitDiff | Body::GitLog => Some(Access::Read),
             _ => None,
         }
@@ -99,7 +102,7 @@ impl Body {
 
     pub fn command(self, manifest: &Manifest, input: &Value) -> Option<Vec<String>> {
         match self {
-            Body::ShellRun => Some(words(input, "command")),
+            Body::ShellRun | Body::SandboxRun => Some(words(input, "command")),
             Body::Foreign => Some(manifest.command.clone()),
             _ => None,
         }
@@ -146,7 +149,8 @@ impl Body {
             Body::FsPatch => unified::run(input, places.collect(), context, time).await,
             Body::SearchGrep => grep::run(input, place()?, context, part_max, time).await,
             Body::SearchGlob => glob::run(input, place()?, context, part_max, time).await,
-            Body::ShellRun => run::shell(input, place()?, context).await,
+            Body::ShellRun => run::shell(input, place()?, context, JOB_MS_DEFAULT).await,
+            Body::SandboxRun => run::shell(input, place()?, context, manifest.timeout_ms).await,
             Body::TestRun => run::test(input, context).await,
             Body::GitStatus => git::status(context, time).await,
             Body::GitDiff => git::diff(input, &place()?, context, time).await,

@@ -1,5 +1,6 @@
 //! A tool's manifest: what it is called, what it takes and gives, and what it needs. The file format is KarnEvil9's `tool.yaml`
-//! with keys of our own: `read_only`, `room`, `retries`, `output_mode`, `truncate`, `result_tokens_max`, `command` and `environment`.
+//! with keys of our own: `read_only`, `room`, `retries`, `output_mode`, `truncate`, `result_tokens_max`, `command`,
+//! `environment` and `template`.
 
 use crate::env;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,9 @@ pub struct Manifest {
     /// Variables of a `shell` runner, beside those that the operator's configuration passes into every room.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
+    /// The bounds of its jobs: the name of a template. Left out, `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
 }
 
 /// Seed 003's default.
@@ -157,6 +161,9 @@ impl Manifest {
             Some(1..) if !self.read_only => return Some("`retries` is for tools with `read_only: true`: others act twice".to_owned()),
             Some(retries) if retries > RETRIES_MAX => return Some(format!("`retries` may be {RETRIES_MAX} at most")),
             _ => {}
+        }
+        if self.template.is_some() && self.room == Room::Kernel {
+            return Some("`template` is for tools with `room: sandbox`".to_owned());
         }
         match (self.runner, self.command.first()) {
             (Runner::Shell, Some(program)) if program.is_empty() => return Some("`command` names no program".to_owned()),

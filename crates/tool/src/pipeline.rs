@@ -28,9 +28,16 @@ pub(crate) async fn run(tool: &Tool, input: &Value, places: Vec<Place>, context:
         let places = if left == 0 { Ok(std::mem::take(&mut kept)) } else { kept.iter().map(Place::again).collect() };
         async move {
             let places = places.map_err(|error| ToolFault::io("open", ".", error))?;
-            match tokio::time::timeout(time, tool.act(input, places, context)).await {
-                Ok(result) => result,
-                Err(_) => Err(ToolFault::TimedOut { ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }.into()),
+            // A pause of the room is no time of the call's.
+            let late = async {
+                match context.room {
+                    Some(room) => room.awake(time).await,
+                    None => tokio::time::sleep(time).await,
+                }
+            };
+            tokio::select! {
+                result = tool.act(input, places, context) => result,
+                () = late => Err(ToolFault::TimedOut { ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }.into()),
             }
         }
     })

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     const ALL: &str = "there are fs.delete, fs.edit, fs.exists, fs.list, fs.move, fs.patch, fs.read, fs.write, git.commit, git.diff, git.log, \
-        git.status, http.request, search.glob, search.grep, shell.run, test.run";
+        git.status, http.request, sandbox.run, search.glob, search.grep, shell.run, test.run";
 
     #[test]
     fn every_built_in_manifest_can_be_used_and_mocked() {

@@ -3,6 +3,7 @@
 use crate::builtin::Body;
 use crate::fault::{ToolFault, ToolStop};
 use crate::leave::Leave;
+use crate::live::Terms;
 use crate::manifest::Manifest;
 use crate::net::{Aim, Reach};
 use crate::pipeline;
@@ -44,10 +45,8 @@ pub struct Context<'a> {
     pub leave: &'a dyn Leave,
     /// What a trusted configuration passes into the room, before it is scrubbed.
     pub environment: &'a [(String, String)],
-    /// The template that the call asked for, where it asked for one.
-    pub template: Option<&'a sandbox::Template>,
-    /// The way out of the room, where its template has one.
-    pub network: Option<&'a dyn Network>,
+    /// The bounds of a job, and whoever follows it.
+    pub terms: Terms<'a>,
     /// Secrets that stand in headers as sentinels.
     pub secrets: &'a [Secret],
 }

@@ -108,8 +108,7 @@ async fn call_with(input: &Value, reach: &Reach, leave: &dyn Leave) -> Result<Ou
         reach,
         leave,
         environment: &[],
-        template: None,
-        network: None,
+        terms: Default::default(),
         secrets: &[],
     };
     tool.run(input, Vec::new(), &context).await

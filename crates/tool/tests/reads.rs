@@ -51,8 +51,7 @@ impl Ground {
             reach: &Reach::default(),
             leave: &Alone,
             environment: &[],
-            template: None,
-            network: None,
+            terms: Default::default(),
             secrets: &[],
         };
         let work = must_be_send(tool.run(input, places, &context));

@@ -101,8 +101,7 @@ impl Host {
             reach: &Reach::default(),
             leave: &Alone,
             environment: &self.environment,
-            template: None,
-            network: None,
+            terms: Default::default(),
             secrets: &[],
         };
         self.runtime.block_on(tool.run(input, places, &context))

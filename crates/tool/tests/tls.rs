@@ -39,8 +39,7 @@ async fn child() {
         reach: &Reach { allow: vec![address], ..Reach::default() },
         leave: &Alone,
         environment: &[],
-        template: None,
-        network: None,
+        terms: Default::default(),
         secrets: &[],
     };
     for host in ["localhost", "127.0.0.1"] {

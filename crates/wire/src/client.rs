@@ -109,6 +109,13 @@ impl Client {
         serde_json::from_str(result.get()).map_err(|error| ClientError::Unreadable { method: M::NAME, why: error.to_string() })
     }
 
+    /// Asks for `M` and takes the two directions apart: the one says more while the other hears what comes.
+    pub async fn begin<M: Method>(mut self, params: &M::Params) -> Result<(Ear<M>, Voice), ClientError> {
+        let id = self.send(M::NAME, params).await?;
+        let Client { frames, writer, .. } = self;
+        Ok((Ear { frames, id, method: std::marker::PhantomData }, Voice { writer }))
+    }
+
     /// The next notification; `None` when the kernel has hung up. It may be given up and asked again; nothing is lost.
     pub async fn next_note(&mut self) -> Result<Option<Notification>, ClientError> {
         loop {
@@ -153,6 +160,52 @@ impl Client {
     async fn message(&mut self) -> Result<Option<Message>, ClientError> {
         let text = self.frames.next().await.map_err(|error| broken(error.to_string()))?;
         text.map(|text| Message::parse(&text).map_err(|error| broken(error.to_string()))).transpose()
+    }
+}
+
+/// Hears what the kernel says to one request.
+pub struct Ear<M> {
+    frames: Frames<OwnedReadHalf>,
+    id: Id,
+    method: std::marker::PhantomData<M>,
+}
+
+/// What a kernel says to a request that speaks while it runs.
+#[derive(Debug)]
+pub enum Said<R> {
+    Note(Notification),
+    /// The last word.
+    Answer(R),
+}
+
+impl<M: Method> Ear<M> {
+    /// May be given up and asked again; nothing is lost.
+    pub async fn next(&mut self) -> Result<Said<M::Result>, ClientError> {
+        loop {
+            let text = self.frames.next().await.map_err(|error| broken(error.to_string()))?;
+            let text = text.ok_or_else(|| broken("the kernel hung up before it answered"))?;
+            match Message::parse(&text).map_err(|error| broken(error.to_string()))? {
+                Message::Notification(note) => return Ok(Said::Note(note)),
+                Message::Response(Response { id, outcome }) if id == self.id || id == Id::Null => {
+                    let unreadable = |error: serde_json::Error| ClientError::Unreadable { method: M::NAME, why: error.to_string() };
+                    return Ok(Said::Answer(serde_json::from_str(outcome?.get()).map_err(unreadable)?));
+                }
+                Message::Request(_) | Message::Response(_) => {}
+            }
+        }
+    }
+}
+
+/// Says more about a request that runs.
+pub struct Voice {
+    writer: OwnedWriteHalf,
+}
+
+impl Voice {
+    pub async fn note(&mut self, method: &str, params: &impl Serialize) -> Result<(), ClientError> {
+        let params = serde_json::value::to_raw_value(params).map_err(|error| broken(error.to_string()))?;
+        let note = Notification { method: method.to_owned(), params: Some(params) };
+        frame::write(&mut self.writer, &note.text()).await.map_err(|error| broken(error.to_string()))
     }
 }
 

@@ -4,6 +4,7 @@
 //! the kernel answers. **Invariant.** Bytes from a peer become a value or an error that can be answered, never a panic.
 #![forbid(unsafe_code)]
 
+pub mod base64;
 pub mod client;
 pub mod code;
 pub mod frame;
@@ -11,7 +12,7 @@ pub mod jsonrpc;
 pub mod method;
 pub mod socket;
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, Ear, Said, Voice};
 pub use code::Code;
 pub use frame::FrameError;
 pub use jsonrpc::{Id, Malformed, Message, Notification, Request, Response, RpcError};

@@ -12,6 +12,7 @@ pub mod model;
 pub mod policy;
 pub mod process;
 pub mod review;
+pub mod sandbox;
 pub mod task;
 pub mod zone;
 
@@ -83,6 +84,11 @@ pub const NAMES: &[&str] = &[
     model::Budgets::NAME,
     model::Set::NAME,
     model::Grant::NAME,
+    sandbox::Templates::NAME,
+    sandbox::List::NAME,
+    sandbox::Pause::NAME,
+    sandbox::Resume::NAME,
+    sandbox::Run::NAME,
     journal::Read::NAME,
     journal::Verify::NAME,
     journal::Follow::NAME,

@@ -104,6 +104,8 @@ events! {
 
     WorkspaceOpened = "workspace.opened", Fact { head: Option<String>, base: String }
     WorkspaceClosed = "workspace.closed", Fact { }
+    WorkspacePaused = "workspace.paused", Fact { by: String }
+    WorkspaceResumed = "workspace.resumed", Fact { by: String }
 
     CallAdmitted = "call.admitted", Fact {
         call: CallId, tool: String, input: Value, digest: String, bind: String, hands: Hands, read_only: bool, rules: Vec<String>, grant: Option<GrantId>, token: Option<TokenId>,

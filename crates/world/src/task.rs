@@ -97,4 +97,7 @@ pub struct Workspace {
     pub head: Option<String>,
     /// Blob with the list of files that were dirty or untracked then.
     pub base: String,
+    /// Nothing runs in its room until a person says so.
+    #[serde(default)]
+    pub paused: bool,
 }

@@ -35,6 +35,8 @@ fn told(event: &Event) -> Option<Line> {
         Event::TaskFailed(e) => Line::new().plain(&e.reason),
         Event::TaskParked(e) => Line::new().faint("waits for ").name(e.review.to_string()),
         Event::WorkspaceOpened(_) | Event::WorkspaceClosed(_) => Line::new(),
+        Event::WorkspacePaused(e) => Line::new().faint(format!("by {}", e.by)),
+        Event::WorkspaceResumed(e) => Line::new().faint(format!("by {}", e.by)),
         Event::CallAdmitted(e) => Line::new().name(e.call.to_string()).plain("  ").plain(deed(&e.tool, &e.input)).faint(by(&e.rules)),
         Event::CallRefused(e) => {
             Line::new().name(e.call.to_string()).plain("  ").plain(deed(&e.tool, &e.input)).faint(format!("  {}", e.reason))

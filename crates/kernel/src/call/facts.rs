@@ -10,8 +10,8 @@ use crate::zone::Trusted;
 use crate::{Kernel, extension, hash};
 use ignore::gitignore::Gitignore;
 use policy::{Opinion, RealPath, Standing, TokenFacts, Verdict};
+use sandbox::Template;
 use sandbox::egress::Ask;
-use sandbox::{Network, Profile, Template};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct Facts {
     pub size: Option<u64>,
     pub read_only: bool,
     /// The room it runs in, or comes from.
-    pub room: Option<Room>,
+    pub room: Option<Template>,
     pub caller: String,
     pub role: String,
     /// Of the model that is asked for; empty for everything else.
@@ -48,52 +48,6 @@ pub(super) struct Facts {
     /// What no tool shows, not even its name.
     pub secrets: Gitignore,
     pub root: Root,
-}
-
-/// A room by its template.
-#[derive(Clone)]
-pub(super) enum Room {
-    /// The one that a call gets when it names none.
-    Usual,
-    Named(Template),
-}
-
-impl Room {
-    const USUAL: &str = "code-executor";
-
-    pub fn template(&self) -> Option<&Template> {
-        match self {
-            Room::Usual => None,
-            Room::Named(template) => Some(template),
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.template().map_or(Room::USUAL, |template| &template.name)
-    }
-
-    fn network(&self) -> &'static str {
-        match self.template().map(|template| template.network) {
-            Some(Network::Restricted) => "restricted",
-            Some(Network::None) | None => "none",
-        }
-    }
-
-    /// The room that an input asks for. A caller may ask for one of these; whether it gets it is the policy's word.
-    fn asked(input: &serde_json::Value) -> Result<Room, Refusal> {
-        let Some(name) = input["template"].as_str() else { return Ok(Room::Usual) };
-        // Programs of a caller are no brains, and our own filter for children runs none.
-        let fit = |template: &Template| template.profile != Profile::Strict && template.name != "brain";
-        let mut templates: Vec<Template> = Template::built_in().into_iter().filter(fit).collect();
-        match templates.iter().position(|template| template.name == name) {
-            Some(at) => Ok(Room::Named(templates.swap_remove(at))),
-            None => {
-                let names: Vec<&str> = templates.iter().map(|template| template.name.as_str()).collect();
-                Err(Refusal::new(Code::BadInput, format!("there is no template `{name}` to run it in"))
-                    .hint(format!("the templates are {}; without one it runs without network", names.join(", "))))
-            }
-        }
-    }
 }
 
 /// Through what the project is read.
@@ -186,7 +140,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
     }
     let command = tool.command(&request.input);
     let size = tool.size(&request.input);
-    let room = in_room.then(|| Room::asked(&request.input)).transpose()?;
+    let room = in_room.then(|| kernel.template_of(&trusted, request, tool)).transpose()?;
     let parts = Parts { trusted, places, command, size, read_only: tool.reads_only(&request.input), room, secrets, root, project };
     let mut facts = facts(kernel, request, caller, parts);
     facts.opinions = opinions(kernel, request, &facts).await;
@@ -233,7 +187,7 @@ pub(super) fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Facts, St
 /// The facts of what a job asks for at a door of its room.
 pub(super) async fn at_a_door(kernel: &Kernel, request: &Request, ask: &Ask, template: &Template) -> Result<Facts, Stop> {
     let mut facts = of_syscall(kernel, request)?;
-    facts.room = Some(Room::Named(template.clone()));
+    facts.room = Some(template.clone());
     facts.like = What::Like { tool: request.tool.clone(), paths: Vec::new(), command: None, host: Some(ask.host.clone()) };
     facts.host = Some(ask.host.clone());
     facts.method = ask.method.clone();
@@ -261,7 +215,7 @@ struct Parts {
     command: Option<Vec<String>>,
     size: Option<u64>,
     read_only: bool,
-    room: Option<Room>,
+    room: Option<Template>,
     secrets: Gitignore,
     root: Root,
     project: PathBuf,
@@ -417,8 +371,8 @@ impl Facts {
             host: self.host.as_deref(),
             method: self.method.as_deref(),
             size: self.size,
-            sandbox: self.room.as_ref().map(Room::name),
-            network: self.room.as_ref().map(Room::network),
+            sandbox: self.room.as_ref().map(|template| template.name.as_str()),
+            network: self.room.as_ref().map(|template| template.network.as_str()),
             port: self.port,
             token,
             opinions: &self.opinions,

@@ -1,7 +1,7 @@
 //! The end of a call: redact, cap, keep what is large as a blob, record.
 
 use super::egress::Way;
-use super::facts::{Facts, Room};
+use super::facts::Facts;
 use super::gate::Permit;
 use super::part::Parts;
 use super::{End, Outcome, Request};
@@ -120,7 +120,7 @@ impl Permit {
         };
         // A walk shows nothing that a call on the path itself would not.
         let visible = |path: &str| facts.shows(request, path, self.grant.is_some());
-        let template = facts.room.as_ref().and_then(Room::template);
+        let template = facts.room.as_ref();
         let way = template.filter(|template| template.network == sandbox::Network::Restricted).and_then(|template| {
             let kernel = kernel.me.upgrade()?;
             Some(Way::open(kernel, request, self.call, template.clone()))
@@ -137,8 +137,7 @@ impl Permit {
             reach: &kernel.tuning.reach,
             leave: &Parts { kernel, request, call: self.call },
             environment: &kernel.environment,
-            template,
-            network: way.as_ref().map(|way| way as &dyn tool::Network),
+            terms: tool::Terms { template, live: request.live.as_deref(), network: way.as_ref().map(|way| way as &dyn tool::Network) },
             secrets: &secrets,
         };
         let work = async {

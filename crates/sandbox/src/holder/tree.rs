@@ -61,6 +61,8 @@ pub(crate) struct Room {
     pub(crate) project: PathBuf,
     /// Mounts under /tmp, where a job mounts its own file system: the project, and binds that do not lie in it.
     pub(crate) in_tmp: Vec<PathBuf>,
+    /// The project, and binds that jobs may write.
+    pub(crate) writable: Vec<PathBuf>,
 }
 
 /// What the overlay is made of: the project, perhaps another workspace's changes over it, and the folder for changes of its own.
@@ -150,7 +152,9 @@ pub(super) fn build(order: &OpenOrder, user: User, sources: Sources) -> Result<R
     sys::mount_setattr(&slash, false, READ_ONLY, None).at(Step::PivotRoot)?;
     let targets = order.binds.iter().map(|bind| bind.target.path()).filter(|target| !target.starts_with(project));
     let in_tmp = std::iter::once(project).chain(targets).filter(|path| path.starts_with("/tmp")).map(Path::to_owned).collect();
-    Ok(Room { root, project: project.to_owned(), in_tmp })
+    let binds = order.binds.iter().filter(|bind| bind.writable).map(|bind| bind.target.path());
+    let writable = std::iter::once(project).chain(binds).map(Path::to_owned).collect();
+    Ok(Room { root, project: project.to_owned(), in_tmp, writable })
 }
 
 /// The host's part of the tree.

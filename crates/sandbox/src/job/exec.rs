@@ -23,7 +23,7 @@ const DEFAULTS: &[(&str, &str)] = &[
 ];
 
 /// Runs the command to its end and the end of everything it left behind.
-pub(super) fn run(argv: &[Bytes], env: &[(Bytes, Bytes)]) -> Result<Report, Failure> {
+pub(super) fn run(argv: &[Bytes], env: &[(Bytes, Bytes)], terminal: bool) -> Result<Report, Failure> {
     let env = environment(env);
     let name = argv.first().map(Bytes::os).unwrap_or_default();
     let about = |error| Failure::new(Step::Spawn, error).about(name.display());
@@ -35,11 +35,12 @@ pub(super) fn run(argv: &[Bytes], env: &[(Bytes, Bytes)]) -> Result<Report, Fail
     let variables = env.iter().map(|(key, value)| CString::new([key.as_bytes(), b"=", value.as_bytes()].concat()));
     let variables = variables.collect::<Result<Vec<_>, _>>().map_err(|error| about(error.into()))?;
 
-    let command = sys::spawn(&program, &arguments, &variables).map_err(about)?;
+    let command = sys::spawn(&program, &arguments, &variables, !terminal).map_err(about)?;
     // The streams are the command's now; held here they would never come to their end.
     for stream in 0..3 {
         drop(sys::placed(stream));
     }
+    sys::obey_pauses().at(Step::Spawn)?;
     let status = bury(command).at(Step::Spawn)?;
     sys::kill_all_others();
     while sys::reap(-1, true).is_ok() {}

@@ -11,6 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::fault::{At, Failure, Step};
+use crate::figures::{PAUSE, RESUME};
 use crate::holder;
 use crate::mount;
 use crate::order::{Bytes, LauncherOrder, LauncherReply, OpenOrder};
@@ -33,7 +34,8 @@ pub(super) fn main(link: OwnedFd, kernel: Pid, filters: &Filters) -> i32 {
 
 fn settle(link: OwnedFd, kernel: Pid) -> io::Result<OwnedFd> {
     let link = keep_only(link)?;
-    sys::reset_signals(&[libc::SIGCHLD])?;
+    // The last two are for the pid 1 of a job: they wait until it can heed them.
+    sys::reset_signals(&[libc::SIGCHLD, PAUSE.as_raw(), RESUME.as_raw()])?;
     process::wipe_memory_of_start("skep: launcher")?;
     rustix::thread::set_name(c"skep-launcher")?;
     rustix::process::setsid()?;

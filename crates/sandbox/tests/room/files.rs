@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use sandbox::{Act, Change, ChangeKind, FileKind, JobSpec, SandboxError, Workspace, WorkspaceSpec};
@@ -302,7 +302,24 @@ fn a_sweep_spares_strangers(host: &Host) {
         fs::create_dir(&dead).unwrap();
         let own = format!("skep-{}-{}-77", std::process::id(), start_time());
         fs::create_dir(parent.join(&own)).unwrap();
-        sandbox::sweep(&[], |_| true);
+        // One that is not empty, in each version: whoever is in it is ended first.
+        let unified = fs::read_to_string("/proc/self/mounts").unwrap();
+        let unified = unified.lines().find(|line| line.contains(" cgroup2 ")).and_then(|line| line.split(' ').nth(1));
+        let mut orphans = Vec::new();
+        for group in [dead.clone()].into_iter().chain(unified.map(|mount| Path::new(mount).join("skep-999999999-1-2"))) {
+            fs::create_dir_all(&group).unwrap();
+            let mut orphan = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+            fs::write(group.join("cgroup.procs"), orphan.id().to_string()).unwrap();
+            assert!(orphan.try_wait().unwrap().is_none());
+            orphans.push((orphan, group));
+        }
+        // Buried while the sweep waits for them, as init buries real orphans.
+        let swept = std::thread::spawn(|| sandbox::sweep(&[], |_| true));
+        for (orphan, group) in &mut orphans {
+            assert_eq!(std::os::unix::process::ExitStatusExt::signal(&orphan.wait().unwrap()), Some(libc::SIGKILL), "{}", group.display());
+        }
+        assert_eq!(swept.join().unwrap().left, []);
+        assert!(orphans.iter().all(|(_, group)| !group.exists()));
         assert!(!dead.exists() && parent.join(&own).exists());
         fs::remove_dir(parent.join(own)).unwrap();
     }

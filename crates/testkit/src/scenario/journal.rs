@@ -94,6 +94,8 @@ fn detail(event: &Event) -> String {
         | Event::ZoneOpened(_)
         | Event::PolicyUpdated(_)
         | Event::WorkspaceOpened(_)
+        | Event::WorkspacePaused(_)
+        | Event::WorkspaceResumed(_)
         | Event::WorkspaceClosed(_) => String::new(),
     }
 }

@@ -3,16 +3,17 @@
 use super::{number, words};
 use crate::env;
 use crate::fault::ToolStop;
+use crate::live::{Followed, Streams};
 use crate::place::{Found, Place, Real};
 use crate::tool::{Context, Output};
-use sandbox::{Exit, JobSpec, Outcome, Profile, Workspace};
+use sandbox::{Exit, JobSpec, Outcome, Profile, Template, Workspace};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use world::limits::JOB_MS_DEFAULT;
 use world::{Code, Refusal};
 
-pub(super) async fn shell(input: &Value, place: Place, context: &Context<'_>) -> Result<Output, ToolStop> {
+pub(super) async fn shell(input: &Value, place: Place, context: &Context<'_>, ms: u64) -> Result<Output, ToolStop> {
     let cwd = match (&place.real, place.found) {
         (Real::Inside(path), Found::Directory) => {
             if path == "." {
@@ -28,14 +29,16 @@ pub(super) async fn shell(input: &Value, place: Place, context: &Context<'_>) ->
         }
         _ => return Err(place.absent().into()),
     };
-    let outcome = run(words(input, "command"), cwd, input, context).await?;
-    Ok(output(&outcome, input))
+    let time = wall(input, ms, context);
+    let outcome = job(words(input, "command"), cwd, None, time, context.environment, context).await?;
+    Ok(output(&outcome, time))
 }
 
 pub(super) async fn test(input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
     let argv = test_command(input, context)?;
-    let outcome = run(argv.clone(), PathBuf::new(), input, context).await?;
-    let mut output = output(&outcome, input);
+    let time = wall(input, JOB_MS_DEFAULT, context);
+    let outcome = job(argv.clone(), PathBuf::new(), None, time, context.environment, context).await?;
+    let mut output = output(&outcome, time);
     output.value["command"] = argv.into();
     Ok(output)
 }
@@ -47,10 +50,6 @@ pub(super) fn test_command(input: &Value, context: &Context<'_>) -> Result<Vec<S
             .hint("set `test.command` in skep.yml, such as [cargo, test], and run `skep trust`"));
     };
     Ok(command.iter().cloned().chain(words(input, "args")).collect())
-}
-
-async fn run(argv: Vec<String>, cwd: PathBuf, input: &Value, context: &Context<'_>) -> Result<Outcome, ToolStop> {
-    job(argv, cwd, None, Duration::from_millis(wall_ms(input)), context.environment, context).await
 }
 
 /// A program in the room, with what a trusted configuration lets into its environment.
@@ -68,31 +67,55 @@ pub(super) async fn job(
     let git = [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
     let passed = env::scrub(environment);
     spec.env = passed.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+    if context.terms.live.is_some_and(|live| matches!(live.streams, Streams::Terminal(_))) {
+        spec.env.push(("TERM".into(), "xterm-256color".into()));
+    }
     spec.env.extend(git.iter().map(|(key, value)| (key.into(), value.into())));
-    // There is no network in the room but loopback, and tests that bind localhost should work.
+    // The template takes away what it does not have.
     spec.profile = Profile::StandardNet;
     spec.output_max = context.output_max;
     spec.limits.wall = Some(time);
-    spec.limits.memory_bytes = memory_bytes();
-    if let Some(template) = context.template {
-        template.bound(&mut spec);
-    }
+    bound(&mut spec, context)?;
     let room = room(context)?;
-    let Some(network) = context.network else { return Ok(room.run(spec, stdin).await?) };
-    spec.doors = network.doors();
-    spec.env.extend(network.environment().into_iter().map(|(key, value)| (key.into(), value.into())));
-    Ok(room.run_attended(spec, stdin, |doors| network.attend(doors)).await?)
+    let attend = |doors| {
+        if let Some(network) = context.terms.network {
+            network.attend(doors);
+        }
+    };
+    if let Some(network) = context.terms.network {
+        spec.doors = network.doors();
+        spec.env.extend(network.environment().into_iter().map(|(key, value)| (key.into(), value.into())));
+    }
+    let Some(live) = context.terms.live else { return Ok(room.run_attended(spec, stdin, attend).await?) };
+    let began = Instant::now();
+    let Followed { ended, stdout, stderr, truncated } = live.follow(room, spec, attend).await?;
+    let sandbox::Ended { exit, timed_out, out_of_memory, overfull, usage, memory, pids, .. } = ended;
+    Ok(Outcome { exit, stdout, stderr, truncated, timed_out, out_of_memory, overfull, duration: began.elapsed(), usage, memory, pids })
 }
 
-fn wall_ms(input: &Value) -> u64 {
-    number(input, "timeout_ms").unwrap_or(JOB_MS_DEFAULT)
+/// Puts a job under the call's template. A caller's own wishes count only where they are less.
+fn bound(spec: &mut JobSpec, context: &Context<'_>) -> Result<(), Refusal> {
+    let built_in;
+    let template = match context.terms.template {
+        Some(template) => template,
+        None => {
+            built_in = Template::built_in().into_iter().find(|template| template.name == Template::DEFAULT);
+            built_in.as_ref().ok_or_else(|| Refusal::new(Code::NotFound, "there is no default template"))?
+        }
+    };
+    if template.profile == Profile::Strict {
+        let reason = format!("no command starts under `{}`: its profile is `strict`", template.name);
+        return Err(Refusal::new(Code::Unsupported, reason)
+            .hint("it is for Skep's own children, which load it once they have started; take another template"));
+    }
+    template.bound(spec);
+    Ok(())
 }
 
-/// Half of what the machine has, so that a job that eats memory ends before the machine does.
-fn memory_bytes() -> Option<u64> {
-    let machine = rustix::system::sysinfo();
-    let total = u64::from(machine.mem_unit) * machine.totalram;
-    (total > 0).then_some(total / 2)
+/// The time a call wants, or may have, whichever is less.
+fn wall(input: &Value, default_ms: u64, context: &Context<'_>) -> Duration {
+    let asked = Duration::from_millis(number(input, "timeout_ms").unwrap_or(default_ms));
+    context.terms.template.and_then(|template| template.wall).map_or(asked, |most| most.min(asked))
 }
 
 pub(super) fn room<'a>(context: &Context<'a>) -> Result<&'a Workspace, Refusal> {
@@ -101,7 +124,7 @@ pub(super) fn room<'a>(context: &Context<'a>) -> Result<&'a Workspace, Refusal> 
         .ok_or_else(|| Refusal::new(Code::WrongState, "there is no room to run it in").hint("make the call as part of a task: `skep act`"))
 }
 
-fn output(outcome: &Outcome, input: &Value) -> Output {
+fn output(outcome: &Outcome, time: Duration) -> Output {
     let mut value = json!({
         "stdout": String::from_utf8_lossy(&outcome.stdout),
         "stderr": String::from_utf8_lossy(&outcome.stderr),
@@ -114,8 +137,11 @@ fn output(outcome: &Outcome, input: &Value) -> Output {
         Exit::Signal(signal) => value["signal"] = signal.into(),
     }
     if outcome.timed_out {
-        value["error"] = format!("it ran longer than {} ms and was ended", wall_ms(input)).into();
+        value["error"] = format!("it ran longer than {} ms and was ended", time.as_millis()).into();
         value["hint"] = "give it more time with `timeout_ms`, or less to do".into();
+    } else if let Some(limit) = outcome.overfull {
+        value["error"] = format!("it made the workspace hold more than {limit} and was ended").into();
+        value["hint"] = "remove what is not needed, or write less".into();
     } else if outcome.out_of_memory {
         value["error"] = "it needed more memory than the room has and was ended".into();
         value["hint"] = "do it in smaller parts".into();

@@ -32,7 +32,7 @@ pub(super) fn tell(body: Body, manifest: &Manifest, input: &Value, places: &[Pla
         Body::FsPatch => unified::would(input)?,
         Body::SearchGrep => format!("search {} for `{}`", shown(place(0)?), field("pattern")),
         Body::SearchGlob => format!("look for `{}` below {}", field("pattern"), shown(directory(place(0)?)?)),
-        Body::ShellRun => {
+        Body::ShellRun | Body::SandboxRun => {
             run::room(context)?;
             format!("run `{}` in {}", words(input, "command").join(" "), shown(directory(place(0)?)?))
         }

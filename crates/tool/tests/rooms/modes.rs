@@ -21,6 +21,7 @@ pub fn dry_runs_and_mocks_do_nothing(host: &Host) {
         ("search.grep", json!({ "pattern": "x" }), "search `.` for `x`"),
         ("search.glob", json!({ "pattern": "*.rs" }), "look for `*.rs` below `.`"),
         ("shell.run", json!({ "command": ["touch", "made"] }), "run `touch made` in `.`"),
+        ("sandbox.run", json!({ "command": ["touch", "made"] }), "run `touch made` in `.`"),
         ("git.status", json!({}), "look at the state of the repository"),
         ("git.diff", json!({}), "show what changed in `.`"),
         ("git.log", json!({}), "list commits of `.`"),
@@ -88,8 +89,7 @@ pub fn a_foreign_tool_runs_in_the_room_and_is_held_to_its_manifest(host: &Host) 
             reach: &Reach::default(),
             leave: &Alone,
             environment: &[],
-            template: None,
-            network: None,
+            terms: Default::default(),
             secrets: &[],
         };
         let tool = registry.find(name)?;

@@ -10,6 +10,19 @@ use crate::{
 
 type Verdict = Result<(), String>;
 
+/// A workspace that is, or is not, paused.
+fn pausable(world: &World, id: Option<TaskId>, paused: bool) -> Verdict {
+    let task = task(world, id)?;
+    let fits = task.workspace.as_ref().is_some_and(|workspace| workspace.paused == paused);
+    ensure(fits, || format!("the workspace of {} cannot change so", task.id))
+}
+
+fn set_paused(world: &mut World, id: Option<TaskId>, paused: bool) {
+    if let Some(workspace) = task_mut(world, id).and_then(|task| task.workspace.as_mut()) {
+        workspace.paused = paused;
+    }
+}
+
 fn ensure(holds: bool, why: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(why()) }
 }
@@ -62,6 +75,8 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
             let task = task(world, e.task)?;
             ensure(task.workspace.is_some(), || format!("{} has no workspace", task.id))
         }
+        Event::WorkspacePaused(e) => pausable(world, e.task, false),
+        Event::WorkspaceResumed(e) => pausable(world, e.task, true),
         Event::CallAdmitted(e) => {
             alive(world, e.pid)?;
             ensure(e.call == world.next_call(), || format!("{} is not the next", e.call))?;
@@ -206,7 +221,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::TaskCancelled(e) => end(world, e.pid, e.task, TaskState::Cancelled, &format!("cancelled by {}", e.by), at_ms),
         Event::WorkspaceOpened(e) => {
             if let Some(task) = task_mut(world, e.task) {
-                task.workspace = Some(Workspace { head: e.head.clone(), base: e.base.clone() });
+                task.workspace = Some(Workspace { head: e.head.clone(), base: e.base.clone(), paused: false });
             }
         }
         Event::WorkspaceClosed(e) => {
@@ -214,6 +229,8 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 task.workspace = None;
             }
         }
+        Event::WorkspacePaused(e) => set_paused(world, e.task, true),
+        Event::WorkspaceResumed(e) => set_paused(world, e.task, false),
         Event::CallAdmitted(e) => admit(world, e, at_ms),
         Event::CallRefused(e) => {
             world.last.call = world.last.call.max(e.call.0);

@@ -1,5 +1,5 @@
 // tries: to map itself to root in the namespace that the room has
-// inside: EPERM
+// inside: EACCES
 // outside: mapped
 #include "attempt.h"
 static long attempt(void) {

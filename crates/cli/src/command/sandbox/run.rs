@@ -1,0 +1,209 @@
+//! `skep sandbox run` and `skep sandbox shell`: a command in a room, its streams yours.
+
+use super::line::{Raw, Shown, Sieve, watch_size};
+use crate::console::{Console, Outcome, folder};
+use crate::show::Line;
+use crate::trouble::Trouble;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::PathBuf;
+use tokio::sync::mpsc;
+use wire::code::EXIT_FAILED;
+use wire::method::call::{Decision, RunResult};
+use wire::method::sandbox::{INPUT, Input, MORE, OUTPUT, Output, PIECE_BYTES_MAX, RESIZE, Run as Method, RunParams, Size, Stream};
+use wire::{Code, Ear, Said, Voice, base64};
+
+/// Run a command in a closed room over this project
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep sandbox run -- cargo test\n  skep sandbox run --template code-executor -- sh build.sh\n  \
+cat data | skep sandbox run -- wc -c\n  skep sandbox run --discard -- npm test\n\n\
+What it changes waits for its merge, as with any task; --discard drops it. The exit code is the command's.")]
+pub struct Run {
+    /// Bounds of the room; see `skep sandbox templates` [default: default]
+    #[arg(long, short, value_name = "NAME")]
+    template: Option<String>,
+    /// The repository [default: where you are]
+    #[arg(long, value_name = "DIR")]
+    zone: Option<PathBuf>,
+    /// A folder of the project to run in
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+    /// Longest time it may take, such as 90s or 10m
+    #[arg(long, value_name = "TIME", value_parser = crate::units::duration_ms)]
+    timeout: Option<u64>,
+    /// Drop what it changes
+    #[arg(long)]
+    discard: bool,
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Open a shell in a closed room over this project
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  skep sandbox shell\n  skep sandbox shell --template code-executor\n  skep sandbox shell -- python3\n\n\
+What you change in it waits for its merge, as with any task; --discard drops it."
+)]
+pub struct Shell {
+    /// Bounds of the room; see `skep sandbox templates` [default: default]
+    #[arg(long, short, value_name = "NAME")]
+    template: Option<String>,
+    /// The repository [default: where you are]
+    #[arg(long, value_name = "DIR")]
+    zone: Option<PathBuf>,
+    /// Drop what you change
+    #[arg(long)]
+    discard: bool,
+    /// Another program than the shell, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl Run {
+    pub async fn run(self, console: &Console) -> Outcome {
+        let params = RunParams {
+            path: folder(self.zone.as_deref())?,
+            command: self.command,
+            cwd: self.cwd,
+            template: self.template,
+            timeout_ms: self.timeout,
+            discard: self.discard,
+            input: true,
+            terminal: None,
+        };
+        let (mut ear, mut voice) = console.kernel().await?.begin::<Method>(&params).await?;
+        let mut input = pieces();
+        let (mut out, mut err) = (Shown::new(io::stdout().is_terminal()), Shown::new(io::stderr().is_terminal()));
+        // The kernel takes one piece at a time, and says when.
+        let mut wanted = false;
+        let result = loop {
+            tokio::select! {
+                said = ear.next() => match said? {
+                    Said::Note(note) if note.method == MORE => wanted = true,
+                    Said::Note(note) => {
+                        if let Some((stream, bytes)) = output(&note) {
+                            match stream {
+                                Stream::Out => print(&mut io::stdout(), &out.pass(&bytes))?,
+                                Stream::Err => print(&mut io::stderr(), &err.pass(&bytes))?,
+                            }
+                        }
+                    }
+                    Said::Answer(result) => break result,
+                },
+                piece = input.recv(), if wanted => {
+                    wanted = false;
+                    // The command may be over already; then its answer is on its way.
+                    let _ = voice.note(INPUT, &Input { data: base64::encode(&piece.unwrap_or_default()) }).await;
+                }
+            }
+        };
+        end(console, &result)
+    }
+}
+
+impl Shell {
+    pub async fn run(self, console: &Console) -> Outcome {
+        if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+            return Err(Trouble::new(Code::BadInput, "a shell needs a terminal")
+                .why("standard input or output is not one")
+                .fix("use `skep sandbox run -- COMMAND`"));
+        }
+        let broken = |error: io::Error| Trouble::new(Code::Internal, "the terminal cannot be used").why(error);
+        let shell = || vec!["sh".to_owned(), "-c".to_owned(), "command -v bash >/dev/null && exec bash -i || exec sh -i".to_owned()];
+        let params = RunParams {
+            path: folder(self.zone.as_deref())?,
+            command: if self.command.is_empty() { shell() } else { self.command },
+            cwd: None,
+            template: self.template,
+            timeout_ms: None,
+            discard: self.discard,
+            input: true,
+            terminal: Some(super::line::size()),
+        };
+        let (mut ear, mut voice) = console.kernel().await?.begin::<Method>(&params).await?;
+        let raw = Raw::enter().map_err(broken)?;
+        let result = converse(&mut ear, &mut voice).await;
+        drop(raw);
+        end(console, &result?)
+    }
+}
+
+/// Keys go in and what the shell draws comes out, until it ends.
+async fn converse(ear: &mut Ear<Method>, voice: &mut Voice) -> Result<RunResult, Trouble> {
+    let (mut keys, mut sizes) = (pieces(), watch_size());
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+        .map_err(|error| Trouble::new(Code::Internal, "no signals can be heard").why(error))?;
+    let mut sieve = Sieve::default();
+    let mut wanted = false;
+    loop {
+        tokio::select! {
+            said = ear.next() => match said? {
+                Said::Note(note) if note.method == MORE => wanted = true,
+                Said::Note(note) => if let Some((_, bytes)) = output(&note) {
+                    print(&mut io::stdout(), &sieve.pass(&bytes))?;
+                },
+                Said::Answer(result) => return Ok(result),
+            },
+            piece = keys.recv(), if wanted => {
+                wanted = false;
+                let _ = voice.note(INPUT, &Input { data: base64::encode(&piece.unwrap_or_default()) }).await;
+            }
+            Some(size) = sizes.recv() => {
+                let _ = voice.note(RESIZE, &Size { rows: size.rows, columns: size.columns }).await;
+            }
+            _ = terminate.recv() => return Err(Trouble::new(Code::Unavailable, "the shell was left").why("SIGTERM")),
+        }
+    }
+}
+
+/// What is typed or piped in, on a thread that nobody waits for. One piece at a time.
+fn pieces() -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; PIECE_BYTES_MAX];
+        while let Ok(got @ 1..) = io::stdin().lock().read(&mut buffer) {
+            if sender.blocking_send(buffer[..got].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn output(note: &wire::Notification) -> Option<(Stream, Vec<u8>)> {
+    let params = note.params.as_ref().filter(|_| note.method == OUTPUT)?;
+    let output: Output = serde_json::from_str(params.get()).ok()?;
+    Some((output.stream, base64::decode(&output.data)?))
+}
+
+fn print(to: &mut impl Write, bytes: &[u8]) -> Result<(), Trouble> {
+    match to.write_all(bytes).and_then(|()| to.flush()) {
+        // Whoever read our output has enough; so has the command.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(i32::from(EXIT_FAILED)),
+        Err(error) => Err(Trouble::new(Code::Internal, "the output cannot be written").why(error)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Says what became of it; the exit code is the command's own, or 128 and the signal as in a shell.
+fn end(console: &Console, result: &RunResult) -> Outcome {
+    if let Some(refusal) = &result.refusal {
+        let what = if result.decision == Decision::Pending { "the command waits for a review" } else { "the command is refused" };
+        return Err(Trouble::refused(what.to_owned(), refusal));
+    }
+    // A tool that refused says why; a job that was ended says what was wrong.
+    if let Some(error) = ["reason", "error"].iter().find_map(|field| result.output[*field].as_str()) {
+        console.note(Line::new().bad("✗ ").plain(error));
+        if let Some(hint) = result.output["hint"].as_str() {
+            console.note(Line::new().faint("  ↳ fix  ").plain(hint));
+        }
+    }
+    if let Some(task) = result.task {
+        console.note(Line::new().name(task.to_string()).faint(format!("  its changes wait: `skep diff {task}`, `skep merge {task}`")));
+    }
+    if console.json {
+        console.err.json(result);
+    }
+    let code = result.output["exit_code"].as_u64().or_else(|| result.output["signal"].as_u64().map(|signal| 128 + signal));
+    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(EXIT_FAILED))
+}

@@ -1,0 +1,80 @@
+//! Templates, and rooms that are open.
+
+use super::measure::{bytes, duration_ms, many};
+use super::{Line, Page, table};
+use wire::method::sandbox::{ListResult, TemplateView, TemplatesResult};
+
+pub fn templates(result: &TemplatesResult) -> Page {
+    let head = ["template", "network", "memory", "cpu", "pids", "time", "disk", "profile"].map(|word| Line::new().faint(word)).to_vec();
+    let mut page = table(std::iter::once(head).chain(result.templates.iter().map(row)).collect());
+    for template in &result.templates {
+        if let Some(hosts) = &template.hosts {
+            page.push(Line::new().name(&template.name).faint(" reaches only ").plain(hosts.join(", ")));
+        }
+    }
+    page
+}
+
+fn row(template: &TemplateView) -> Vec<Line> {
+    let time = match (template.duration_ms, template.answer_ms) {
+        (Some(ms), _) => duration_ms(ms),
+        (None, Some(ms)) => format!("{} an answer", duration_ms(ms)),
+        (None, None) => "its call's".to_owned(),
+    };
+    let cpu = template.cpu_milli.map_or("all".to_owned(), |milli| format!("{}", f64::from(milli) / 1000.0));
+    vec![
+        Line::new().name(&template.name),
+        if template.network == "none" { Line::new().faint("none") } else { Line::new().wait(&template.network) },
+        Line::new().plain(template.memory_bytes.map_or("half".to_owned(), |size| format!("{} MiB", size >> 20))),
+        Line::new().plain(cpu),
+        Line::new().plain(template.pids.to_string()),
+        Line::new().plain(time),
+        Line::new().plain(template.disk_bytes.map_or("any".to_owned(), |size| format!("{} GiB", size >> 30))),
+        Line::new().plain(&template.profile),
+    ]
+}
+
+pub fn rooms(result: &ListResult) -> Page {
+    let mut page = Page::new();
+    if result.rooms.is_empty() {
+        page.push(Line::new().faint("no room is open"));
+    }
+    for room in &result.rooms {
+        let mark = if room.paused { Line::new().wait("◍ ") } else { Line::new().good("● ") };
+        let state = if room.paused { "  paused" } else { "" };
+        page.push(mark.name(room.task.to_string()).faint(format!("  p{}  ", room.pid.0)).plain(&room.project).wait(state));
+        for job in &room.jobs {
+            let uses = format!(
+                "  {}, {} cpu, {}, for {}",
+                bytes(job.memory_bytes),
+                duration_ms(job.cpu_ms),
+                many(job.processes, "process"),
+                duration_ms(job.age_ms)
+            );
+            page.push(Line::new().faint("  └─ ").plain(job.command.join(" ")).faint(uses));
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::method::sandbox::{JobView, RoomView};
+
+    #[test]
+    fn a_room_and_its_job() {
+        let job = JobView {
+            os_pid: 7,
+            command: vec!["cargo".into(), "test\x1b[2J".into()],
+            age_ms: 65_000,
+            memory_bytes: 52_000_000,
+            cpu_ms: 1_200,
+            processes: 3,
+        };
+        let room = RoomView { task: "task-3".parse().unwrap(), pid: wire::Pid(4), project: "/p".into(), paused: true, jobs: vec![job] };
+        let text = rooms(&ListResult { rooms: vec![room] }).render(false, None);
+        assert!(text.starts_with("◍ task-3  p4  /p  paused\n  └─ cargo test\\x1b[2J  52"), "{text}");
+        assert_eq!(rooms(&ListResult { rooms: vec![] }).render(false, None), "no room is open\n");
+    }
+}

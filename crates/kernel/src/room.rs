@@ -1,0 +1,80 @@
+//! Rooms for people: what runs in them, and how they are paused.
+//!
+//! A paused room stays paused over a restart: its next job waits, and no limit of time counts.
+
+use crate::Kernel;
+use crate::desk::room_fault;
+use crate::fault::Stop;
+use sandbox::{Figures, Held};
+use world::event::{WorkspacePaused, WorkspaceResumed};
+use world::{Code, Pid, Refusal, TaskId};
+
+/// An open workspace as it is now.
+#[derive(Debug, Clone)]
+pub struct RoomView {
+    pub task: TaskId,
+    pub pid: Pid,
+    pub paused: bool,
+    pub jobs: Vec<Figures>,
+    pub project: std::path::PathBuf,
+}
+
+impl Kernel {
+    /// Every room that is open.
+    pub fn rooms(&self) -> Vec<RoomView> {
+        let mut rooms: Vec<RoomView> = self
+            .desks
+            .each()
+            .into_iter()
+            .filter_map(|(task, desk)| {
+                let (pid, paused) = self.ledger.look(|world| {
+                    let task = world.tasks.get(&task)?;
+                    Some((task.pid, task.workspace.as_ref().is_some_and(|workspace| workspace.paused)))
+                })?;
+                Some(RoomView { task, pid, paused, jobs: desk.room.jobs(), project: desk.project.clone() })
+            })
+            .collect();
+        rooms.sort_by_key(|room| room.task);
+        rooms
+    }
+
+    /// What a task has written so far; `None` while its room is not open.
+    pub fn held(&self, task: TaskId) -> Option<Held> {
+        self.desks.find(task).map(|desk| desk.room.held())
+    }
+
+    /// Stops everything that runs in a task's room, until it is told to go on.
+    pub async fn pause(&self, task: TaskId, by: &str) -> Result<(), Stop> {
+        let pid = self.with_room(task, false)?;
+        // On record first: what was paused stays so, whatever happens to this kernel.
+        self.ledger.record(WorkspacePaused { pid, task: Some(task), by: by.to_owned() }).await?;
+        match self.desks.find(task) {
+            Some(desk) => Ok(desk.room.pause().await.map_err(room_fault)?),
+            None => Ok(()),
+        }
+    }
+
+    pub async fn resume(&self, task: TaskId, by: &str) -> Result<(), Stop> {
+        let pid = self.with_room(task, true)?;
+        self.ledger.record(WorkspaceResumed { pid, task: Some(task), by: by.to_owned() }).await?;
+        if let Some(desk) = self.desks.find(task) {
+            desk.room.resume();
+        }
+        Ok(())
+    }
+
+    /// The process of a task whose room is, or is not, paused.
+    fn with_room(&self, id: TaskId, paused: bool) -> Result<Pid, Refusal> {
+        let task = self.task(id).map_err(|_| Refusal::new(Code::NotFound, format!("there is no task `{id}`")))?;
+        match &task.workspace {
+            None => {
+                Err(Refusal::new(Code::WrongState, format!("{id} has no room")).hint("`skep sandbox ps` lists the rooms that are open"))
+            }
+            Some(workspace) if workspace.paused != paused => {
+                let state = if paused { "not paused" } else { "paused already" };
+                Err(Refusal::new(Code::WrongState, format!("the room of {id} is {state}")).hint("`skep sandbox ps` shows it"))
+            }
+            Some(_) => Ok(task.pid),
+        }
+    }
+}

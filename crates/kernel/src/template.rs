@@ -1,0 +1,239 @@
+//! Which bounds a job gets: the built-in templates, what `config.yml` makes of them, and what a project narrows.
+//!
+//! **Invariant.** Only the operator's own configuration widens. A project's `skep.yml` may narrow a template and may give a tool one
+//! that is no wider than its own; a caller that is not the operator may name one that is no wider than the tool's, but for a way out,
+//! which is the policy's to give.
+
+use crate::Kernel;
+use crate::call::Request;
+use crate::zone::Trusted;
+use sandbox::{Network, Profile, Template};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use world::{Code, Pid, Refusal};
+
+/// `sandbox:` of `config.yml` and of `skep.yml`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SandboxConfig {
+    pub templates: BTreeMap<String, Change>,
+    /// Tools and the template of their jobs.
+    pub tools: BTreeMap<String, String>,
+}
+
+/// What a file says about a template; the rest stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Change {
+    /// For a new one: which it is made from.
+    pub from: Option<String>,
+    pub network: Option<Network>,
+    pub hosts: Option<Vec<String>>,
+    pub secrets: Option<bool>,
+    pub memory: Option<String>,
+    /// Processors, such as `0.5`.
+    pub cpu: Option<String>,
+    pub pids: Option<u32>,
+    pub duration: Option<String>,
+    pub answer: Option<String>,
+    pub disk: Option<String>,
+    pub files: Option<u64>,
+    pub profile: Option<Profile>,
+}
+
+impl Change {
+    fn apply(&self, base: &Template, name: &str) -> Result<Template, String> {
+        let size = |field: &str, text: &Option<String>, old: Option<u64>| match text {
+            Some(text) => policy::parse_size(text).map(Some).map_err(|error| format!("{field}: {error}")),
+            None => Ok(old),
+        };
+        let time = |field: &str, text: &Option<String>, old| match text {
+            Some(text) => policy::parse_duration(text).map(Some).map_err(|error| format!("{field}: {error}")),
+            None => Ok(old),
+        };
+        Ok(Template {
+            name: name.to_owned(),
+            network: self.network.unwrap_or(base.network),
+            hosts: self.hosts.clone().or_else(|| base.hosts.clone()),
+            secrets: self.secrets.unwrap_or(base.secrets),
+            memory_bytes: size("memory", &self.memory, base.memory_bytes)?,
+            cpu_milli: match &self.cpu {
+                Some(text) => Some(milli(text).ok_or_else(|| format!("cpu: `{text}` is not a number of processors such as 0.5"))?),
+                None => base.cpu_milli,
+            },
+            pids: self.pids.unwrap_or(base.pids),
+            wall: time("duration", &self.duration, base.wall)?,
+            answer: time("answer", &self.answer, base.answer)?,
+            disk_bytes: size("disk", &self.disk, base.disk_bytes)?,
+            disk_files: self.files.or(base.disk_files),
+            profile: self.profile.unwrap_or(base.profile),
+        })
+    }
+}
+
+/// Thousandths of a processor; between one of them and a thousand whole ones.
+fn milli(text: &str) -> Option<u32> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let cpus: f64 = plain.then(|| text.parse().ok()).flatten()?;
+    (0.001..=1000.0).contains(&cpus).then_some((cpus * 1000.0) as u32)
+}
+
+/// All templates, and which tool has which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Templates {
+    all: BTreeMap<String, Template>,
+    tools: BTreeMap<String, String>,
+}
+
+impl Templates {
+    /// The built-in ones with what the operator's own file changes or adds; it may widen.
+    pub fn of_operator(config: &SandboxConfig) -> Result<Templates, String> {
+        let mut all: BTreeMap<String, Template> =
+            Template::built_in().into_iter().map(|template| (template.name.clone(), template)).collect();
+        for (name, change) in &config.templates {
+            let base = change.from.as_ref().unwrap_or(name);
+            let base = all.get(base).ok_or_else(|| {
+                format!("sandbox.templates.{name}: there is no template `{base}`; a new one names in `from` which it is made from")
+            })?;
+            let made = change.apply(base, name).map_err(|error| format!("sandbox.templates.{name}.{error}"))?;
+            all.insert(name.clone(), made);
+        }
+        if let Some((tool, name)) = config.tools.iter().find(|(_, name)| !all.contains_key(*name)) {
+            return Err(format!("sandbox.tools.{tool}: there is no template `{name}`"));
+        }
+        Ok(Templates { all, tools: config.tools.clone() })
+    }
+
+    /// With what a project says, which only narrows.
+    pub fn narrowed(&self, config: &SandboxConfig) -> Result<Templates, String> {
+        let mut narrowed = self.clone();
+        for (name, change) in &config.templates {
+            let base = self.all.get(name).ok_or_else(|| format!("sandbox.templates.{name}: a project makes no templates of its own"))?;
+            let made = change.apply(base, name).map_err(|error| format!("sandbox.templates.{name}.{error}"))?;
+            if let Some(field) = made.wider_than(base) {
+                return Err(format!("sandbox.templates.{name}.{field}: a project may only narrow a template"));
+            }
+            narrowed.all.insert(name.clone(), made);
+        }
+        for (tool, name) in &config.tools {
+            let chosen = self.all.get(name).ok_or_else(|| format!("sandbox.tools.{tool}: there is no template `{name}`"))?;
+            let own = self.tools.get(tool).map_or(Template::DEFAULT, String::as_str);
+            if let Some(field) = self.all.get(own).and_then(|own| chosen.wider_than(own)) {
+                return Err(format!("sandbox.tools.{tool}: `{name}` is wider than `{own}` in `{field}`, and a project may only narrow"));
+            }
+            narrowed.tools.insert(tool.clone(), name.clone());
+        }
+        Ok(narrowed)
+    }
+
+    pub fn list(&self) -> impl Iterator<Item = &Template> {
+        self.all.values()
+    }
+
+    /// What a tool has: by configuration, else by its manifest, else the default.
+    fn of_tool(&self, tool: &str, manifest: Option<&str>) -> Result<&Template, Refusal> {
+        self.find(self.tools.get(tool).map(String::as_str).or(manifest).unwrap_or(Template::DEFAULT))
+    }
+
+    pub fn find(&self, name: &str) -> Result<&Template, Refusal> {
+        self.all.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.all.keys().map(String::as_str).collect();
+            Refusal::new(Code::NotFound, format!("there is no template `{name}`")).hint(format!("there are {}", names.join(", ")))
+        })
+    }
+}
+
+impl Kernel {
+    /// The templates as a zone's trusted files narrow them.
+    pub fn templates(&self, trusted: Option<&Trusted>) -> Result<Templates, Refusal> {
+        let Some(trusted) = trusted else { return Ok(self.templates.clone()) };
+        self.templates.narrowed(&trusted.config.sandbox).map_err(|why| {
+            Refusal::new(Code::BadInput, format!("skep.yml: {why}"))
+                .hint("widen it in config.yml in $SKEP_HOME, or take it out of skep.yml")
+        })
+    }
+
+    /// The bounds of a call's job. A caller may name a template with a way out, and the policy decides whether it gets that; in all
+    /// else only the operator's own calls may be wider than the tool.
+    pub(crate) fn template_of(&self, trusted: &Trusted, request: &Request, tool: &tool::Tool) -> Result<Template, Refusal> {
+        let templates = self.templates(Some(trusted))?;
+        let own = templates.of_tool(&request.tool, tool.manifest().template.as_deref())?;
+        let Some(named) = request.input.get("template").and_then(serde_json::Value::as_str) else { return Ok(own.clone()) };
+        let named = templates.find(named)?;
+        if named.profile == Profile::Strict || named.name == "brain" {
+            return Err(Refusal::new(Code::BadInput, format!("`{}` is for Skep's own children, not for commands", named.name))
+                .hint("take another template, or none; `skep sandbox templates` lists them"));
+        }
+        let indoors = Template { network: own.network, hosts: own.hosts.clone(), ..named.clone() };
+        match indoors.wider_than(own).filter(|_| request.pid != Pid::OPERATOR) {
+            Some(field) => {
+                let reason = format!("`{}` is wider than `{}` in `{field}`, and a caller never widens its room", named.name, own.name);
+                Err(Refusal::new(Code::Denied, reason).hint(format!("do without, or with `{}`", own.name)))
+            }
+            None => Ok(named.clone()),
+        }
+    }
+}
+
+/// The tool behind `skep sandbox run` and `shell`.
+pub const SANDBOX_RUN: &str = "sandbox.run";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> SandboxConfig {
+        serde_saphyr::from_str(text).unwrap()
+    }
+
+    fn operator(text: &str) -> Result<Templates, String> {
+        Templates::of_operator(&parse(text))
+    }
+
+    #[test]
+    fn the_operator_makes_and_widens() {
+        let made = operator(
+            "templates:\n  code-executor: {memory: 4GiB, duration: 20m, cpu: '1.5'}\n  \
+             database: {from: integration-test, pids: 7, hosts: [db.example], disk: 1MiB, files: 3}\ntools: {test.run: database}",
+        )
+        .unwrap();
+        let wide = made.find("code-executor").unwrap();
+        assert_eq!((wide.memory_bytes, wide.cpu_milli, wide.wall.unwrap().as_secs()), (Some(4 << 30), Some(1500), 1200));
+        let database = made.of_tool("test.run", Some("default")).unwrap();
+        assert_eq!((database.name.as_str(), database.pids, database.network), ("database", 7, Network::Restricted));
+        assert_eq!(made.of_tool("shell.run", Some("default")).unwrap().name, "default");
+        assert!(operator("templates: {mine: {pids: 3}}").unwrap_err().contains("names in `from`"));
+        assert!(operator("templates: {default: {memory: lots}}").unwrap_err().starts_with("sandbox.templates.default.memory: `lots`"));
+        assert!(operator("templates: {default: {cpu: '-1'}}").unwrap_err().contains("is not a number of processors"));
+        assert!(operator("tools: {test.run: nothing}").unwrap_err().contains("no template `nothing`"));
+        assert!(serde_saphyr::from_str::<SandboxConfig>("templates: {default: {memry: 1}}").is_err());
+    }
+
+    #[test]
+    fn a_project_only_narrows() {
+        let home = operator("").unwrap();
+        let narrowed = |text: &str| home.narrowed(&parse(text));
+        let less = narrowed("templates: {code-executor: {memory: 512MiB, pids: 9}}\ntools: {shell.run: code-executor}").unwrap();
+        assert_eq!(less.of_tool("shell.run", Some("default")).unwrap().pids, 9);
+        for (text, wanted) in [
+            ("templates: {code-executor: {memory: 64GiB}}", "sandbox.templates.code-executor.memory: a project may only narrow a template"),
+            ("templates: {code-executor: {pids: 99999}}", "sandbox.templates.code-executor.pids: a project may only narrow a template"),
+            (
+                "templates: {code-executor: {network: restricted}}",
+                "sandbox.templates.code-executor.network: a project may only narrow a template",
+            ),
+            (
+                "templates: {code-executor: {profile: standard-net}}",
+                "sandbox.templates.code-executor.profile: a project may only narrow a template",
+            ),
+            ("templates: {install: {hosts: [evil.example]}}", "sandbox.templates.install.hosts: a project may only narrow a template"),
+            ("templates: {mine: {from: brain}}", "sandbox.templates.mine: a project makes no templates of its own"),
+            (
+                "tools: {test.run: integration-test}",
+                "sandbox.tools.test.run: `integration-test` is wider than `default` in `network`, and a project may only narrow",
+            ),
+        ] {
+            assert_eq!(narrowed(text).unwrap_err(), wanted);
+        }
+    }
+}

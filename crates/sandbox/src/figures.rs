@@ -1,0 +1,103 @@
+//! Jobs that run now: what they use, and how they are paused.
+//!
+//! A tree is paused by its freezer where the host has cgroups of version 2, and else by its pid 1, which sends SIGSTOP to all it
+//! can see: one call of the system's that no fork slips through. Either way a paused tree can still be killed.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::cgroup::Group;
+use crate::fault::SandboxError;
+use crate::process;
+
+/// To pid 1 of a job, from outside: stop all, and go on.
+pub(crate) const PAUSE: Signal = Signal::USR1;
+pub(crate) const RESUME: Signal = Signal::USR2;
+
+/// What a job uses at this moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figures {
+    /// The host's pid of the room's pid 1.
+    pub pid: i32,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    pub age: Duration,
+    /// Of the whole tree: with caches by its cgroup, else the sum of what its processes hold.
+    pub memory_bytes: u64,
+    /// Of all processes of the tree, also those that have ended.
+    pub cpu_ms: u64,
+    pub processes: u64,
+}
+
+/// A job as its workspace remembers it while it runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) pid: i32,
+    pub(crate) pidfd: Arc<OwnedFd>,
+    pub(crate) command: Vec<String>,
+    pub(crate) began: Instant,
+    pub(crate) group: Option<Arc<Group>>,
+}
+
+/// A process that waits for a disk stops when that is over; one that does not stop by then is told of.
+const STOPS_MAX: Duration = Duration::from_secs(5);
+
+impl Running {
+    /// `None` when it is on its way out.
+    pub(crate) fn figures(&self) -> Option<Figures> {
+        let tree = process::tree(self.pid);
+        let own = tree.first()?;
+        let rss: u64 = tree.iter().skip(1).map(|process| process.resident_bytes).sum();
+        Some(Figures {
+            pid: self.pid,
+            command: self.command.clone(),
+            age: self.began.elapsed(),
+            memory_bytes: self.group.as_ref().and_then(|group| group.memory_bytes()).unwrap_or(rss),
+            // What pid 1 itself took to close the room is not the job's.
+            cpu_ms: own.children_ms + tree.iter().skip(1).map(|process| process.own_ms + process.children_ms).sum::<u64>(),
+            processes: tree.len() as u64 - 1,
+        })
+    }
+
+    /// Returns when nothing of the tree runs any more.
+    pub(crate) async fn pause(&self) -> Result<(), SandboxError> {
+        let began = Instant::now();
+        let frozen = self.group.as_ref().filter(|group| group.freeze(true));
+        while began.elapsed() < STOPS_MAX {
+            let stopped = match frozen {
+                Some(group) => group.is_frozen(),
+                None => {
+                    self.tell(PAUSE);
+                    let tree = process::tree(self.pid);
+                    tree.len() > 1 && tree.iter().skip(1).all(|process| process.stopped)
+                }
+            };
+            if stopped || fs::metadata(format!("/proc/{}", self.pid)).is_err() {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        Err(SandboxError::Unpaused { pid: self.pid })
+    }
+
+    pub(crate) fn resume(&self) {
+        if !self.group.as_ref().is_some_and(|group| group.freeze(false)) {
+            self.tell(RESUME);
+        }
+    }
+
+    fn tell(&self, signal: Signal) {
+        let _ = rustix::process::pidfd_send_signal(&*self.pidfd, signal);
+    }
+
+    pub(crate) fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(&*self.pidfd, Signal::KILL);
+        if let Some(group) = &self.group {
+            group.kill();
+        }
+    }
+}

@@ -65,9 +65,16 @@ pub struct ModelFault {
 pub enum Then {
     /// Ask again after a while.
     Again,
+    /// Say why, and ask again: it waited long already, and may go on waiting.
+    Later,
     /// A person must answer first.
     Wait(world::ReviewId),
     Stop,
+}
+
+/// What an error's body says.
+pub fn complaint(body: &[u8]) -> String {
+    crate::native::complaint(body)
 }
 
 pub trait Model: Send + Sync {

@@ -21,6 +21,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use talk::complaint;
 use talk::{Garbled, Reader, Reply, Stop, Wanted};
 use turn::{By, Part, Turn, tokens};
 
@@ -240,6 +241,7 @@ impl Native {
     /// Waits before another try, or gives up. `Some` where the whole task must wait.
     async fn bear(&mut self, fault: ModelFault) -> Result<Option<Move>, BrainFault> {
         match fault.then {
+            Then::Later => Ok(Some(Move::Say(format!("waiting: {}", fault.what)))),
             Then::Wait(review) => Ok(Some(Move::Wait(review))),
             Then::Again if self.tries < TRIES_MAX => {
                 let wait = self.wait * (1 << self.tries).min(WAITS_MAX);

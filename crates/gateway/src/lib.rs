@@ -8,6 +8,7 @@ pub mod dialect;
 mod door;
 mod gateway;
 mod header;
+mod inside;
 mod limiter;
 mod login;
 pub mod price;
@@ -24,6 +25,7 @@ pub use dialect::{Ask, BadRequest, Dialect, Endpoint, Meter, Metered, Reply, Sou
 pub use door::{Denial, Door, Ended, Leave, Pass, Wish, Work};
 pub use gateway::{Gateway, REQUEST_BYTES_MAX, Session};
 pub use hyper::body::Bytes;
+pub use inside::{Answer, Unheard};
 pub use limiter::{Busy, Limiter, Slot};
 pub use provider::{BadProvider, Provider};
 pub use route::{NoRoute, Routes, Target, Tier};

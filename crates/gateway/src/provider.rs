@@ -26,6 +26,8 @@ pub struct Provider {
     pub name: String,
     pub dialects: Vec<Dialect>,
     pub free: bool,
+    pub context_tokens: Option<u64>,
+    pub output_tokens: Option<u64>,
     pub(crate) models: Option<GlobSet>,
     pub(crate) road: Road,
     pub(crate) limiter: Limiter,
@@ -111,6 +113,8 @@ impl Provider {
         Ok(Provider {
             name: name.to_owned(),
             dialects: settings.dialect.as_slice().to_vec(),
+            context_tokens: settings.context_tokens,
+            output_tokens: settings.output_tokens,
             free: settings.free || matches!(road, Road::Script(_)),
             models: (!settings.models.is_empty()).then_some(models),
             limiter: Limiter::new(concurrency, settings.requests_per_minute),

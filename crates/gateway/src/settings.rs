@@ -62,6 +62,11 @@ pub struct ProviderSettings {
     /// Its tokens cost nothing: a model on this machine.
     #[serde(default)]
     pub free: bool,
+    /// What its models hold, and the most one answers: for the built-in brain, which must keep within both.
+    #[serde(default)]
+    pub context_tokens: Option<u64>,
+    #[serde(default)]
+    pub output_tokens: Option<u64>,
     /// Send requests in the clear to a host that is not this machine.
     #[serde(default)]
     pub plain: bool,

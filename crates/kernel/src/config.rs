@@ -9,6 +9,8 @@ pub struct Config {
     pub test: Test,
     /// The brain of a task that names none.
     pub brain: Option<String>,
+    /// What the built-in brain keeps in sight however long its work gets.
+    pub pins: Vec<String>,
     pub limits: Limits,
     /// Names for models, beside those of the operator's config.yml: `tactical: [anthropic/claude-sonnet-4-5]`.
     pub models: gateway::Names,
@@ -69,7 +71,7 @@ pub(crate) fn default_text(top: &Path) -> String {
          # What `test.run` runs, in a room without network. A list, not a shell line.\n\
          test:\n{command}\n\n\
          # The brain of `skep act` and `skep ask` when `--brain` is not given.\n\
-         # brain: script:path/to/file\n\n\
+         # brain: native            # or native:strategic, native:PROVIDER/MODEL, script:path/to/file\n\n\
          # The most a task may do before it is stopped.\n\
          limits:\n  calls: 1000\n\n\
           # Files no brain may see, beside .env*, *.pem, *.key, .npmrc and .netrc.\n\

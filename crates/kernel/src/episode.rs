@@ -4,7 +4,7 @@ mod memory;
 
 use crate::call::{self, End, Request};
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::{Kernel, merge};
+use crate::{Kernel, merge, native};
 use brain::script::Script;
 use brain::{Brain, Ended, Heard, Move, Wish};
 use memory::Past;
@@ -163,6 +163,9 @@ async fn park(kernel: &Kernel, task: &Task, review: ReviewId) -> Result<Thought,
 }
 
 fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn Brain>, Stop> {
+    if let Some(model) = native::model_of(&task.brain) {
+        return kernel.open_native(task, model);
+    }
     let blob =
         task.brain.strip_prefix("script:").ok_or_else(|| Refusal::new(Code::Unsupported, format!("there is no brain `{}`", task.brain)))?;
     let bytes = kernel.ledger.blob(blob)?;

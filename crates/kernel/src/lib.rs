@@ -19,6 +19,7 @@ mod mask;
 mod merge;
 mod model;
 mod moment;
+mod native;
 mod notify;
 mod outside;
 mod queue;

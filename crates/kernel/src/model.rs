@@ -91,12 +91,16 @@ impl Kernel {
 
     /// A process at the gateway without a socket, for brains that run inside the kernel's process: `gateway().answer(&session, …)`.
     pub fn session_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<Client>) -> Result<Session, Fault> {
+        self.session_with(pid, client, Arc::new(ProcessDoor::of(self, pid, zone)))
+    }
+
+    /// A process at the gateway, behind a door of the caller's choice.
+    pub(crate) fn session_with(&self, pid: Pid, client: Option<Client>, door: Arc<dyn Door>) -> Result<Session, Fault> {
         let mut bytes = [0_u8; 32];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| Fault::new(FaultKind::Io, "no key can be made", error))?;
         let key = Secret::new(format!("sk-skep-{}", crate::hash::hex(&bytes)));
         self.redactor.register(key.reveal());
-        let door = Arc::new(ProcessDoor { kernel: Arc::downgrade(self), pid, zone });
         Ok(Session { who: pid.0, key, client, door })
     }
 
@@ -150,7 +154,7 @@ impl Kernel {
 }
 
 /// Decides about the requests of one process.
-struct ProcessDoor {
+pub(crate) struct ProcessDoor {
     kernel: Weak<Kernel>,
     pid: Pid,
     zone: ZoneId,
@@ -172,7 +176,7 @@ impl Door for ProcessDoor {
 
     fn admit<'a>(&'a self, wish: &'a Wish<'a>) -> Work<'a, Result<Leave, Denial>> {
         Box::pin(async move {
-            let kernel = self.kernel.upgrade().ok_or_else(|| denial(Trouble::Upstream, "the kernel is going down"))?;
+            let kernel = self.kernel()?;
             let deadline = Instant::now() + kernel.models.gateway.hold();
             loop {
                 match self.ask(&kernel, wish).await {
@@ -189,7 +193,7 @@ impl Door for ProcessDoor {
     }
 }
 
-enum No {
+pub(crate) enum No {
     Final(Denial),
     /// A person can turn it into a yes.
     Waits {
@@ -198,7 +202,7 @@ enum No {
     },
 }
 
-enum Waited {
+pub(crate) enum Waited {
     Review(ReviewId),
     /// Until this cap is raised.
     Budget {
@@ -209,7 +213,7 @@ enum Waited {
 
 impl Waited {
     /// Waits for the person; `false` when the time is up first.
-    async fn over(&self, kernel: &Kernel, deadline: Instant) -> bool {
+    pub async fn over(&self, kernel: &Kernel, deadline: Instant) -> bool {
         let mut follow = kernel.ledger.journal().follow();
         let answered = || {
             kernel.ledger.look(|world| match self {
@@ -235,7 +239,15 @@ fn denial(trouble: Trouble, message: impl Into<String>) -> Denial {
 }
 
 impl ProcessDoor {
-    async fn ask(&self, kernel: &Arc<Kernel>, wish: &Wish<'_>) -> Result<Leave, No> {
+    pub fn of(kernel: &Arc<Kernel>, pid: Pid, zone: ZoneId) -> ProcessDoor {
+        ProcessDoor { kernel: Arc::downgrade(kernel), pid, zone }
+    }
+
+    pub fn kernel(&self) -> Result<Arc<Kernel>, Denial> {
+        self.kernel.upgrade().ok_or_else(|| denial(Trouble::Upstream, "the kernel is going down"))
+    }
+
+    pub async fn ask(&self, kernel: &Arc<Kernel>, wish: &Wish<'_>) -> Result<Leave, No> {
         let allowed = kernel.trusted(self.zone).ok().flatten().and_then(|trusted| trusted.config.providers.clone());
         if allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == wish.provider)) {
             let message = format!("this project does not use `{}`; its skep.yml lists the providers it does", wish.provider);

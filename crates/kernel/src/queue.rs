@@ -4,7 +4,7 @@
 //! A parked task does not hold up the queue; it has a workspace of its own.
 
 use crate::fault::{Fault, Stop};
-use crate::{Kernel, episode, git, zone};
+use crate::{Kernel, episode, git, native, zone};
 use brain::script::Script;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Kernel {
         }
         let trusted =
             self.trusted(proposal.zone)?.ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
-        let brain = self.brain_of(new.brain.as_deref().or(trusted.config.brain.as_deref()), &proposal.path)?;
+        let brain = self.brain_of(proposal.zone, new.brain.as_deref().or(trusted.config.brain.as_deref()), &proposal.path)?;
         let calls_max = match (new.calls_max, trusted.config.limits.calls) {
             (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
             (wanted, limit) => wanted.or(limit),
@@ -115,15 +115,15 @@ impl Kernel {
     }
 
     /// The brain a task will have. A script is read and kept now, so that a later change of the file changes nothing.
-    fn brain_of(&self, name: Option<&str>, top: &std::path::Path) -> Result<String, Stop> {
-        let Some(name) = name else {
-            return Err(Refusal::new(Code::BadInput, "no brain is named")
-                .hint("give one: --brain script:FILE, or set `brain` in skep.yml")
-                .into());
-        };
+    fn brain_of(&self, zone: ZoneId, name: Option<&str>, top: &std::path::Path) -> Result<String, Stop> {
+        let name = name.unwrap_or(native::NAME);
+        if let Some(model) = native::model_of(name) {
+            self.model_card(zone, model)?;
+            return Ok(name.to_owned());
+        }
         let Some(file) = name.strip_prefix("script:") else {
             return Err(Refusal::new(Code::Unsupported, format!("there is no brain `{name}`"))
-                .hint("this version knows script:FILE")
+                .hint("there are native, native:MODEL and script:FILE")
                 .into());
         };
         let path = top.join(file);

@@ -19,6 +19,7 @@ use crate::trouble::Trouble;
 use jiff::tz::TimeZone;
 use stage::Stage;
 use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use wire::code::{EXIT_FAILED, EXIT_INTERRUPTED};
@@ -73,7 +74,7 @@ async fn stop(home: &Path) {
 
 async fn play(console: &Console, project: &Path, keep: bool) -> Outcome {
     let mut stage = Stage::new(console);
-    stage.title("skep demo", "a scripted brain does real work: real kernel, real sandbox, real journal");
+    stage.title("skep demo", "the built-in brain does real work on a scripted model: real kernel, real sandbox, real journal");
 
     stage.act("A project", "a calculator in sh that can add; nobody taught it to subtract");
     project::write(project)?;
@@ -83,6 +84,7 @@ async fn play(console: &Console, project: &Path, keep: bool) -> Outcome {
     stage.page(said(&project::test(project)?.1));
 
     stage.act("A kernel", "one for each user; any command starts it");
+    set_model(&console.home)?;
     let asked = Instant::now();
     let mut kernel = console.kernel().await?;
     let started = elapsed_us(asked);
@@ -133,6 +135,18 @@ async fn play(console: &Console, project: &Path, keep: bool) -> Outcome {
     Ok(if well { 0 } else { EXIT_FAILED })
 }
 
+/// Puts the model's script and the settings that lead to it into the demo's own home.
+fn set_model(home: &Path) -> Result<(), Trouble> {
+    let model = home.join("demo.model");
+    let written = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(home)
+        .and_then(|()| std::fs::write(&model, project::MODEL))
+        .and_then(|()| std::fs::write(home.join("config.yml"), project::settings(&model)));
+    written.map_err(|error| Trouble::new(Code::Unavailable, "cannot write the demo's settings").why(error))
+}
+
 async fn set_policy(kernel: &mut Client, stage: &Stage<'_>, project: &Path, path: &str) -> Result<(), Trouble> {
     stage.command("skep init");
     let init = kernel.call::<Init>(&InitParams { path: path.to_owned() }).await?;
@@ -152,15 +166,12 @@ async fn set_policy(kernel: &mut Client, stage: &Stage<'_>, project: &Path, path
 
 /// Queues the task, tells its story as it happens and answers what it asks.
 async fn work(kernel: &mut Client, console: &Console, stage: &Stage<'_>, path: &str) -> Result<TaskId, Trouble> {
-    let script = console.home.join("run/demo.skep");
-    std::fs::write(&script, project::SCRIPT)
-        .map_err(|error| Trouble::new(Code::Unavailable, "cannot write the brain's script").why(error))?;
-    stage.command(&format!("skep act \"{}\" --brain script:demo.skep", project::PROMPT));
+    stage.command(&format!("skep act \"{}\" --brain native", project::PROMPT));
     let params = AddParams {
         path: path.to_owned(),
         mode: Mode::Act,
         prompt: project::PROMPT.into(),
-        brain: Some(format!("script:{}", script.display())),
+        brain: Some("native".into()),
         priority: None,
         calls_max: None,
     };
@@ -227,7 +238,7 @@ fn next(stage: &mut Stage<'_>, project: &Path, keep: bool) {
     let tips = [
         ("cd YOUR/REPOSITORY && skep init", "any git repository will do"),
         ("skep call search.grep pattern=TODO", "make a call yourself, through the same door"),
-        ("skep act \"…\" --brain script:FILE", "let a brain work; the format is in `skep help act`"),
+        ("skep act \"…\"", "let the built-in brain work; docs/models.md says how to set a model up"),
         ("skep status", "see who works on what"),
         ("skep doctor", "what this machine supports"),
         ("skep --help", "everything else"),

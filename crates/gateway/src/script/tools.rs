@@ -50,7 +50,8 @@ const NAMES: &[(&str, &[&str])] = &[
 ];
 
 pub(super) fn resolve(name: &str, input: &Map<String, Value>, heard: &Heard) -> Result<Called, String> {
-    if let Some(tool) = offered(heard, &[name])
+    // No vendor takes a dot in a name, so clients that have dots in theirs offer them with another letter.
+    if let Some(tool) = offered(heard, &[name, &name.replace('.', "_")])
         && !VERBS.iter().any(|(verb, _)| *verb == name)
     {
         return Ok(Called { tool: tool.name.clone(), input: exact(tool, input) });

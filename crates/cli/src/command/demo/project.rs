@@ -1,4 +1,4 @@
-//! The demo's project: a calculator in sh, so that nothing needs to be installed, and the script of the brain that improves it.
+//! The demo's project: a calculator in sh, so that nothing needs to be installed, and the script of the model that improves it.
 
 use crate::trouble::Trouble;
 use std::path::Path;
@@ -48,21 +48,25 @@ pub const RULE: &str = r#"
     hint: "answer with `skep review`"
 "#;
 
-/// What the scripted brain does.
-pub const SCRIPT: &str = r#"# A brain that follows a text file. Try your own: skep act "…" --brain script:FILE
-say I read before I write
+/// What the scripted model answers, turn by turn.
+pub const MODEL: &str = r#"# A model that follows a text file: each part up to `then` is one answer. docs/models.md tells how to write your own.
+say I read before I write.
 call fs.list path=.
 call fs.read path=calc.sh
 call search.grep pattern=add
-say A line in /etc/motd would be nice
+then
+say A line in /etc/motd would be nice.
 call fs.write path=/etc/motd content="calc was here"
-say Refused, and I carry on. First a test that fails
+then
+say Refused, and I carry on. First a test that fails.
 call fs.write path=tests/sub.test content=<<END
 3 5 sub 2
 -1 2 sub 3
 END
+then
 call test.run
-say Red, as it should be. Now the code
+then
+say Red, as it should be. Now the code.
 call fs.write path=calc.sh content=<<END
 #!/bin/sh
 # calc.sh A OPERATION B
@@ -72,11 +76,19 @@ case "$2" in
   *) echo "calc: I cannot $2" >&2; exit 1 ;;
 esac
 END
+then
 call test.run
+then
+say Green. A release is a person's decision, so I ask.
 call fs.write path=VERSION content="0.2.0\n"
-say Green, and released with a person's leave
-done calc subtracts now, with tests, as version 0.2.0
+then
+say calc subtracts now, with tests, as version 0.2.0
 "#;
+
+/// The operator's own settings: where the demo's model is, and that it is the one to think with.
+pub fn settings(model: &Path) -> String {
+    format!("providers:\n  demo: {{ url: 'script:{}', dialect: anthropic }}\nmodels:\n  tactical: demo/scripted\n", model.display())
+}
 
 /// Writes the project and makes it a git repository with one commit.
 pub fn write(dir: &Path) -> Result<(), Trouble> {

@@ -1,0 +1,58 @@
+//! Requests from inside the kernel's own process: the same way as any other, without a socket.
+
+use crate::gateway::{Gateway, Session};
+use crate::tee::Tee;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Method, Request};
+use std::time::Duration;
+
+/// The version of Anthropic's api that we speak when we speak ourselves; other providers ignore it.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// An answer on its way. Dropping it cancels the request.
+pub struct Answer {
+    pub status: u16,
+    pub retry_after: Option<Duration>,
+    body: Tee,
+}
+
+/// An answer that broke off, or a request that could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unheard(String);
+
+impl Gateway {
+    /// Makes a request for a process that has no socket here.
+    pub async fn ask(&self, session: &Session, path: &str, body: Vec<u8>) -> Result<Answer, Unheard> {
+        let key = HeaderValue::from_str(session.key.reveal()).map_err(|error| Unheard(error.to_string()))?;
+        let mut request = Request::new(Full::new(Bytes::from(body)));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = path.parse().map_err(|error| Unheard(format!("`{path}` is no path: {error}")))?;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
+        headers.insert("x-api-key", key);
+        let (head, body) = self.answer(session, request).await.into_parts();
+        let seconds = head.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse().ok());
+        Ok(Answer { status: head.status.as_u16(), retry_after: seconds.map(Duration::from_secs), body })
+    }
+}
+
+impl Answer {
+    /// The next piece; `None` at the end, when what it cost is on record.
+    pub async fn piece(&mut self) -> Result<Option<Bytes>, Unheard> {
+        loop {
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(broken)) => return Err(Unheard(broken.to_string())),
+                Some(Ok(frame)) => {
+                    if let Ok(piece) = frame.into_data() {
+                        return Ok(Some(piece));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The built-in brain at its desk: which model it thinks with, which tools it is told of, and its way to the gateway.
+//!
+//! **Invariant.** It has no other way to a model than any process has: its requests are calls, paid from its budget. Where a person
+//! must answer first, the task parks; where a budget must be raised, it says so and waits.
+
+use crate::Kernel;
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::model::{No, ProcessDoor, Waited};
+use brain::model::{Answer, Body, Card, Model, ModelFault, Purpose, Speech, Then};
+use brain::{Brain, Brief, Native, ToolCard};
+use gateway::{Denial, Dialect, Door, Gateway, Leave, Names, Session, Wish, Work};
+use parking_lot::Mutex;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+use world::{Code, Mode, Refusal, ReviewId, Task, ZoneId};
+
+/// What a task asks for to get this brain: alone, or with a tier, alias or model behind a colon.
+pub(crate) const NAME: &str = "native";
+/// The tier it thinks in when nobody names one, and the one that sums up.
+const TIER: &str = "tactical";
+const TIER_OF_SUMMARIES: &str = "operational";
+/// Tools that are only for people.
+const NOT_FOR_BRAINS: &[&str] = &[crate::SANDBOX_RUN];
+
+/// The model that a brain's name asks for; `None` when it is another brain's name.
+pub(crate) fn model_of(brain: &str) -> Option<&str> {
+    match brain.split_once(':') {
+        None => (brain == NAME).then_some(TIER),
+        Some((NAME, model)) if !model.is_empty() => Some(model),
+        Some(_) => None,
+    }
+}
+
+impl Kernel {
+    /// Is there a model of this name for the zone? The reason where there is none.
+    pub(crate) fn model_card(&self, zone: ZoneId, model: &str) -> Result<Card, Refusal> {
+        let names = self.trusted(zone).ok().flatten().map(|trusted| trusted.config.models.clone()).unwrap_or_default();
+        let mut why = None;
+        for (dialect, speech, context_tokens) in SPEECHES {
+            match self.gateway().find(&names, model, dialect) {
+                Ok(targets) => {
+                    let provider = targets.first().map(|target| &target.provider);
+                    let context_tokens = provider.and_then(|provider| provider.context_tokens).unwrap_or(context_tokens);
+                    let output_tokens_max = provider.and_then(|provider| provider.output_tokens).unwrap_or(OUTPUT_TOKENS);
+                    return Ok(Card { speech, model: model.to_owned(), context_tokens, output_tokens_max });
+                }
+                Err(none) => drop(why.get_or_insert(none)),
+            }
+        }
+        let reason = why.map_or_else(String::new, |none| format!(": {}", none.what));
+        Err(Refusal::new(Code::NotFound, format!("no model answers to `{model}`{reason}")).hint(
+            "set one up in $SKEP_HOME/config.yml: `providers: {anthropic: {url: https://api.anthropic.com, dialect: anthropic, key: \
+             {env: ANTHROPIC_API_KEY}}}` and `models: {tactical: anthropic/MODEL}`; docs/models.md says more",
+        ))
+    }
+
+    pub(crate) fn open_native(&self, task: &Task, model: &str) -> Result<Box<dyn Brain>, Stop> {
+        let kernel = self.me.upgrade().ok_or_else(|| Fault::new(FaultKind::Stopping, "the kernel is going down", task.id))?;
+        let work = self.model_card(task.zone, model)?;
+        let summary = self.model_card(task.zone, TIER_OF_SUMMARIES).unwrap_or_else(|_| work.clone());
+        let door = Arc::new(Patient { inner: ProcessDoor::of(&kernel, task.pid, task.zone), put_off: Mutex::default() });
+        let session = kernel.session_with(task.pid, None, door.clone())?;
+        let road = Road { gateway: kernel.gateway().clone(), session, door, work, summary };
+        let (role, pins) = (
+            self.ledger.look(|world| world.processes.get(&task.pid).map(|process| process.role.clone())).unwrap_or_default(),
+            self.trusted(task.zone)?.map(|trusted| trusted.config.pins.clone()).unwrap_or_default(),
+        );
+        let may_change = task.mode != Mode::Ask;
+        let workflow = Some("Workflow state: idle.".to_owned());
+        Ok(Box::new(Native::new(Arc::new(road), Brief { role, may_change, workflow, pins, tools: self.tools_for(may_change) })))
+    }
+
+    fn tools_for(&self, may_change: bool) -> Vec<ToolCard> {
+        let manifests = self.tools.list().map(tool::Tool::manifest);
+        let fit = manifests.filter(|manifest| !NOT_FOR_BRAINS.contains(&manifest.name.as_str()) && (may_change || manifest.read_only));
+        let card = |manifest: &tool::Manifest| ToolCard {
+            name: manifest.name.clone(),
+            description: manifest.description.clone(),
+            input_schema: manifest.input_schema.clone(),
+        };
+        fit.map(card).collect()
+    }
+}
+
+/// What an answer may have when a provider does not say.
+const OUTPUT_TOKENS: u64 = 8_192;
+
+/// The dialects in the order in which they are tried, and the context that their vendors' models have today.
+const SPEECHES: [(Dialect, Speech, u64); 4] = [
+    (Dialect::Anthropic, Speech::Messages, 200_000),
+    (Dialect::Responses, Speech::Responses, 200_000),
+    (Dialect::Chat, Speech::Chat, 128_000),
+    (Dialect::Gemini, Speech::Gemini, 1_000_000),
+];
+
+/// The brain's way to the gateway.
+struct Road {
+    gateway: Arc<Gateway>,
+    session: Session,
+    door: Arc<Patient>,
+    work: Card,
+    summary: Card,
+}
+
+/// Why a request was put off.
+enum PutOff {
+    Review(ReviewId),
+    Budget,
+}
+
+/// A door that does not hold a request while a person thinks, but says that it should come again.
+struct Patient {
+    inner: ProcessDoor,
+    put_off: Mutex<Option<PutOff>>,
+}
+
+impl Door for Patient {
+    fn names(&self) -> Arc<Names> {
+        self.inner.names()
+    }
+
+    fn admit<'a>(&'a self, wish: &'a Wish<'a>) -> Work<'a, Result<Leave, Denial>> {
+        Box::pin(async move {
+            let kernel = self.inner.kernel()?;
+            loop {
+                match self.inner.ask(&kernel, wish).await {
+                    Ok(leave) => return Ok(leave),
+                    Err(No::Final(denial)) => return Err(denial),
+                    Err(No::Waits { denial, what: Waited::Review(review) }) => {
+                        *self.put_off.lock() = Some(PutOff::Review(review));
+                        return Err(denial);
+                    }
+                    Err(No::Waits { denial, what }) => {
+                        if !what.over(&kernel, Instant::now() + kernel.gateway().hold()).await {
+                            *self.put_off.lock() = Some(PutOff::Budget);
+                            return Err(denial);
+                        }
+                    }
+                }
+            }
+        })
+    }
+}
+
+impl Model for Road {
+    fn card(&self, purpose: Purpose) -> Card {
+        match purpose {
+            Purpose::Work => self.work.clone(),
+            Purpose::Summary => self.summary.clone(),
+        }
+    }
+
+    fn ask(&self, _: Purpose, path: String, body: Vec<u8>) -> Pin<Box<dyn Future<Output = Result<Answer, ModelFault>> + Send + '_>> {
+        Box::pin(async move {
+            let answer = self.gateway.ask(&self.session, &path, body).await;
+            let mut answer = answer.map_err(|unheard| ModelFault { what: unheard.to_string(), then: Then::Again, hint: None })?;
+            let put_off = self.door.put_off.lock().take();
+            match put_off {
+                None => Ok(Answer { status: answer.status, retry_after: answer.retry_after, body: Box::new(Pieces(answer)) }),
+                Some(PutOff::Review(review)) => {
+                    Err(ModelFault { what: format!("{review} must be answered first"), then: Then::Wait(review), hint: None })
+                }
+                Some(PutOff::Budget) => {
+                    let mut said = Vec::new();
+                    while let Ok(Some(piece)) = answer.piece().await {
+                        said.extend_from_slice(&piece);
+                    }
+                    Err(ModelFault { what: brain::model::complaint(&said), then: Then::Later, hint: None })
+                }
+            }
+        })
+    }
+}
+
+struct Pieces(gateway::Answer);
+
+impl Body for Pieces {
+    fn piece(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<bytes::Bytes>, ModelFault>> + Send + '_>> {
+        Box::pin(async move {
+            let piece = self.0.piece().await;
+            piece.map_err(|unheard| ModelFault { what: unheard.to_string(), then: Then::Again, hint: None })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_carry_a_model() {
+        for (name, model) in [
+            ("native", Some("tactical")),
+            ("native:strategic", Some("strategic")),
+            ("native:ollama/qwen3:8b", Some("ollama/qwen3:8b")),
+            ("native:", None),
+            ("natives", None),
+            ("script:x", None),
+        ] {
+            assert_eq!(model_of(name), model, "{name}");
+        }
+    }
+}

@@ -21,6 +21,7 @@ pub fn deed(tool: &str, input: &Value) -> String {
             format!("Merging {}", many(files as u64, "file"))
         }
         "test.run" => format!("Testing {}", text("args")).trim_end().to_owned(),
+        "model.request" => format!("Asking {}", text("model")),
         tool => format!("Calling {tool} {}", if input.is_null() { String::new() } else { scalar(input) }).trim_end().to_owned(),
     }
 }

@@ -23,6 +23,10 @@ use trouble::Trouble;
 use wire::Code;
 
 fn main() -> ExitCode {
+    // Pid 1 of a container has no terminal, no home and one thing to do.
+    if let Some(code) = server::guest() {
+        return ExitCode::from(code);
+    }
     let cli = Cli::read();
     if let Command::ExtensionChild(child) = &cli.command {
         return child.run();

@@ -75,6 +75,8 @@ impl Kernel {
             templates,
             masks: Arc::default(),
             desks: Desks::default(),
+            engines: tokio::sync::Mutex::default(),
+            quiet: Notify::new(),
             trusted: Mutex::new(HashMap::new()),
             parsed: Mutex::new(HashMap::new()),
             extensions: Mutex::new(HashMap::new()),
@@ -97,6 +99,7 @@ impl Kernel {
         tokio::spawn(crate::merge::finish_undone(kernel.clone()));
         tokio::spawn(queue::run(kernel.clone()));
         tokio::spawn(notify::run(kernel.clone()));
+        tokio::spawn(kernel.clone().sweep_containers());
         Ok(kernel)
     }
 
@@ -108,6 +111,7 @@ impl Kernel {
         }
         self.models.close();
         self.desks.close_all();
+        self.rest_engines().await;
         self.extensions.lock().clear();
         // The queue wakes once more, sees that it is over, and lets go of the kernel.
         self.ready.notify_one();

@@ -7,6 +7,8 @@ use std::path::Path;
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     pub test: Test,
+    /// Who makes the rooms of this project, where the operator has not fixed it.
+    pub runtime: Option<crate::runtime::Runtime>,
     /// The brain of a task that names none.
     pub brain: Option<String>,
     /// What the built-in brain keeps in sight however long its work gets.

@@ -107,7 +107,8 @@ impl Kernel {
                 .map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??
         };
         spec.binds = git_binds(&project, &work)?;
-        let room = self.launcher.open(spec).await.map_err(room_fault)?;
+        let runtime = self.trusted(zone)?.and_then(|trusted| trusted.config.runtime);
+        let room = self.open_room(runtime, spec).await?;
         if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
             room.pause().await.map_err(room_fault)?;
         }
@@ -127,6 +128,8 @@ impl Kernel {
         if self.ledger.look(|world| world.tasks.get(&task).is_some_and(|task| task.workspace.is_some())) {
             self.ledger.record(WorkspaceClosed { pid, task: Some(task) }).await?;
         }
+        // A call that still holds the room keeps its mount; the path is free all the same.
+        sandbox::release(&work);
         match std::fs::remove_dir_all(&work) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Fault::io("remove", &work, error)),
             _ => Ok(()),

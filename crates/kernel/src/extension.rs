@@ -72,7 +72,7 @@ impl Kernel {
     }
 }
 
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "skep".into())
 }
 

@@ -26,6 +26,7 @@ mod queue;
 mod review;
 mod room;
 mod rules;
+mod runtime;
 mod scratch;
 mod template;
 mod token;
@@ -45,6 +46,7 @@ pub use review::Reply;
 pub use room::RoomView;
 pub use rules::{Checked, PastPolicy, Range};
 pub use template::{SANDBOX_RUN, SandboxConfig, Templates};
+pub use runtime::Runtime;
 pub use token::TokenWish;
 pub use tuning::Tuning;
 pub use zone::{Bundle, Parsed, Proposal, Trusted, locate};
@@ -85,6 +87,10 @@ pub struct Kernel {
     /// Where each project keeps what no room shows.
     masks: Arc<mask::Masks>,
     desks: Desks,
+    /// Container engines that have been needed so far.
+    engines: tokio::sync::Mutex<Vec<sandbox::oci::Engine>>,
+    /// Rung when engines are let go of.
+    quiet: Notify,
     trusted: Mutex<HashMap<ZoneId, Arc<Trusted>>>,
     /// Parsed bundles by hash, as long as a zone uses them.
     parsed: Mutex<HashMap<String, std::sync::Weak<zone::Parsed>>>,

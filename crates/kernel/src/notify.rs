@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub review: ReviewSettings,
     /// Templates of the operator's own, which may be wider than the built-in ones.
     pub sandbox: crate::template::SandboxConfig,
+    /// Who makes rooms, for every project.
+    pub runtime: Option<crate::runtime::Runtime>,
     pub environment: Environment,
     pub services: BTreeMap<String, ServiceSetting>,
     pub secrets: BTreeMap<String, SecretSetting>,

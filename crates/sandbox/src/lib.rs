@@ -46,6 +46,7 @@ pub use disk::{Held, Overfull};
 pub use fault::{SandboxError, Step};
 pub use figures::Figures;
 pub use launcher::Launcher;
+pub use mount::unmount as release;
 pub use orphan::{Swept, sweep};
 pub use probe::Check;
 pub use seccomp::{Sockets, lock};

@@ -96,7 +96,7 @@ fn covers() -> io::Result<()> {
 }
 
 /// Takes off whatever is mounted in a workspace's directory. What still uses it keeps it until it ends.
-pub(crate) fn unmount(work: &Path) {
+pub fn unmount(work: &Path) {
     let binds = fs::read_dir(work.join(BINDS)).into_iter().flatten().flatten().map(|entry| entry.path());
     for folder in [work.join(MERGED), work.join(LOWER)].into_iter().chain(binds) {
         // Each success uncovers what an earlier kernel may have left beneath.

@@ -176,6 +176,11 @@ impl Engine {
         Ok(Workspace::contained(room, root, order.project.path().to_owned(), work))
     }
 
+    /// Whether it still does.
+    pub async fn answers(&self) -> bool {
+        self.inner.docker.ping().await.is_ok()
+    }
+
     /// Waits until every container that somebody waited for is gone, but no longer than `most`. True when they are.
     pub async fn rest(&self, most: Duration) -> bool {
         let empty = async {

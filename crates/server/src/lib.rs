@@ -31,3 +31,10 @@ pub fn extension_child() -> std::process::ExitCode {
 pub fn verify_offline(home: &std::path::Path) -> Result<wire::method::journal::VerifyResult, String> {
     journal::verify(home).map(view::report).map_err(|error| error.to_string())
 }
+
+/// Becomes pid 1 of a container, if this program was started as one, and gives its exit code.
+pub fn guest() -> Option<u8> {
+    let mut arguments = std::env::args_os().skip(1);
+    let wanted = arguments.next()? == sandbox::oci::GUEST && arguments.next().is_none();
+    wanted.then(|| u8::try_from(sandbox::oci::guest()).unwrap_or(1))
+}

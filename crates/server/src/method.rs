@@ -42,7 +42,8 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
                 .probe(&kernel.home.work())
                 .await
                 .map_err(|error| RpcError::new(Code::Internal, "this host could not be examined").why(error.to_string()))?;
-            raw(&itself::DoctorResult { checks: checks.into_iter().map(view::check).collect() })
+            let checks = checks.into_iter().chain(kernel.check_engines().await);
+            raw(&itself::DoctorResult { checks: checks.map(view::check).collect() })
         }
         zone::Init::NAME => {
             let params = parse::<zone::Init>(params)?;

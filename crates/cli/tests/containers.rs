@@ -1,0 +1,61 @@
+//! Rooms made by Podman, from the command line to the journal.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::Site;
+use std::os::unix::fs::DirBuilderExt;
+
+/// A home whose operator has fixed the runtime.
+fn site(config: &str, files: &[(&str, &str)]) -> Site {
+    let site = Site::new(files);
+    std::fs::DirBuilder::new().mode(0o700).create(site.home()).unwrap();
+    std::fs::write(site.home().join("config.yml"), config).unwrap();
+    site
+}
+
+#[test]
+fn a_task_works_in_containers() {
+    let site = site("runtime: podman\n", &[("a.txt", "old\n"), (".env", "SECRET=1\n")]);
+    let look = r#"echo new > a.txt; cat .env; id -u; test -e /.skep && echo contained"#;
+    let brain = site.script(&format!(
+        "call shell.run command=[\"sh\", \"-c\", {}]\ncall fs.write path=b.txt content=\"made\\n\"\ncall fs.read path=a.txt\ndone\n",
+        serde_json::Value::from(look)
+    ));
+    let task = site.json(&["act", "work in a container", "--brain", &brain, "--await"])["task"].as_str().unwrap().to_owned();
+    let finished: Vec<String> =
+        site.records(&[]).iter().filter(|record| record["type"] == "call.finished").map(|record| record["payload"].to_string()).collect();
+    assert_eq!(finished.len(), 3, "{finished:?}");
+    assert!(finished[0].contains("64800") && finished[0].contains("contained"), "{}", finished[0]);
+    assert!(!finished[0].contains("SECRET"), "{}", finished[0]);
+    assert!(finished[2].contains("new"), "{}", finished[2]);
+    let diff = site.ok(&["diff", &task]);
+    assert!(diff.contains("+new") && diff.contains("+made"), "{diff}");
+    // The project itself is as it was.
+    assert_eq!(site.read("a.txt"), "old\n");
+    site.ok(&["merge", &task]);
+    assert_eq!((site.read("a.txt"), site.read("b.txt")), ("new\n".into(), "made\n".into()));
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn an_engine_that_is_not_there_is_a_refusal_with_its_remedy() {
+    let site = site("runtime: docker\n", &[("a.txt", "old\n")]);
+    let doctor = common::text(&site.skep(&["doctor"]));
+    assert!(doctor.contains("✗ docker") && doctor.contains("apt-get install docker.io"), "{doctor}");
+    assert!(doctor.contains("✓ podman"), "{doctor}");
+    let brain = site.script("call shell.run command=[\"true\"]\ndone\n");
+    let said = common::text(&site.skep(&["act", "try", "--brain", &brain, "--await"]));
+    assert!(said.contains("no docker answers on this host") && said.contains("apt-get install docker.io"), "{said}");
+    assert_eq!(site.count("call.finished"), 0);
+}
+
+#[test]
+fn a_project_does_not_change_what_the_operator_fixed() {
+    let site = site("runtime: native\n", &[("skep.yml", "runtime: podman\n")]);
+    site.ok(&["init"]);
+    site.ok(&["trust", "--yes"]);
+    let brain = site.script("call shell.run command=[\"true\"]\ndone\n");
+    let said = common::text(&site.skep(&["act", "try", "--brain", &brain, "--await"]));
+    assert!(said.contains("this project wants rooms of podman, and the operator has fixed native"), "{said}");
+}

@@ -1,0 +1,127 @@
+//! Which runtime makes a task's room: this host itself, or a container engine.
+//!
+//! The operator's `config.yml` decides; where it says nothing, a project's trusted `skep.yml` may. **Invariant.** A runtime that was
+//! asked for and cannot be had is a refusal with its remedy; no other takes its place.
+
+use crate::desk::room_fault;
+use crate::fault::{Fault, Stop};
+use crate::{Kernel, extension};
+use sandbox::oci::{Engine, Kind, Settings};
+use sandbox::{Check, Workspace, WorkspaceSpec};
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use world::{Code, Refusal};
+
+/// As it is written in configuration files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runtime {
+    Native,
+    Podman,
+    Docker,
+}
+
+/// Containers that somebody stopped waiting for are looked for this often.
+const SWEEP_EVERY: Duration = Duration::from_secs(600);
+/// For containers to go when the kernel stops. What stays is swept by the next.
+const REST_MAX: Duration = Duration::from_secs(2);
+
+impl Runtime {
+    fn engine(self) -> Option<Kind> {
+        match self {
+            Runtime::Native => None,
+            Runtime::Podman => Some(Kind::Podman),
+            Runtime::Docker => Some(Kind::Docker),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        self.engine().map_or("native", Kind::name)
+    }
+}
+
+impl Kernel {
+    /// Opens a workspace with the runtime that operator and project have agreed on.
+    pub(crate) async fn open_room(&self, project: Option<Runtime>, spec: WorkspaceSpec) -> Result<Workspace, Stop> {
+        let runtime = match (self.settings.runtime, project) {
+            (Some(fixed), Some(wanted)) if fixed != wanted => {
+                let why = format!("this project wants rooms of {}, and the operator has fixed {}", wanted.name(), fixed.name());
+                return Err(Refusal::new(Code::Unsupported, why)
+                    .hint("take `runtime` out of skep.yml, or out of config.yml in $SKEP_HOME")
+                    .into());
+            }
+            (fixed, wanted) => fixed.or(wanted).unwrap_or(Runtime::Native),
+        };
+        let opened = match runtime.engine() {
+            None => self.launcher.open(spec).await,
+            Some(kind) => self.engine(kind).await?.open(spec).await,
+        };
+        Ok(opened.map_err(room_fault)?)
+    }
+
+    /// The engine, found or started on first use, and again when it has gone away.
+    async fn engine(&self, kind: Kind) -> Result<Engine, Fault> {
+        let mut engines = self.engines.lock().await;
+        if let Some(place) = engines.iter().position(|engine| engine.kind() == kind) {
+            if engines[place].answers().await {
+                return Ok(engines[place].clone());
+            }
+            engines.remove(place);
+        }
+        let settings = Settings { kind, home: self.home.path.join("engine"), program: extension::program() };
+        let engine = Engine::connect(&self.launcher, settings).await.map_err(room_fault)?;
+        engine.sweep().await.map_err(room_fault)?;
+        engines.push(engine.clone());
+        Ok(engine)
+    }
+
+    /// Containers that are nobody's any more go, while the kernel runs.
+    pub(crate) async fn sweep_containers(self: Arc<Kernel>) {
+        let Some(kind) = self.settings.runtime.and_then(Runtime::engine) else { return };
+        while !self.stopping() {
+            let swept = match self.engine(kind).await {
+                Ok(engine) => engine.sweep().await.map(drop).map_err(room_fault),
+                Err(fault) => Err(fault),
+            };
+            if let Err(fault) = swept {
+                eprintln!("skep: containers were not swept: {}: {}", fault.what, fault.why);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(SWEEP_EVERY) => {}
+                () = self.quiet.notified() => return,
+            }
+        }
+    }
+
+    /// Waits for the containers of closed rooms, and lets go of their engines.
+    pub(crate) async fn rest_engines(&self) {
+        self.quiet.notify_one();
+        for engine in self.engines.lock().await.drain(..) {
+            if !engine.rest(REST_MAX).await {
+                eprintln!("skep: {} still has containers of this home; the next kernel removes them", engine.kind());
+            }
+        }
+    }
+
+    /// What this host has of container engines. One that nobody asked for may be missing.
+    pub async fn check_engines(&self) -> Vec<Check> {
+        let wanted = self.settings.runtime.and_then(Runtime::engine);
+        let found = sandbox::oci::found().await;
+        found
+            .into_iter()
+            .map(|found| {
+                let name = found.kind.name().to_owned();
+                let (ok, detail) = match (&found.answers, &found.program) {
+                    (Some((socket, version)), _) => (true, format!("{version} answers at {}", socket.display())),
+                    (None, Some(program)) if found.kind == Kind::Podman => {
+                        (true, format!("{}, started when it is needed", program.display()))
+                    }
+                    (None, Some(program)) => (wanted != Some(found.kind), format!("{} is there and does not run", program.display())),
+                    (None, None) => (wanted != Some(found.kind), "not on this host; rooms need none".to_owned()),
+                };
+                Check { name, ok, detail, fix: (!ok).then(|| found.kind.install().to_owned()) }
+            })
+            .collect()
+    }
+}

@@ -33,7 +33,7 @@ fn a_task_works_in_containers() {
     assert!(diff.contains("+new") && diff.contains("+made"), "{diff}");
     // The project itself is as it was.
     assert_eq!(site.read("a.txt"), "old\n");
-    site.ok(&["merge", &task]);
+    site.ok(&["merge", &task, "--yes"]);
     assert_eq!((site.read("a.txt"), site.read("b.txt")), ("new\n".into(), "made\n".into()));
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
@@ -53,7 +53,7 @@ fn an_engine_that_is_not_there_is_a_refusal_with_its_remedy() {
 #[test]
 fn a_project_does_not_change_what_the_operator_fixed() {
     let site = site("runtime: native\n", &[("skep.yml", "runtime: podman\n")]);
-    site.ok(&["init"]);
+    site.fails(11, &["init"]);
     site.ok(&["trust", "--yes"]);
     let brain = site.script("call shell.run command=[\"true\"]\ndone\n");
     let said = common::text(&site.skep(&["act", "try", "--brain", &brain, "--await"]));

@@ -107,8 +107,7 @@ impl Kernel {
                 .map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??
         };
         spec.binds = git_binds(&project, &work)?;
-        let runtime = self.trusted(zone)?.and_then(|trusted| trusted.config.runtime);
-        let room = self.open_room(runtime, spec).await?;
+        let room = self.open_room(zone, spec).await?;
         if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
             room.pause().await.map_err(room_fault)?;
         }

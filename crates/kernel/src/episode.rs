@@ -183,6 +183,12 @@ async fn end_badly(kernel: &Kernel, pid: Pid, id: TaskId, stop: Stop) {
     if kernel.stopping() {
         return;
     }
+    // The record has one line for whoever looks at it later, so the remedy stands in it.
+    let remedy = match &stop {
+        Stop::Refused(refusal) => refusal.hint.as_ref(),
+        Stop::Failed(fault) => fault.fix.as_ref(),
+    };
+    let reason = remedy.map_or(reason.clone(), |remedy| format!("{reason} (to fix it: {remedy})"));
     let failed = if waits { Err(reason.clone()) } else { fail(kernel, pid, id, reason).await.map_err(|fault| fault.to_string()) };
     if let Err(why) = failed {
         eprintln!("skep: {id} waits: {why}");

@@ -11,7 +11,7 @@ use sandbox::{Check, Workspace, WorkspaceSpec};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
-use world::{Code, Refusal};
+use world::{Code, Refusal, ZoneId};
 
 /// As it is written in configuration files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -43,8 +43,8 @@ impl Runtime {
 
 impl Kernel {
     /// Opens a workspace with the runtime that operator and project have agreed on.
-    pub(crate) async fn open_room(&self, project: Option<Runtime>, spec: WorkspaceSpec) -> Result<Workspace, Stop> {
-        let runtime = match (self.settings.runtime, project) {
+    pub(crate) async fn open_room(&self, zone: ZoneId, spec: WorkspaceSpec) -> Result<Workspace, Stop> {
+        let runtime = match (self.settings.runtime, self.trusted(zone)?.and_then(|trusted| trusted.config.runtime)) {
             (Some(fixed), Some(wanted)) if fixed != wanted => {
                 let why = format!("this project wants rooms of {}, and the operator has fixed {}", wanted.name(), fixed.name());
                 return Err(Refusal::new(Code::Unsupported, why)
@@ -78,14 +78,18 @@ impl Kernel {
 
     /// Containers that are nobody's any more go, while the kernel runs.
     pub(crate) async fn sweep_containers(self: Arc<Kernel>) {
-        let Some(kind) = self.settings.runtime.and_then(Runtime::engine) else { return };
+        let fixed = self.settings.runtime.and_then(Runtime::engine);
         while !self.stopping() {
-            let swept = match self.engine(kind).await {
-                Ok(engine) => engine.sweep().await.map(drop).map_err(room_fault),
-                Err(fault) => Err(fault),
-            };
-            if let Err(fault) = swept {
+            if let Some(kind) = fixed
+                && let Err(fault) = self.engine(kind).await
+            {
                 eprintln!("skep: containers were not swept: {}: {}", fault.what, fault.why);
+            }
+            let engines = self.engines.lock().await.clone();
+            for engine in engines {
+                if let Err(fault) = engine.sweep().await.map_err(room_fault) {
+                    eprintln!("skep: containers were not swept: {}: {}", fault.what, fault.why);
+                }
             }
             tokio::select! {
                 () = tokio::time::sleep(SWEEP_EVERY) => {}
@@ -97,7 +101,9 @@ impl Kernel {
     /// Waits for the containers of closed rooms, and lets go of their engines.
     pub(crate) async fn rest_engines(&self) {
         self.quiet.notify_one();
-        for engine in self.engines.lock().await.drain(..) {
+        // An engine that is just being started ends with the launcher.
+        let Ok(mut engines) = tokio::time::timeout(REST_MAX, self.engines.lock()).await else { return };
+        for engine in engines.drain(..) {
             if !engine.rest(REST_MAX).await {
                 eprintln!("skep: {} still has containers of this home; the next kernel removes them", engine.kind());
             }

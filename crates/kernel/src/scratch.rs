@@ -44,7 +44,7 @@ impl Kernel {
             spec.beneath = Some(upper);
         }
         spec.binds = git_binds(project, &scratch.folder)?;
-        scratch.room = Some(self.launcher.open(spec).await.map_err(room_fault)?);
+        scratch.room = Some(self.open_room(zone, spec).await?);
         Ok(scratch)
     }
 }

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,8 @@ use crate::sys;
 /// In a workspace's directory: the project with its changes.
 pub(crate) const MERGED: &str = "merged";
 const LOWER: &str = "lower";
+/// Another workspace's changes, between the two.
+const BENEATH: &str = "beneath";
 /// What lies over a path that no job may read.
 const COVERS: &str = "covers";
 /// What jobs may write beside the project.
@@ -48,12 +51,23 @@ fn layers(order: &OpenOrder, user: User) -> Result<(), Failure> {
     }
     let project = order.project.path();
     let lower = namespace::idmapped(project, user).map_err(|error| Failure::new(Step::IdmappedLower, error).about(project.display()))?;
-    rustix::mount::move_mount(&lower, "", rustix::fs::CWD, LOWER, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).at(Step::Overlay)?;
-    let options = c"userxattr,lowerdir=lower,upperdir=upper,workdir=work";
+    let attach = |mount: &OwnedFd, at| rustix::mount::move_mount(mount, "", rustix::fs::CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
+    attach(&lower, LOWER).at(Step::Overlay)?;
+    let options = match &order.beneath {
+        None => c"userxattr,lowerdir=lower,upperdir=upper,workdir=work",
+        Some(changes) => {
+            fs::create_dir_all(BENEATH).at(Step::WorkDirectory)?;
+            let changes = namespace::detached(changes.path(), false).at(Step::Overlay)?;
+            attach(&changes, BENEATH).at(Step::Overlay)?;
+            c"userxattr,lowerdir=beneath:lower,upperdir=upper,workdir=work"
+        }
+    };
     rustix::mount::mount("skep", MERGED, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options).at(Step::Overlay)?;
     // Masks belong to this mount and to what engines bind of it, not to whoever shares mounts with the host.
     rustix::mount::mount_change(MERGED, MountPropagationFlags::PRIVATE).at(Step::Overlay)?;
-    rustix::mount::unmount(LOWER, UnmountFlags::DETACH).at(Step::Overlay)?;
+    for layer in std::iter::once(LOWER).chain(order.beneath.as_ref().map(|_| BENEATH)) {
+        rustix::mount::unmount(layer, UnmountFlags::DETACH).at(Step::Overlay)?;
+    }
 
     let root = rustix::fs::open(MERGED, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).at(Step::Overlay)?;
     for (at, wanted) in order.binds.iter().enumerate().filter(|(_, bind)| bind.writable) {
@@ -98,7 +112,7 @@ fn covers() -> io::Result<()> {
 /// Takes off whatever is mounted in a workspace's directory. What still uses it keeps it until it ends.
 pub fn unmount(work: &Path) {
     let binds = fs::read_dir(work.join(BINDS)).into_iter().flatten().flatten().map(|entry| entry.path());
-    for folder in [work.join(MERGED), work.join(LOWER)].into_iter().chain(binds) {
+    for folder in [work.join(MERGED), work.join(LOWER), work.join(BENEATH)].into_iter().chain(binds) {
         // Each success uncovers what an earlier kernel may have left beneath.
         while rustix::mount::unmount(&folder, UnmountFlags::DETACH).is_ok() {}
     }

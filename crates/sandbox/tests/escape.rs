@@ -7,6 +7,7 @@
 mod escape {
     pub mod attempt;
     pub mod native;
+    pub mod podman;
     pub mod runner;
     pub mod runtime;
     pub mod scene;

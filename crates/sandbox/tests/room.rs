@@ -29,7 +29,17 @@ fn main() {
         room::disk::TESTS,
         room::leave::TESTS,
         room::pause::TESTS,
+        room::oci::EVERYBODY,
     ];
-    let contained = room::oci::contract(&[room::run::TESTS, room::run::OWN, room::confine::TESTS, room::doors::TESTS, room::files::TESTS]);
+    let contained = room::oci::contract(&[
+        room::run::TESTS,
+        room::run::OWN,
+        room::confine::TESTS,
+        room::landlock::TESTS,
+        room::doors::TESTS,
+        room::files::TESTS,
+        room::disk::TESTS,
+        room::pause::TESTS,
+    ]);
     room::host::main(&suites.concat(), &[room::run::OWN, room::leave::OWN].concat(), &contained);
 }

@@ -128,7 +128,7 @@ fn body(
         pids_limit: Some(i64::from(limits.pids) + OWN_TASKS),
         ulimits: Some(ulimits(limits)),
         shm_size: Some(amount(limits.shm_bytes)),
-        tmpfs: Some(HashMap::from([("/tmp".to_owned(), format!("rw,nosuid,nodev,exec,mode=1777,size={}", limits.tmp_bytes))])),
+        tmpfs: Some(tmpfs(limits)),
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         init: Some(false),
         auto_remove: Some(false),
@@ -150,6 +150,13 @@ fn body(
         host_config: Some(host),
         ..Default::default()
     })
+}
+
+/// Podman adds file systems without a bound to a read-only root unless something is at their places already.
+fn tmpfs(limits: &Limits) -> HashMap<String, String> {
+    let closed = ["/run", "/var/tmp"].map(|path| (path.to_owned(), "ro,nosuid,nodev,noexec,mode=755,size=64k".to_owned()));
+    let own = ("/tmp".to_owned(), format!("rw,nosuid,nodev,exec,mode=1777,size={}", limits.tmp_bytes));
+    closed.into_iter().chain([own]).collect()
 }
 
 /// What Docker masks by itself, and all of /sys, which native rooms do not have.

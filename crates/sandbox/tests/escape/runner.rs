@@ -1,11 +1,11 @@
-//! A test main: one test per attempt, runtime and user; each prints its row and fails on any difference.
+//! A test main: one test per attempt, runtime and user, or per folder of attempts; each prints its rows and fails on any difference.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use super::attempt::{Attempt, Outside};
-use super::runtime::{RUNTIMES, Ran};
+use super::runtime::{RUNTIMES, Ran, Runtime};
 use super::scene::{SECRET, Scene, VARIABLE};
 
 /// Where attempts are, unless `SKEP_ESCAPES` says another place.
@@ -17,11 +17,14 @@ struct Test {
     name: String,
     runtime: usize,
     root: bool,
-    attempt: usize,
+    attempts: Vec<usize>,
 }
 
 pub fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == [sandbox::oci::GUEST] {
+        return ExitCode::from(u8::try_from(sandbox::oci::guest()).unwrap_or(1));
+    }
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let attempts = Attempt::all(&std::env::var_os("SKEP_ESCAPES").map_or_else(own, Into::into));
     let tests = tests(&attempts);
@@ -38,7 +41,7 @@ pub fn main() -> ExitCode {
             let me = std::env::current_exe().unwrap();
             panic!("{}", Command::new(me).args(&arguments).env(VARIABLE, SECRET).exec());
         }
-        return run(test, &attempts[test.attempt]);
+        return run(test, &attempts);
     }
     each(&tests, wanted)
 }
@@ -51,11 +54,16 @@ fn tests(attempts: &[Attempt]) -> Vec<Test> {
     let provable =
         |attempt: &Attempt| (is_root || attempt.outside.0 != Outside::Root) && attempt.needs.as_ref().is_none_or(|file| file.exists());
     let mut tests = Vec::new();
-    for (runtime, (runtime_name, _)) in RUNTIMES.iter().enumerate() {
-        for user in users {
+    for (runtime, kind) in RUNTIMES.iter().enumerate() {
+        for user in users.iter().filter(|user| kind.of_users || **user == "root") {
             for (index, attempt) in attempts.iter().enumerate().filter(|(_, attempt)| provable(attempt)) {
-                let name = format!("{runtime_name}::{user}::{}", attempt.name);
-                tests.push(Test { name, runtime, root: *user == "root", attempt: index });
+                let unit = if kind.dear { attempt.name.split("::").next().unwrap() } else { &attempt.name };
+                let name = format!("{}::{user}::{unit}", kind.name);
+                match tests.last_mut() {
+                    // Attempts come in the order of names.
+                    Some(Test { name: last, attempts, .. }) if *last == name => attempts.push(index),
+                    _ => tests.push(Test { name, runtime, root: *user == "root", attempts: vec![index] }),
+                }
             }
         }
     }
@@ -73,10 +81,17 @@ fn each(tests: &[Test], part: Option<&String>) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(test: &Test, attempt: &Attempt) -> ExitCode {
-    let (runtime_name, start) = RUNTIMES[test.runtime];
+fn run(test: &Test, attempts: &[Attempt]) -> ExitCode {
+    let mut started = None;
+    let outcomes: Vec<bool> = test.attempts.iter().map(|index| make(test, &attempts[*index], &mut started)).collect();
+    if outcomes.iter().all(|well| *well) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Makes one attempt inside and outside, and says whether all was as it must be.
+fn make(test: &Test, attempt: &Attempt, started: &mut Option<Box<dyn Runtime>>) -> bool {
+    let kind = &RUNTIMES[test.runtime];
     let user = if test.root { "root" } else { "user" };
-    println!("{}\n    tries {}", test.name, attempt.tries);
+    println!("{}::{user}::{}\n    tries {}", kind.name, attempt.name, attempt.tries);
     let scene = Scene::new(test.root);
     let [inside, outside] = scene.places().map(|place| attempt.place(&place, &own()));
     let (how, proof) = &attempt.outside;
@@ -98,11 +113,11 @@ fn run(test: &Test, attempt: &Attempt) -> ExitCode {
     }
     scene.become_user(test.root);
     // Forks a launcher, so it comes before anything that makes threads.
-    let runtime = start(&scene);
+    let runtime = started.get_or_insert_with(kind.start);
     for profile in runtime.profiles() {
-        let wanted = attempt.wanted(&[runtime_name, user, profile]);
-        all_well &=
-            check(&format!("{runtime_name}, {user}, {profile}"), wanted, runtime.run(attempt, &inside, &scene.env(true), profile), false);
+        let wanted = attempt.wanted(&[kind.name, user, profile]);
+        let ran = runtime.run(&scene, attempt, &inside, profile);
+        all_well &= check(&format!("{}, {user}, {profile}", kind.name), wanted, ran, false);
     }
     for harm in scene.harm() {
         println!("    the host: {harm:<66} DIFFERENT");
@@ -112,5 +127,5 @@ fn run(test: &Test, attempt: &Attempt) -> ExitCode {
         let place = if *how == Outside::Plain { format!("outside, {user}") } else { "outside, own namespaces".to_owned() };
         all_well &= check(&place, proof, scene.run_outside(*how, &outside), true);
     }
-    if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    all_well
 }

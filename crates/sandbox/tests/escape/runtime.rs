@@ -1,8 +1,9 @@
 //! What runs rooms. Every attempt is made in every runtime of the list.
 
 use super::attempt::Attempt;
-use super::native;
 use super::scene::Scene;
+use super::{native, podman};
+use sandbox::{Exit, Outcome};
 
 /// A way to run a program in a closed room.
 pub trait Runtime {
@@ -10,14 +11,24 @@ pub trait Runtime {
     fn profiles(&self) -> &'static [&'static str];
 
     /// Runs a command line in a new room over the scene's project and tells what came of it.
-    fn run(&self, attempt: &Attempt, argv: &[String], env: &[(String, String)], profile: &str) -> Ran;
+    fn run(&self, scene: &Scene, attempt: &Attempt, argv: &[String], profile: &str) -> Ran;
 }
 
-/// Comes as the tested user and before the process has a second thread.
-type Start = fn(&Scene) -> Box<dyn Runtime>;
+/// One line of the list.
+pub struct Kind {
+    pub name: &'static str,
+    /// Whether an ordinary user has such rooms.
+    pub of_users: bool,
+    /// Whether it takes so long to start that one process makes all attempts of a folder.
+    pub dear: bool,
+    /// Comes as the tested user and before the process has a second thread.
+    pub start: fn() -> Box<dyn Runtime>,
+}
 
-/// Name and start.
-pub const RUNTIMES: &[(&str, Start)] = &[("native", native::start)];
+pub const RUNTIMES: &[Kind] = &[
+    Kind { name: "native", of_users: true, dear: false, start: native::start },
+    Kind { name: "podman", of_users: false, dear: true, start: podman::start },
+];
 
 /// How a program ended, in a room or outside.
 #[derive(Debug)]
@@ -32,6 +43,20 @@ pub struct Ran {
 }
 
 impl Ran {
+    pub fn of(outcome: Outcome) -> Ran {
+        Ran {
+            exit: match outcome.exit {
+                Exit::Code(code) => Ok(code),
+                Exit::Signal(signal) => Err(signal),
+            },
+            stdout: outcome.stdout,
+            stderr: outcome.stderr,
+            cut: outcome.truncated,
+            timed_out: outcome.timed_out,
+            out_of_memory: outcome.out_of_memory,
+        }
+    }
+
     /// One line, as attempts state it.
     pub fn shown(&self) -> String {
         let text = String::from_utf8_lossy(&self.stdout);

@@ -25,6 +25,9 @@ pub const TESTS: &[Test] = &[
     ("a_failed_start_leaves_nothing", a_failed_start_leaves_nothing),
 ];
 
+/// Run by root and by an ordinary user.
+pub const EVERYBODY: &[Test] = &[("engines_are_for_root", engines_are_for_root)];
+
 /// The suites of native rooms, as far as they are about any room, and what is told here.
 pub fn contract(suites: &[&[Test]]) -> Vec<Test> {
     let shared = suites.concat().into_iter().filter(|(name, _)| !NATIVE_ONLY.contains(name));
@@ -171,6 +174,18 @@ pub fn kernel(arguments: &[String]) {
         println!("{}", job.pid());
         std::future::pending::<()>().await;
     });
+}
+
+fn engines_are_for_root(host: &Host) {
+    let connected = host.block_on(Engine::connect(&host.launcher, host::settings(&host.folder.path().join("home"))));
+    if host.root {
+        assert_eq!(connected.unwrap().kind(), Kind::Podman);
+        return;
+    }
+    let refused = connected.unwrap_err();
+    assert_eq!(refused.to_string(), "podman cannot show a container the project's overlay, which only root can mount");
+    assert_eq!(refused.hint(), Some("say `runtime: native`, which needs no root, or run the kernel as root"));
+    assert!(!host.folder.path().join("home/engine").exists(), "nothing was started");
 }
 
 fn an_absent_engine_is_refused(host: &Host) {

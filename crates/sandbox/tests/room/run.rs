@@ -24,6 +24,7 @@ pub const TESTS: &[Test] = &[
     ("memory_is_bounded", memory_is_bounded),
     ("nothing_is_left_running", nothing_is_left_running),
     ("environment_is_the_callers", environment_is_the_callers),
+    ("changes_of_another_lie_beneath", changes_of_another_lie_beneath),
     ("probes_the_host", probes_the_host),
     ("a_hundred_jobs_leave_nothing", a_hundred_jobs_leave_nothing),
 ];
@@ -36,6 +37,20 @@ fn runs_a_command(host: &Host) {
     assert_eq!(outcome.stderr, b"oops\n");
     assert!(!outcome.truncated && !outcome.timed_out && !outcome.out_of_memory);
     assert!(outcome.usage.resident_bytes_max > 100_000);
+}
+
+fn changes_of_another_lie_beneath(host: &Host) {
+    host.write("kept", "old\n");
+    host.write("dropped", "old\n");
+    let first = host.open();
+    host.sh(&first, "echo new > kept; rm dropped; echo made > made");
+    let mut spec = host.spec("t2");
+    spec.beneath = Some(first.work().join("upper"));
+    let second = host.open_with(spec).unwrap();
+    assert_eq!(text(&host.sh(&second, "ls; cat kept made; echo mine > made")), "kept\nmade\nnew\nmade");
+    // What is written over them is not written into them.
+    assert_eq!(text(&host.sh(&first, "cat made")), "made");
+    assert_eq!(text(&host.sh(&second, "cat made")), "mine");
 }
 
 fn tells_codes_from_signals(host: &Host) {

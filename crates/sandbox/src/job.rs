@@ -121,16 +121,20 @@ fn mounts(holder: &Holder, limits: &Limits) -> Result<(), Failure> {
     let carry = |path: &PathBuf| namespace::detached(path, true).map(|mount| (path.clone(), path.is_dir(), mount));
     let carried = holder.room.in_tmp.iter().map(carry).collect::<io::Result<Vec<_>>>().at(Step::JobMounts)?;
     for (path, bytes) in [(c"/tmp", limits.tmp_bytes), (c"/dev/shm", limits.shm_bytes)] {
-        // An empty file takes memory that no size counts; the smallest that takes a page is a fair share.
-        let files = bytes / 4096;
-        let options = CString::new(format!("mode=1777,size={bytes},nr_inodes={files}")).unwrap_or_default();
-        rustix::mount::mount("tmpfs", path, "tmpfs", flags, options.as_c_str()).at(Step::JobMounts)?;
+        rustix::mount::mount("tmpfs", path, "tmpfs", flags, own_memory(bytes).as_c_str()).at(Step::JobMounts)?;
     }
     for (path, is_folder, mount) in carried {
         mount_point(&path, is_folder).at(Step::JobMounts)?;
         rustix::mount::move_mount(&mount, "", rustix::fs::CWD, &path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).at(Step::JobMounts)?;
     }
     fs::create_dir(exec::HOME).at(Step::JobMounts)
+}
+
+/// Options of a file system in memory that holds so much.
+pub(crate) fn own_memory(bytes: u64) -> CString {
+    // An empty file takes memory that no size counts; the smallest that takes a page is a fair share.
+    let files = bytes / 4096;
+    CString::new(format!("mode=1777,size={bytes},nr_inodes={files}")).unwrap_or_default()
 }
 
 /// Something to mount on; what a mount before it brought along is there already.

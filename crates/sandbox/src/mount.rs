@@ -14,8 +14,10 @@ use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFl
 
 use crate::fault::{At, Failure, Step};
 use crate::holder::tree;
+use crate::job;
 use crate::namespace::{self, User};
 use crate::order::OpenOrder;
+use crate::spec::Limits;
 use crate::sys;
 
 /// In a workspace's directory: the project with its changes.
@@ -27,6 +29,9 @@ const BENEATH: &str = "beneath";
 const COVERS: &str = "covers";
 /// What jobs may write beside the project.
 const BINDS: &str = "binds";
+
+/// What each job has for itself.
+const PRIVATE: &str = "private";
 
 /// In the launcher: it has one thread, which making an idmapped mount needs.
 pub(crate) fn mount(order: &OpenOrder) -> Result<(), Failure> {
@@ -112,8 +117,46 @@ fn covers() -> io::Result<()> {
 /// Takes off whatever is mounted in a workspace's directory. What still uses it keeps it until it ends.
 pub fn unmount(work: &Path) {
     let binds = fs::read_dir(work.join(BINDS)).into_iter().flatten().flatten().map(|entry| entry.path());
-    for folder in [work.join(MERGED), work.join(LOWER), work.join(BENEATH)].into_iter().chain(binds) {
+    let private = fs::read_dir(work.join(PRIVATE)).into_iter().flatten().flatten().map(|entry| entry.path());
+    let private = private.flat_map(|folder| [folder.join("tmp"), folder.join("shm")]);
+    for folder in [work.join(MERGED), work.join(LOWER), work.join(BENEATH)].into_iter().chain(binds).chain(private) {
         // Each success uncovers what an earlier kernel may have left beneath.
         while rustix::mount::unmount(&folder, UnmountFlags::DETACH).is_ok() {}
+    }
+}
+
+/// A job's own /tmp and /dev/shm: bounded in bytes and, which no engine knows how to say, in files. Dropping it takes them off.
+#[derive(Debug)]
+pub(crate) struct Private {
+    folder: PathBuf,
+}
+
+impl Private {
+    pub(crate) fn mount(work: &Path, id: u64, limits: &Limits) -> io::Result<Private> {
+        let private = Private { folder: work.join(PRIVATE).join(id.to_string()) };
+        for ((place, _), bytes) in private.places().into_iter().zip([limits.tmp_bytes, limits.shm_bytes]) {
+            fs::create_dir_all(&place)?;
+            let options = job::own_memory(bytes);
+            rustix::mount::mount("skep", &place, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?;
+            rustix::mount::mount_change(&place, MountPropagationFlags::PRIVATE)?;
+        }
+        Ok(private)
+    }
+
+    /// Where it lies on the host, and where a job sees it.
+    pub(crate) fn places(&self) -> [(PathBuf, &'static str); 2] {
+        [(self.folder.join("tmp"), "/tmp"), (self.folder.join("shm"), "/dev/shm")]
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        for (place, _) in self.places() {
+            let _ = rustix::mount::unmount(&place, UnmountFlags::DETACH);
+            let _ = fs::remove_dir(&place);
+        }
+        let _ = fs::remove_dir(&self.folder);
+        // The last one takes the folder of all along.
+        let _ = self.folder.parent().map(fs::remove_dir);
     }
 }

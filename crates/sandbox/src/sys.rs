@@ -168,7 +168,14 @@ pub(crate) fn reap(pid: i32, block: bool) -> io::Result<Option<(i32, i32, Usage)
     // SAFETY: rusage is plain integers, for which zero is valid.
     let mut rusage: libc::rusage = unsafe { mem::zeroed() };
     // SAFETY: both pointers are to live locals.
-    let got = check(unsafe { libc::wait4(pid, &mut status, if block { 0 } else { libc::WNOHANG }, &mut rusage) }.into())?;
+    let mut wait = || check(unsafe { libc::wait4(pid, &mut status, if block { 0 } else { libc::WNOHANG }, &mut rusage) }.into());
+    let got = loop {
+        match wait() {
+            // A job can send signals to its pid 1.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => break other?,
+        }
+    };
     Ok((got != 0).then(|| (got as i32, status, usage(&rusage))))
 }
 

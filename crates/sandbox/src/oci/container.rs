@@ -10,7 +10,7 @@ use rustix::process::Resource;
 
 use super::{GUEST, Inner, Kind, guest, image, orphan, speakable};
 use crate::fault::SandboxError;
-use crate::mount;
+use crate::mount::{self, Private};
 use crate::order::{OpenOrder, SpawnOrder};
 use crate::seccomp;
 use crate::spec::{Limits, Profile};
@@ -41,8 +41,9 @@ impl Container {
         workspace: &OpenOrder,
         job: &SpawnOrder,
         link: &std::path::Path,
+        private: &Private,
     ) -> Result<Container, SandboxError> {
-        let body = body(engine, image, workspace, job, link)?;
+        let body = body(engine, image, workspace, job, binds(engine, workspace, link, private)?)?;
         // Before the request: an answer that never arrives leaves a container all the same.
         let container = Container { engine: Arc::clone(engine), name: engine.name(), gone: false };
         engine.live.lock().insert(container.name.clone());
@@ -102,13 +103,13 @@ fn body(
     image: &str,
     workspace: &OpenOrder,
     job: &SpawnOrder,
-    link: &std::path::Path,
+    binds: Vec<String>,
 ) -> Result<ContainerCreateBody, SandboxError> {
     let limits = &job.limits;
     let amount = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     let user = format!("{}:{}", engine.user.uid, engine.user.gid);
     let host = HostConfig {
-        binds: Some(binds(engine, workspace, link)?),
+        binds: Some(binds),
         readonly_rootfs: Some(true),
         cap_drop: Some(vec!["ALL".to_owned()]),
         security_opt: Some(security(engine, job)?),
@@ -127,8 +128,7 @@ fn body(
         nano_cpus: limits.cpu_milli.map(|milli| i64::from(milli) * 1_000_000),
         pids_limit: Some(i64::from(limits.pids) + OWN_TASKS),
         ulimits: Some(ulimits(limits)),
-        shm_size: Some(amount(limits.shm_bytes)),
-        tmpfs: Some(tmpfs(limits)),
+        tmpfs: Some(tmpfs()),
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         init: Some(false),
         auto_remove: Some(false),
@@ -153,10 +153,8 @@ fn body(
 }
 
 /// Podman adds file systems without a bound to a read-only root unless something is at their places already.
-fn tmpfs(limits: &Limits) -> HashMap<String, String> {
-    let closed = ["/run", "/var/tmp"].map(|path| (path.to_owned(), "ro,nosuid,nodev,noexec,mode=755,size=64k".to_owned()));
-    let own = ("/tmp".to_owned(), format!("rw,nosuid,nodev,exec,mode=1777,size={}", limits.tmp_bytes));
-    closed.into_iter().chain([own]).collect()
+fn tmpfs() -> HashMap<String, String> {
+    ["/run", "/var/tmp"].map(|path| (path.to_owned(), "ro,nosuid,nodev,noexec,mode=755,size=64k".to_owned())).into()
 }
 
 /// What Docker masks by itself, and all of /sys, which native rooms do not have.
@@ -183,7 +181,7 @@ fn security(engine: &Inner, job: &SpawnOrder) -> Result<Vec<String>, SandboxErro
 }
 
 /// The same view of the host that native rooms have.
-fn binds(engine: &Inner, workspace: &OpenOrder, link: &std::path::Path) -> Result<Vec<String>, SandboxError> {
+fn binds(engine: &Inner, workspace: &OpenOrder, link: &std::path::Path, private: &Private) -> Result<Vec<String>, SandboxError> {
     let bind = |source: &std::path::Path, target: &std::path::Path, writable: bool| {
         Ok::<String, SandboxError>(format!("{}:{}:{}", speakable(source)?, speakable(target)?, if writable { "rw" } else { "ro" }))
     };
@@ -193,6 +191,9 @@ fn binds(engine: &Inner, workspace: &OpenOrder, link: &std::path::Path) -> Resul
         bind(link, guest::LINK_FOLDER.as_ref(), false)?,
         bind(&workspace.work.path().join(mount::MERGED), workspace.project.path(), true)?,
     ];
+    for (place, shown) in private.places() {
+        binds.push(bind(&place, shown.as_ref(), true)?);
+    }
     for (name, kind) in image::host_paths() {
         if !matches!(kind, image::HostPath::Link) {
             let path = format!("/{name}");

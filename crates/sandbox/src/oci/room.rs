@@ -18,7 +18,7 @@ use super::guest::{GuestOrder, GuestReply};
 use super::link::{Listener, Socket};
 use crate::fault::SandboxError;
 use crate::link::Unreported;
-use crate::mount;
+use crate::mount::{self, Private};
 use crate::order::{OpenOrder, SpawnOrder};
 use crate::spec::{Enforcement, Usage};
 use crate::sys;
@@ -59,7 +59,8 @@ impl Room {
     pub(crate) async fn start(&self, mut job: SpawnOrder, files: Vec<OwnedFd>) -> Result<Underway, SandboxError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let link = Listener::open(self.folder(id)).map_err(SandboxError::io("making a container's socket"))?;
-        let container = Container::start(&self.engine, &self.image, &self.order, &job, link.folder()).await?;
+        let private = Private::mount(self.order.work.path(), id, &job.limits).map_err(SandboxError::io("mounting a job's /tmp"))?;
+        let container = Container::start(&self.engine, &self.image, &self.order, &job, link.folder(), &private).await?;
         let socket = self.answer(&link, &container).await?;
         drop(link);
         let (pid, pidfd) = self.first_process(&socket)?;
@@ -81,7 +82,7 @@ impl Room {
         let copy = pidfd.try_clone().map_err(SandboxError::io("watching a container"))?;
         self.jobs.running.lock().insert(id, Arc::clone(&pidfd));
         self.jobs.unburied.send_modify(|count| *count += 1);
-        tokio::spawn(bury(Arc::clone(&self.jobs), id, container, pidfd, tell, Arc::clone(&grave.killed_for_memory)));
+        tokio::spawn(bury(Arc::clone(&self.jobs), id, (container, private), pidfd, tell, Arc::clone(&grave.killed_for_memory)));
         Ok(Underway { pid, pidfd: copy, doors, unreported, keeper: Keeper::Engine(grave) })
     }
 
@@ -148,7 +149,7 @@ impl Jobs {
 async fn bury(
     jobs: Arc<Jobs>,
     id: u64,
-    container: Container,
+    (container, private): (Container, Private),
     pidfd: Arc<OwnedFd>,
     tell: oneshot::Sender<Unreported>,
     killed_for_memory: Arc<AtomicBool>,
@@ -171,6 +172,7 @@ async fn bury(
         let _ = tell.send((ended.map_or(libc::SIGKILL, |state| status(state.exit_code)), Usage::default()));
     }
     container.remove().await;
+    drop(private);
     jobs.running.lock().remove(&id);
     jobs.unburied.send_modify(|count| *count -= 1);
 }

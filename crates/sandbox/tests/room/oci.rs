@@ -93,8 +93,10 @@ fn a_container_is_hardened(host: &Host) {
     assert_eq!(labels["skep.task"], "t1");
     // No way to the engine, and nothing of the host that can be written but the project's overlay.
     let mounts = spec[0]["Mounts"].as_array().unwrap();
-    let writable: Vec<&str> = mounts.iter().filter(|mount| mount["RW"] == true).filter_map(|mount| mount["Destination"].as_str()).collect();
-    assert_eq!(writable, [host.project().to_str().unwrap()]);
+    let mut writable: Vec<&str> =
+        mounts.iter().filter(|mount| mount["RW"] == true).filter_map(|mount| mount["Destination"].as_str()).collect();
+    writable.sort_unstable();
+    assert_eq!(writable, ["/dev/shm", "/tmp", host.project().to_str().unwrap()]);
     assert!(mounts.iter().all(|mount| !mount["Source"].as_str().unwrap().ends_with(".sock")), "{mounts:?}");
     assert_eq!(text(&host.sh(&workspace, "ls -A /.link | wc -l")), "0", "the way in is shut behind pid 1");
 }
@@ -145,7 +147,8 @@ fn a_killed_kernel_leaves_nothing(host: &Host) {
     BufReader::new(kernel.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let pid: i32 = line.trim().parse().unwrap();
     let runs = || Path::new(&format!("/proc/{pid}")).exists();
-    assert!(runs() && containers(kernel.id()).len() == 1 && mounts(&work) == 1);
+    // The project, and the job's own /tmp and /dev/shm.
+    assert!(runs() && containers(kernel.id()).len() == 1 && mounts(&work) == 3);
     kernel.kill().unwrap();
     kernel.wait().unwrap();
     wait_until("the container ends with its kernel", || !runs());

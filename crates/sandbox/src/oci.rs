@@ -121,7 +121,6 @@ pub(crate) struct Inner {
     /// Which kernel a container belongs to.
     kernel: Identity,
     image: OnceCell<String>,
-    next: AtomicU64,
     /// Names of containers that somebody waits for.
     live: Mutex<HashSet<String>>,
     _service: Option<find::Service>,
@@ -142,17 +141,7 @@ impl Engine {
         let errand = launcher.errand();
         let (docker, service) = find::connect(&settings, &errand).await?;
         let kernel = Identity::of(rustix::process::getpid().as_raw_nonzero().get()).map_err(SandboxError::io("reading /proc/self/stat"))?;
-        let inner = Inner {
-            settings,
-            docker,
-            errand,
-            user,
-            kernel,
-            image: OnceCell::new(),
-            next: AtomicU64::new(1),
-            live: Mutex::default(),
-            _service: service,
-        };
+        let inner = Inner { settings, docker, errand, user, kernel, image: OnceCell::new(), live: Mutex::default(), _service: service };
         Ok(Engine { inner: Arc::new(inner) })
     }
 
@@ -198,9 +187,10 @@ impl Inner {
         move |error| SandboxError::Engine { engine, what, why: error.to_string() }
     }
 
-    /// A name that no other container has or had.
+    /// A name that no other container has or had, also of an engine that the kernel lost and found again.
     fn name(&self) -> String {
-        format!("skep-{}-{}-{}", self.kernel.pid, self.kernel.start, self.next.fetch_add(1, Ordering::Relaxed))
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        format!("skep-{}-{}-{}", self.kernel.pid, self.kernel.start, NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -269,7 +269,11 @@ pub(crate) fn landlock_restrict(ruleset: &OwnedFd) -> io::Result<()> {
 
 /// Makes standard input the terminal of a new session, with this process's group in its foreground.
 pub(crate) fn take_terminal() -> io::Result<()> {
-    rustix::process::setsid()?;
+    match rustix::process::setsid() {
+        // Pid 1 of a container leads a session already. Who leads only a group is refused by the next line.
+        Ok(_) | Err(rustix::io::Errno::PERM) => {}
+        Err(error) => return Err(error.into()),
+    }
     Ok(rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?)
 }
 

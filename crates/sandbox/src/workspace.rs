@@ -468,8 +468,8 @@ impl Job {
                 let cpu = group.and_then(Group::cpu).unwrap_or(Enforcement::None);
                 (memory, pids, cpu, group.is_some_and(Group::ran_out_of_memory))
             }
-            Keeper::Engine(grave) if grave.memory == Enforcement::None => (without_group, grave.pids, Enforcement::None, false),
-            Keeper::Engine(grave) => (grave.memory, grave.pids, Enforcement::None, grave.ran_out_of_memory()),
+            Keeper::Engine(grave) if grave.memory == Enforcement::None => (without_group, grave.pids, grave.cpu, false),
+            Keeper::Engine(grave) => (grave.memory, grave.pids, grave.cpu, grave.ran_out_of_memory()),
         };
         Ok(Ended {
             exit,

@@ -95,7 +95,8 @@ async fn remove(engine: Arc<Inner>, name: String) {
     engine.live.lock().remove(&name);
 }
 
-const REMOVAL_PAUSES_MS: [u64; 6] = [50, 100, 200, 400, 800, 1600];
+/// Half a minute in all: on a loaded machine an engine takes that long to see that a container has ended.
+const REMOVAL_PAUSES_MS: [u64; 9] = [50, 100, 200, 400, 800, 1600, 3200, 6400, 12_800];
 
 /// Everything that closes it.
 fn body(

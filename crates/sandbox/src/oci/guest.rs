@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::path::Path;
 
 use rustix::process::DumpableBehavior;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use super::link;
 use crate::door;
 use crate::fault::{At, Failure, Step};
 use crate::job;
+use crate::landlock::{self, Landlock};
 use crate::order::{ActOrder, Bytes, SpawnOrder};
 use crate::packet;
 use crate::process;
@@ -35,6 +37,8 @@ const REPORT_FD: RawFd = 3;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct GuestOrder {
     pub(super) project: Bytes,
+    /// The project, and binds that the job may write.
+    pub(super) writable: Vec<Bytes>,
     pub(super) job: SpawnOrder,
 }
 
@@ -137,11 +141,21 @@ fn watch(socket: &OwnedFd) -> Result<(), Failure> {
 /// The rest of a native job's way in.
 fn enter(order: &GuestOrder) -> Result<(), Failure> {
     let _ = rustix::thread::set_name(c"skep-room");
-    if matches!(order.job.act, ActOrder::Exec { .. }) {
+    let private: &[&str] = if matches!(order.job.act, ActOrder::Exec { .. }) {
         fs::create_dir_all(job::HOME).at(Step::JobMounts)?;
+        landlock::PRIVATE
+    } else {
+        &[]
+    };
+    if order.job.terminal {
+        sys::take_terminal().at(Step::Privileges)?;
     }
     job::limits(&order.job.limits).at(Step::ResourceLimits)?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at(Step::Privileges)?;
+    if let Some(landlock) = Landlock::find() {
+        let writable = order.writable.iter().map(Bytes::path).chain(private.iter().map(Path::new));
+        landlock.enclose(writable, order.job.profile).at(Step::Landlock)?;
+    }
     let cwd = order.project.path().join(order.job.cwd.path());
     rustix::process::chdir(&cwd).map_err(|error| Failure::new(Step::WorkingDirectory, error).about(cwd.display()))?;
     Filters::compile().load(order.job.profile).at(Step::Seccomp)

@@ -68,13 +68,17 @@ impl Room {
         let mut grave = Grave {
             memory: limited(memory.is_some()),
             pids: Enforcement::Cgroup,
+            cpu: limited(job.limits.cpu_milli.is_some()),
             counter: counter(pid),
             killed_for_memory: Arc::default(),
             socket,
         };
         // The container's group counts them; see `ulimits`.
         job.limits.pids = u32::MAX;
-        let doors = grave.order(GuestOrder { project: self.order.project.clone(), job }, &files).await?;
+        let binds = self.order.binds.iter().filter(|bind| bind.writable).map(|bind| bind.target.clone());
+        let project = self.order.project.clone();
+        let writable = std::iter::once(project.clone()).chain(binds).collect();
+        let doors = grave.order(GuestOrder { project, writable, job }, &files).await?;
         drop(files);
         grave.counter = grave.counter.filter(|_| memory.is_some());
         let (tell, unreported) = oneshot::channel();
@@ -188,6 +192,7 @@ fn status(code: i64) -> i32 {
 pub(crate) struct Grave {
     pub(crate) memory: Enforcement,
     pub(crate) pids: Enforcement,
+    pub(crate) cpu: Enforcement,
     /// The group's file that counts kills for want of memory.
     counter: Option<PathBuf>,
     killed_for_memory: Arc<AtomicBool>,

@@ -81,7 +81,7 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         if let Some(engine) = &self.engine {
-            self.block_on(engine.rest(std::time::Duration::from_secs(20)));
+            assert!(self.block_on(engine.rest(std::time::Duration::from_secs(60))) || std::thread::panicking(), "containers are left");
         }
         let works = fs::read_dir(self.work("")).into_iter().flatten().flatten().map(|entry| entry.path());
         sandbox::sweep(&works.collect::<Vec<_>>(), |_| false);

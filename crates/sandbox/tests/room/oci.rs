@@ -162,6 +162,8 @@ fn a_killed_kernel_leaves_nothing(host: &Host) {
     assert_eq!(mounts(&work), 0);
     let again = host.block_on(engine.open(WorkspaceSpec::new(host.project(), &work))).unwrap();
     assert_eq!(text(&host.sh(&again, "cat from-before")), "written");
+    host.block_on(again.close()).unwrap();
+    assert!(host.block_on(engine.rest(Duration::from_secs(60))), "containers are left");
 }
 
 /// The kernel of the test above.

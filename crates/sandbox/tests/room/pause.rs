@@ -47,7 +47,7 @@ const COUNTERS: &str = "count() { i=0; while :; do i=$((i+1)); echo $i > $1.new;
 
 fn a_paused_room_stands_still(host: &Host) {
     for (round, grouped) in [false, true].into_iter().enumerate() {
-        let workspace = host.block_on(host.launcher.open(host.spec(&format!("pause-{round}")))).unwrap();
+        let workspace = host.open_with(host.spec(&format!("pause-{round}"))).unwrap();
         let job = spawn(host, &workspace, COUNTERS, grouped);
         let both = || (count(&workspace, "a"), count(&workspace, "b"));
         wait_until("both count", || both().0 > 3 && both().1 > 3);
@@ -55,7 +55,7 @@ fn a_paused_room_stands_still(host: &Host) {
         assert!(workspace.is_paused());
         let (stood, cpu) = (both(), job.figures().unwrap().cpu_ms);
         // Meanwhile the world goes on: another room does what takes the counters a thousand rounds.
-        let other = host.block_on(host.launcher.open(host.spec(&format!("other-{round}")))).unwrap();
+        let other = host.open_with(host.spec(&format!("other-{round}"))).unwrap();
         assert_eq!(text(&host.sh(&other, "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo $i > n; done; cat n")), "3000");
         assert_eq!((both(), job.figures().unwrap().cpu_ms), (stood, cpu), "grouped: {grouped}");
         workspace.resume();

@@ -127,6 +127,21 @@ fn signal_set(signals: &[i32]) -> libc::sigset_t {
     }
 }
 
+/// Does something with every signal blocked; a thread that is made meanwhile stays so.
+pub(crate) fn deaf<T>(act: impl FnOnce() -> T) -> T {
+    // SAFETY: a sigset is plain data; sigfillset and pthread_sigmask write live locals and cannot fail with these arguments.
+    let before = unsafe {
+        let (mut all, mut before) = (mem::zeroed(), mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        before
+    };
+    let done = act();
+    // SAFETY: `before` was filled by the call above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
+    done
+}
+
 /// Makes pid 1 of a job stop and go on with all it started when it is told so from outside its namespace.
 pub(crate) fn obey_pauses() -> io::Result<()> {
     extern "C" fn heed(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {

@@ -134,7 +134,9 @@ fn watch(socket: &OwnedFd) -> Result<(), Failure> {
         let _: io::Result<Option<(bool, _)>> = packet::receive(&lifeline);
         sys::exit(1)
     };
-    std::thread::Builder::new().name("lifeline".to_owned()).stack_size(256 * 1024).spawn(wait).at(Step::Lifeline)?;
+    let lifeline = std::thread::Builder::new().name("lifeline".to_owned()).stack_size(256 * 1024);
+    // A signal that the job sends while pid 1 has them blocked, as it has during a spawn, would find this thread and end both.
+    sys::deaf(|| lifeline.spawn(wait)).at(Step::Lifeline)?;
     Ok(())
 }
 

@@ -1,8 +1,11 @@
 //! Which engines this host has, and how to reach them.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bollard::{API_DEFAULT_VERSION, Docker};
@@ -80,14 +83,14 @@ pub(super) async fn connect(settings: &Settings, errand: &Errand) -> Result<(Doc
 
 /// Starts `podman system service` on a socket that only the kernel reaches.
 async fn serve(settings: &Settings, errand: &Errand, program: &Path) -> Result<(Docker, Option<Service>), SandboxError> {
-    let socket = settings.home.join("podman.sock");
-    let _ = std::fs::remove_file(&socket);
+    clear(&settings.home);
+    let socket = address(&settings.home);
     let mut argv = vec![program.as_os_str().to_owned()];
     argv.extend(flags().into_iter().map(Into::into));
     argv.extend(["system", "service", "--time=0"].map(Into::into));
-    let mut address = std::ffi::OsString::from("unix://");
-    address.push(&socket);
-    argv.push(address);
+    let mut listen = std::ffi::OsString::from("unix://");
+    listen.push(&socket);
+    argv.push(listen);
     let pidfd = errand.start(argv.into_iter().map(Into::into).collect()).await?;
     let service = Service { pidfd, socket };
     let began = Instant::now();
@@ -102,6 +105,22 @@ async fn serve(settings: &Settings, errand: &Errand, program: &Path) -> Result<(
             return Err(SandboxError::Engine { engine: settings.kind, what: "starting its service", why });
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A socket that no service had: the end of an earlier one takes its own away, and nobody else's.
+fn address(home: &Path) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    home.join(format!("podman-{}-{}.sock", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// Removes sockets at which nobody listens any more.
+fn clear(home: &Path) {
+    let found = std::fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.path());
+    for socket in found.filter(|path| path.extension().is_some_and(|ending| ending == "sock")) {
+        if UnixStream::connect(&socket).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            let _ = std::fs::remove_file(&socket);
+        }
     }
 }
 

@@ -88,7 +88,7 @@ fn a_wide_yes_lasts_until_it_is_taken_back() {
     says(&listed, &["✓ g-1  fs.write on src/**  user ", "left", "hides bytes"]);
     says(&site.ok(&["grant", "revoke", "g-1"]), &["✓ g-1 taken back"]);
     let again = asked(&site.fails(4, &write));
-    site.ok(&["review", "deny", &again, "--for-good", "--instead", "fs.write", "path=docs/b", "--reason", "docs only"]);
+    site.ok(&["review", "deny", &again, "--for-good", "--for", "process", "--instead", "fs.write", "path=docs/b", "--reason", "docs only"]);
     says(&site.fails(3, &write), &["docs only"]);
     says(&site.ok(&["grant", "list"]), &["✗ b-1", "docs only", "instead fs.write path=docs/b"]);
     says(&site.ok(&["grant", "revoke", "b-1"]), &["✓ b-1 lifted"]);

@@ -62,7 +62,7 @@ fn templates_bound_and_nobody_widens() {
     for name in ["ai-provider", "brain", "code-executor", "default", "install", "integration-test", "policy-sandbox"] {
         assert!(site.ok(&["sandbox", "templates"]).contains(name), "{name}");
     }
-    refused(&["sandbox", "run", "-t", "policy-sandbox", "--", "true"], "no command starts under `policy-sandbox`");
+    refused(&["sandbox", "run", "-t", "policy-sandbox", "--", "true"], "`policy-sandbox` is for Skep's own children, not for commands");
     refused(&["sandbox", "run", "-t", "nothing", "--", "true"], "there is no template `nothing`");
     refused(
         &["sandbox", "run", "-t", "code-executor", "--timeout", "200ms", "--", "sleep", "60"],

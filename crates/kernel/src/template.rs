@@ -164,7 +164,8 @@ impl Kernel {
             return Err(Refusal::new(Code::BadInput, format!("`{}` is for Skep's own children, not for commands", named.name))
                 .hint("take another template, or none; `skep sandbox templates` lists them"));
         }
-        let indoors = Template { network: own.network, hosts: own.hosts.clone(), ..named.clone() };
+        // Of secrets a room has only what stands for them, and that is worth something on the way out alone.
+        let indoors = Template { network: own.network, hosts: own.hosts.clone(), secrets: own.secrets, ..named.clone() };
         match indoors.wider_than(own).filter(|_| request.pid != Pid::OPERATOR) {
             Some(field) => {
                 let reason = format!("`{}` is wider than `{}` in `{field}`, and a caller never widens its room", named.name, own.name);

@@ -133,7 +133,7 @@ fn answered(world: &World, review: &Review, reply: Reply, by: &str, reason: Opti
         }
         Reply::No { alternative } => vec![said(Answer::Deny, alternative).into()],
         Reply::Never { scope, what, alternative } => {
-            let what = what.unwrap_or_else(|| review.like.clone());
+            let what = what.unwrap_or_else(|| review.like.clone().wherever());
             let reason = reason.clone().unwrap_or_else(|| format!("refused for good in {id}"));
             let (alternative, ban) = (alternative.clone(), world.next_ban());
             let banned =

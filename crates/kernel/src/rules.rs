@@ -5,7 +5,7 @@ use crate::fault::{Fault, FaultKind, Stop};
 use crate::zone::{self, Bundle, POLICY_FILE};
 use crate::{Kernel, locate};
 use journal::Filter;
-use policy::{Action, Case, Explanation, OwnedFacts, OwnedPath, Policy, PolicyError, Trial, Warning};
+use policy::{Action, Case, Explanation, Known, OwnedFacts, OwnedPath, Policy, PolicyError, Trial, Warning};
 use serde_json::Value;
 use std::path::Path;
 use world::{Answer, Code, Event, Mode, Pid, Refusal, TaskId, Zone};
@@ -53,8 +53,12 @@ impl Kernel {
         let (rules, error, warnings) = match Policy::parse(text, POLICY_FILE) {
             Ok((policy, mut warnings)) => {
                 let tools = self.tools.list().map(|tool| tool.manifest().name.as_str());
-                let known: Vec<&str> = tools.chain([crate::MERGE, crate::token::ISSUE, "policy.update"]).collect();
+                let calls = [crate::MERGE, crate::token::ISSUE, "policy.update", "model.request", "net.connect", "net.request"];
+                let calls: Vec<&str> = tools.chain(calls).collect();
+                let rooms: Vec<&str> = self.templates.list().map(|template| template.name.as_str()).collect();
+                let known = Known { calls: &calls, rooms: &rooms, tags: &["operator", "brain", "foreman"] };
                 warnings.extend(policy.slips(&known, POLICY_FILE));
+                warnings.sort_by_key(|warning| (warning.line, warning.column));
                 (policy.rules().len(), None, warnings)
             }
             Err(error) => (0, Some(error), Vec::new()),
@@ -203,8 +207,24 @@ impl Kernel {
             (name(|p| &p.name), name(|p| &p.role), name(|p| &p.user), mode)
         });
         let path = |path: &String| if path.starts_with('/') { OwnedPath::Outside(path.clone()) } else { OwnedPath::Inside(path.clone()) };
+        let (host, port, method) = match input["url"].as_str() {
+            Some(url) => (call::host_of(url), tool::port_of(url), Some(input["method"].as_str().unwrap_or("GET").to_ascii_uppercase())),
+            // What a job asked for at a door.
+            None if tool.starts_with("net.") => {
+                let text = |key: &str| input[key].as_str().map(str::to_owned);
+                (text("host"), input["port"].as_u64().and_then(|port| port.try_into().ok()), text("method"))
+            }
+            None => (None, None, None),
+        };
+        let at_a_door = tool.starts_with("net.").then(|| input["room"].as_str().unwrap_or_default().to_owned());
+        let room = found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).and_then(|found| {
+            let request = Request::new(pid, task, zone.id, tool, input.clone());
+            let trusted = self.trusted(zone.id).ok()??;
+            self.template_of(&trusted, &request, found).ok()
+        });
         OwnedFacts {
-            read_only: found.is_some_and(|tool| tool.manifest().read_only),
+            read_only: found.is_some_and(|tool| tool.reads_only(input)),
+            caller_tags: call::tags(pid, &role),
             paths: paths.iter().map(path).collect(),
             caller,
             role,
@@ -212,10 +232,16 @@ impl Kernel {
             zone: zone.path.clone(),
             mode,
             command: found.and_then(|tool| tool.command(input)),
-            host: input["url"].as_str().and_then(call::host_of),
-            method: input["url"].as_str().map(|_| input["method"].as_str().unwrap_or("GET").to_ascii_uppercase()),
+            host,
+            port,
+            method,
             size,
-            sandbox: found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).map(|_| "code-executor".to_owned()),
+            network: room
+                .as_ref()
+                .map(|room| room.network)
+                .or(at_a_door.as_ref().map(|_| sandbox::Network::Restricted))
+                .map(|network| network.as_str().to_owned()),
+            sandbox: room.map(|room| room.name).or(at_a_door),
             ..OwnedFacts::of(tool)
         }
     }

@@ -22,11 +22,13 @@ fn covers(what: &What, facts: &Facts<'_>, bind: &str) -> Option<bool> {
     }
     match what {
         What::Exact { bind: exact, .. } => Some(exact == bind),
-        What::Like { paths, command, host, .. } => {
+        What::Like { paths, command, host, port, method, .. } => {
             let on_paths = paths.is_empty() || (!facts.paths.is_empty() && every_path(paths, facts)?);
             let by_command = command.as_ref().is_none_or(|prefix| facts.command.is_some_and(|argv| argv.starts_with(prefix)));
             let to_host = host.as_ref().is_none_or(|host| facts.host == Some(host.as_str()));
-            Some(on_paths && by_command && to_host)
+            let to_port = port.is_none_or(|port| facts.port == Some(port));
+            let by_method = method.as_ref().is_none_or(|method| facts.method == Some(method.as_str()));
+            Some(on_paths && by_command && to_host && to_port && by_method)
         }
     }
 }
@@ -89,7 +91,14 @@ mod tests {
 
     fn like(paths: &[&str], command: Option<&[&str]>) -> What {
         let command = command.map(|words| words.iter().map(|word| (*word).to_owned()).collect());
-        What::Like { tool: "fs.write".into(), paths: paths.iter().map(|path| (*path).to_owned()).collect(), command, host: None }
+        What::Like {
+            tool: "fs.write".into(),
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+            command,
+            host: None,
+            port: None,
+            method: None,
+        }
     }
 
     #[test]
@@ -105,6 +114,23 @@ mod tests {
         let argv = ["git".to_owned(), "push".to_owned()];
         assert!(grant_covers(&grant(like(&[], Some(&["git"])), None), &facts("fs.write", &[], Some(&argv)), "b"));
         assert!(!grant_covers(&grant(like(&[], Some(&["git", "pull"])), None), &facts("fs.write", &[], Some(&argv)), "b"));
+    }
+
+    #[test]
+    fn a_yes_to_one_port_and_method_is_none_to_others() {
+        let to = |port, method: Option<&str>| What::Like {
+            tool: "net.request".into(),
+            paths: Vec::new(),
+            command: None,
+            host: Some("a.test".into()),
+            port,
+            method: method.map(str::to_owned),
+        };
+        let asked = Facts { host: Some("a.test"), port: Some(80), method: Some("GET"), ..facts("net.request", &[], None) };
+        let covers = |what| grant_covers(&grant(what, None), &asked, "b");
+        assert!(covers(to(Some(80), Some("GET"))) && covers(to(None, None)));
+        assert!(!covers(to(Some(81), Some("GET"))) && !covers(to(Some(80), Some("POST"))));
+        assert!(covers(to(Some(81), Some("POST")).wherever()));
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub use suggest::{Asked, Proposal, Suggestions, suggest};
 pub use token::{Peer, TokenFacts};
 pub use trial::{BREAKING_MAX, Case, Change, ChangeKind, Trial, trial};
 pub use units::{UnitError, parse_duration, parse_size};
+pub use yaml::slip::Known;
 pub use yaml::{PolicyError, Warning};
 
 use index::Index;
@@ -41,14 +42,15 @@ pub struct Policy {
     rules: Vec<Rule>,
     index: Index,
     guards: Vec<Guard>,
+    names: Vec<yaml::slip::Named>,
 }
 
 impl Policy {
     /// Reads the text of a policy file. `name` is how messages call it.
     pub fn parse(text: &str, name: &str) -> Result<(Policy, Vec<Warning>), PolicyError> {
-        let (rules, warnings) = yaml::parse(text, name)?;
+        let yaml::Compiled { rules, warnings, names } = yaml::parse(text, name)?;
         let index = Index::new(&rules);
-        Ok((Policy { rules, index, guards: Vec::new() }, warnings))
+        Ok((Policy { rules, index, guards: Vec::new(), names }, warnings))
     }
 
     /// Built-ins only: nothing is allowed.
@@ -63,25 +65,9 @@ impl Policy {
         self
     }
 
-    /// Warns of syscalls that nobody has and that are a slip away from one of `known`: such a rule never speaks.
-    pub fn slips(&self, known: &[&str], file: &str) -> Vec<Warning> {
-        let exact = |rule: &Rule| {
-            let names = rule.on.syscall.iter().flatten().filter_map(|syscall| match syscall {
-                rule::Syscall::Exact(name) => Some(name.clone()),
-                _ => None,
-            });
-            names.collect::<Vec<_>>()
-        };
-        let mut warnings = Vec::new();
-        for rule in &self.rules {
-            for name in exact(rule).iter().filter(|name| !known.contains(&name.as_str())) {
-                let Some(near) = known.iter().find(|known| yaml::distance(name, known) <= 2) else { continue };
-                let what = format!("the rule `{}` names `{name}`, and there is no such call", rule.name);
-                let hint = Some(format!("did you mean `{near}`?"));
-                warnings.push(Warning { file: file.to_owned(), line: rule.line, column: 1, what, hint });
-            }
-        }
-        warnings
+    /// Warns of words that name nothing and are a slip away from something known.
+    pub fn slips(&self, known: &Known<'_>, file: &str) -> Vec<Warning> {
+        yaml::slip::slips(&self.names, known, file)
     }
 
     /// In the order of the file.

@@ -98,7 +98,7 @@ impl Suggestions {
             }
         }
         let index = Index::new(&rules);
-        Policy { rules, index, guards: policy.guards.clone() }
+        Policy { rules, index, guards: policy.guards.clone(), names: Vec::new() }
     }
 
     pub fn summary(&self) -> String {

@@ -5,6 +5,8 @@
 mod compile;
 mod doubt;
 mod example;
+mod host;
+pub(crate) mod slip;
 
 use crate::rule::{Action, Rule};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
@@ -33,7 +35,15 @@ pub struct Warning {
     pub hint: Option<String>,
 }
 
-pub(crate) fn parse(text: &str, name: &str) -> Result<(Vec<Rule>, Vec<Warning>), PolicyError> {
+/// What a file says.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub rules: Vec<Rule>,
+    pub warnings: Vec<Warning>,
+    pub names: Vec<slip::Named>,
+}
+
+pub(crate) fn parse(text: &str, name: &str) -> Result<Compiled, PolicyError> {
     // `no`, `y` and `on` are words: a role may be called so, and a rule about it must not become one about `false`.
     let options = serde_saphyr::options! { strict_booleans: true };
     let file: Option<File> = serde_saphyr::from_str_with_options(text, options).map_err(|error| unreadable(&error, name))?;
@@ -210,6 +220,11 @@ fn unreadable(error: &serde_saphyr::Error, file: &str) -> PolicyError {
         E::SerdeUnknownVariant { variant, expected, .. } => {
             (format!("nobody knows the action `{variant}`"), Some(suggestion(variant, expected, "actions")))
         }
+        E::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().map_or_else(|| "a key".to_owned(), |key| format!("the key `{key}`"));
+            (format!("{key} stands here twice"), Some("keep one of them; several values are one list".to_owned()))
+        }
+        E::MultipleDocuments { .. } => ("the file goes on after its end".to_owned(), Some("take the line `---` away".to_owned())),
         E::SerdeMissingField { field, .. } => (format!("the key `{field}` is missing"), None),
         other => (DefaultMessageFormatter.format_message(other).into_owned(), None),
     };
@@ -246,7 +261,7 @@ mod tests {
     fn words_that_yaml_once_took_for_booleans_are_words() {
         let text =
             "capabilities:\n  - { name: no, match: { syscall: fs.read, role: [no, yes, y, n, on, off] }, action: deny, reason: off }\n";
-        let (rules, _) = parse(text, "p").unwrap();
+        let rules = parse(text, "p").unwrap().rules;
         assert_eq!(rules[0].name, "no");
         let role = |role: &'static str| parse(&text.replace("[no, yes, y, n, on, off]", role), "p");
         let error = role("true").unwrap_err();

@@ -14,17 +14,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use testkit::bed::Bed;
 use testkit::harness::{self, Test};
-use world::{Event, Mode, Pid, ReviewId, TaskId, Terms, ZoneId};
+use world::{Event, Mode, Pid, ReviewId, TaskId, ZoneId};
 
 fn main() -> ExitCode {
     harness::main(&[
         Test::new("what_the_policy_allows_is_reached_and_nothing_else", rules::allowed),
         Test::new("a_new_host_asks_once_for_a_whole_job", rules::asked),
+        Test::new("what_is_taken_back_is_closed_at_once", rules::revoked),
         Test::new("a_template_never_leads_beyond_its_hosts", rules::templates),
         Test::new("a_service_is_on_the_rooms_own_loopback", rules::service),
         Test::new("a_room_knows_a_secret_by_its_sentinel", rules::secrets),
         Test::new("curl_and_python_speak_tls_through_it", programs::tls),
-        Test::new("pip_downloads_from_its_registries", programs::packages),
+        Test::new("pip_downloads_from_its_registries", programs::pip),
+        Test::new("npm_installs_from_its_registry", programs::npm),
+        Test::new("cargo_fetches_from_its_registry", programs::cargo),
+        Test::new("git_clones_from_a_host_that_the_policy_allows", programs::git),
     ])
 }
 
@@ -119,7 +123,10 @@ impl Stage {
     }
 
     pub async fn allow(&self, review: ReviewId) -> Result<(), String> {
-        let reply = Reply::Once { terms: Terms::default() };
+        self.answer(review, Reply::yes()).await
+    }
+
+    pub async fn answer(&self, review: ReviewId, reply: Reply) -> Result<(), String> {
         self.kernel.answer(review, reply, "human", None).await.map(drop).map_err(|stop| stop.to_string())
     }
 }

@@ -142,6 +142,11 @@ pub fn host_of(url: &str) -> Option<String> {
     host(&Url::parse(url).ok()?)
 }
 
+/// The port that a request to this URL would go to.
+pub fn port_of(url: &str) -> Option<u16> {
+    Url::parse(url).ok()?.port_or_known_default()
+}
+
 fn host(url: &Url) -> Option<String> {
     let host = match url.host()? {
         Host::Domain(name) => name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase(),

@@ -54,10 +54,24 @@ pub enum What {
         command: Option<Vec<String>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
+        /// Of that host; without one it is about every port of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
+        /// A yes to a look is none to a change; without one it is about every method.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        method: Option<String>,
     },
 }
 
 impl What {
+    /// The same without port and method: who wants nothing more to do with a host means all of it.
+    pub fn wherever(self) -> What {
+        match self {
+            What::Like { tool, paths, command, host, .. } => What::Like { tool, paths, command, host, port: None, method: None },
+            exact @ What::Exact { .. } => exact,
+        }
+    }
+
     pub fn tool(&self) -> &str {
         match self {
             What::Exact { tool, .. } | What::Like { tool, .. } => tool,

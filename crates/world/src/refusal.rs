@@ -57,18 +57,43 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn new(code: Code, reason: impl Into<String>) -> Self {
-        Refusal { code, reason: reason.into(), hint: None, review: None }
+        Refusal { code, reason: short(reason.into()), hint: None, review: None }
     }
 
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(short(hint.into()));
         self
     }
+}
+
+/// Reasons quote what was asked, and a caller chooses how long that is; they are recorded and told.
+const TEXT_BYTES_MAX: usize = 4 * 1024;
+
+/// The beginning and the end of a text that is too long: what is wrong stands behind what was asked.
+fn short(text: String) -> String {
+    if text.len() <= TEXT_BYTES_MAX {
+        return text;
+    }
+    let (head, tail) = (text.floor_char_boundary(TEXT_BYTES_MAX / 2), text.ceil_char_boundary(text.len() - TEXT_BYTES_MAX / 2));
+    format!("{}[… {} bytes …]{}", &text[..head], tail - head, &text[tail..])
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_never_grows_with_what_was_asked() {
+        let refusal = Refusal::new(Code::BadInput, format!("`{}` is too long", "é/".repeat(1_000_000))).hint("x".repeat(5_000));
+        assert!(refusal.reason.len() < TEXT_BYTES_MAX + 64 && refusal.hint.is_some_and(|hint| hint.len() < TEXT_BYTES_MAX + 64));
+        assert!(refusal.reason.starts_with("`é/é/") && refusal.reason.ends_with("/é/` is too long"), "{}", refusal.reason);
+        assert_eq!(Refusal::new(Code::BadInput, "short").reason, "short");
     }
 }

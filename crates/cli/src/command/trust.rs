@@ -1,8 +1,9 @@
 //! `skep trust`: puts a project's own policy files in force, after a person has read them.
 
 use crate::console::{Console, OK, Outcome, folder};
-use crate::show::{Line, zone};
+use crate::show::{Line, policy, zone};
 use std::path::PathBuf;
+use wire::method::policy::{Check, CheckParams};
 use wire::method::zone::{Trust as Method, TrustParams};
 
 /// Read a project's own policy files and put them in force
@@ -25,6 +26,8 @@ impl Trust {
         let shown = kernel.call::<Method>(&TrustParams { path: path.clone(), hash: None }).await?;
         if !console.json {
             console.out.whole(&zone::proposed(&shown));
+            let checked = kernel.call::<Check>(&CheckParams { path: path.clone(), text: None }).await?;
+            console.out.whole(&policy::problems(&checked.problems));
         }
         if !shown.changed {
             if console.json {

@@ -37,7 +37,7 @@ pub fn scope(scope: &Scope) -> String {
 pub fn what(what: &What) -> String {
     match what {
         What::Exact { tool, .. } => format!("{tool}, this one call"),
-        What::Like { tool, paths, command, host } => {
+        What::Like { tool, paths, command, host, port, method } => {
             let mut text = tool.clone();
             if !paths.is_empty() {
                 text.push_str(&format!(" on {}", paths.join(", ")));
@@ -45,8 +45,14 @@ pub fn what(what: &What) -> String {
             if let Some(command) = command {
                 text.push_str(&format!(" of {} …", super::call::words(command)));
             }
+            if let Some(method) = method {
+                text.push_str(&format!(" by {method}"));
+            }
             if let Some(host) = host {
                 text.push_str(&format!(" to {host}"));
+                if let Some(port) = port {
+                    text.push_str(&format!(":{port}"));
+                }
             }
             text
         }

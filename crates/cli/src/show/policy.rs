@@ -17,8 +17,7 @@ pub struct Tested<'a> {
 
 /// `skep policy check`, and `test` with a number of examples.
 pub fn checked(result: &CheckResult, name: &str, examples: Option<u64>) -> Page {
-    let mut page = Page::new();
-    result.problems.iter().for_each(|problem| said(problem, &mut page));
+    let mut page = problems(&result.problems);
     let (errors, warnings) = result.problems.iter().fold((0, 0), |(e, w), problem| if problem.error { (e + 1, w) } else { (e, w + 1) });
     let count = [(errors, "error"), (warnings, "warning")];
     let count: Vec<_> = count.iter().filter(|(n, _)| *n > 0).map(|(n, noun)| many(*n, noun)).collect();
@@ -36,6 +35,13 @@ pub fn checked(result: &CheckResult, name: &str, examples: Option<u64>) -> Page 
         true => line.plain(facts.join(", ")).wait(if count.is_empty() { String::new() } else { format!("  {}", count.join(", ")) }),
         false => line.bad(count.join(", ")),
     });
+    page
+}
+
+/// What is wrong or doubtful, each with its place.
+pub fn problems(problems: &[Problem]) -> Page {
+    let mut page = Page::new();
+    problems.iter().for_each(|problem| said(problem, &mut page));
     page
 }
 

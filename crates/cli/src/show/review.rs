@@ -116,6 +116,8 @@ mod tests {
                 paths: Vec::new(),
                 command: Some(vec!["npm".into(), "install".into()]),
                 host: None,
+                port: None,
+                method: None,
             }),
             history: vec!["r-1 allowed by ann".into()],
             asked_ms: 0,

@@ -2,7 +2,8 @@
 //!
 //! One call stands for all that one job does with one host, port and method, so that a person's yes to a host is enough for an
 //! install that opens ten tunnels; each connection has a record of its own. **Invariant.** Nothing leaves a room but under a permit
-//! for exactly this host, port and method, and the call of that permit ends after the last byte that it let out.
+//! for exactly this host, port and method, and the call of that permit ends after the last byte that it let out. A yes is good for
+//! new connections as long as what it rests on: the policy's version, the grant that was used, and no ban given since.
 
 use super::gate::{self, Admission, Permit};
 use super::{Request, facts, settle};
@@ -22,7 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tool::{Network, Output};
 use world::event::{NetClosed, RecordsDropped};
-use world::{CallId, Code, Refusal, limits};
+use world::{BanId, CallId, Code, Refusal, limits};
 
 /// Where rooms find the proxy: above the ports that programs get by chance, and used by nobody.
 pub(crate) const PROXY_PORT: u16 = 61_128;
@@ -96,6 +97,9 @@ impl Network for Way {
         // Node's own fetch looks at the proxy only when it is told to.
         env.extend(named(&["NODE_USE_ENV_PROXY", "PIP_DISABLE_PIP_VERSION_CHECK"], "1"));
         env.extend(named(&["npm_config_audit", "npm_config_fund", "npm_config_update_notifier"], "false"));
+        // It tries again after 10 and 60 seconds, which is long for a no.
+        env.extend(named(&["npm_config_fetch_retry_mintimeout"], "1000"));
+        env.extend(named(&["npm_config_fetch_retry_maxtimeout"], "5000"));
         let outside = &self.judge.kernel.outside;
         for service in &outside.services {
             let name = format!("SKEP_SERVICE_{}", service.name.to_ascii_uppercase().replace('-', "_"));
@@ -133,11 +137,14 @@ struct Doorkeeper {
     dropped: AtomicU64,
 }
 
-/// What was said about a host, and the version of the policy that said it.
+/// What was said about a host, and what it rests on besides its grant.
 struct Known {
-    version: u64,
+    basis: Basis,
     answer: Answered,
 }
+
+/// The version of the policy, and the bans that there were.
+type Basis = (u64, Vec<BanId>);
 
 enum Answered {
     Yes(Box<Open>),
@@ -193,11 +200,14 @@ impl Doorkeeper {
         Request { run_mode, of: Some(self.call), ..Request::new(pid, task, zone, tool, input) }
     }
 
-    /// The meter of a connection that may be opened. What was decided for this job holds for it until the policy changes.
+    /// The meter of a connection that may be opened. What was decided for this job holds for it until the policy, a ban or its own
+    /// grant changes.
     async fn rule(&self, ask: &Ask) -> Result<Told, Stop> {
         let mut known = self.known.lock().await;
         let version = self.kernel.trusted(self.request.zone)?.map_or(0, |trusted| trusted.version);
-        match known.get(ask).filter(|known| known.version == version).map(|known| &known.answer) {
+        // Read before it is decided anew: what changes in between is found by the next to ask.
+        let basis = (version, self.kernel.ledger.look(|world| world.bans.keys().copied().collect()));
+        match known.get(ask).filter(|known| known.basis == basis && self.stands(&known.answer)).map(|known| &known.answer) {
             Some(Answered::Yes(open)) => return Ok(self.meter(ask, open)),
             Some(Answered::No(refusal)) => {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -209,25 +219,35 @@ impl Doorkeeper {
             open.settle(&self.kernel).await?;
         }
         let request = match &ask.method {
-            None => self.part("net.connect", json!({ "host": ask.host, "port": ask.port })),
-            Some(method) => self.part("net.request", json!({ "host": ask.host, "port": ask.port, "method": method })),
+            None => self.part("net.connect", json!({ "host": ask.host, "port": ask.port, "room": self.template.name })),
+            Some(method) => {
+                self.part("net.request", json!({ "host": ask.host, "port": ask.port, "method": method, "room": self.template.name }))
+            }
         };
         match self.admit(ask, &request).await {
             Ok(permit) => {
                 let open = Open { request, permit, since: Instant::now(), totals: Arc::default() };
                 let meter = self.meter(ask, &open);
-                known.insert(ask.clone(), Known { version, answer: Answered::Yes(Box::new(open)) });
+                known.insert(ask.clone(), Known { basis, answer: Answered::Yes(Box::new(open)) });
                 Ok(meter)
             }
             Err(Stop::Refused(refusal)) => {
                 // A question may be answered while the job runs; a no is one.
                 if refusal.code != Code::Pending {
-                    known.insert(ask.clone(), Known { version, answer: Answered::No(refusal.clone()) });
+                    known.insert(ask.clone(), Known { basis, answer: Answered::No(refusal.clone()) });
                 }
                 Err(refusal.into())
             }
             Err(failed) => Err(failed),
         }
+    }
+
+    /// Is the grant behind it still there? One that is used up is: its use was for this job.
+    fn stands(&self, answer: &Answered) -> bool {
+        let Answered::Yes(open) = answer else { return true };
+        let Some(grant) = &open.permit.grant else { return true };
+        let over = grant.terms.until.as_ref().is_some_and(|until| until.is_over(&self.kernel.moment()));
+        !over && self.kernel.ledger.look(|world| world.grants.contains_key(&grant.id))
     }
 
     async fn admit(&self, ask: &Ask, request: &Request) -> Result<Permit, Stop> {

@@ -188,10 +188,10 @@ pub(super) fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Facts, St
 pub(super) async fn at_a_door(kernel: &Kernel, request: &Request, ask: &Ask, template: &Template) -> Result<Facts, Stop> {
     let mut facts = of_syscall(kernel, request)?;
     facts.room = Some(template.clone());
-    facts.like = What::Like { tool: request.tool.clone(), paths: Vec::new(), command: None, host: Some(ask.host.clone()) };
     facts.host = Some(ask.host.clone());
     facts.method = ask.method.clone();
     facts.port = Some(ask.port);
+    facts.like = like(&request.tool, &[], None, facts.to());
     facts.opinions = opinions(kernel, request, &facts).await;
     Ok(facts)
 }
@@ -200,7 +200,7 @@ pub(super) async fn at_a_door(kernel: &Kernel, request: &Request, ask: &Ask, tem
 pub(super) async fn of_model(kernel: &Kernel, request: &Request, about: super::About<'_>) -> Result<Facts, Stop> {
     let super::About { tier, host, words } = about;
     let host = (!host.is_empty()).then(|| host.to_owned());
-    let like = like(&request.tool, &[], Some(&words), host.as_deref());
+    let like = like(&request.tool, &[], Some(&words), To { host: host.as_deref(), ..To::default() });
     // Asked again after a crash it costs, but it changes nothing: it counts as a read.
     let own = of_syscall(kernel, request)?;
     let mut facts = Facts { read_only: true, command: Some(words), tier: tier.to_owned(), host, like, ..own };
@@ -227,10 +227,12 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
     let task = request.task.map(|task| task.to_string()).unwrap_or_default();
     let input = request.input.to_string();
     let bind = hash::of_parts(&[session.as_bytes(), task.as_bytes(), request.tool.as_bytes(), input.as_bytes(), base.as_bytes()]);
-    let host = request.input["url"].as_str().and_then(host_of);
+    let url = request.input["url"].as_str();
+    let (host, port) = (url.and_then(host_of), url.and_then(tool::port_of));
     // Left out, it is GET, and a rule about GET means that too.
     let method = host.as_ref().map(|_| request.input["method"].as_str().unwrap_or("GET").to_ascii_uppercase());
-    let like = like(&request.tool, &places, command.as_deref(), host.as_deref());
+    let to = To { host: host.as_deref(), port, method: method.as_deref() };
+    let like = like(&request.tool, &places, command.as_deref(), to);
     let token = request.token.as_ref().and_then(|(text, peer)| kernel.presented(text, peer.clone()));
     Facts {
         trusted,
@@ -239,7 +241,7 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
         size,
         read_only,
         room,
-        tags: vec![role.clone(), if request.pid == Pid::OPERATOR { "operator" } else { "brain" }.to_owned()],
+        tags: tags(request.pid, &role),
         caller: name,
         role,
         tier: String::new(),
@@ -250,7 +252,7 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
         like,
         host,
         method,
-        port: None,
+        port,
         token,
         opinions: Vec::new(),
         project,
@@ -259,18 +261,38 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
     }
 }
 
+/// What kind of caller it is.
+pub(crate) fn tags(pid: Pid, role: &str) -> Vec<String> {
+    vec![role.to_owned(), if pid == Pid::OPERATOR { "operator" } else { "brain" }.to_owned()]
+}
+
 /// The host of a URL, by the reader that the request itself goes through: two readers would be two opinions.
 pub(crate) fn host_of(url: &str) -> Option<String> {
     tool::host_of(url)
 }
 
-/// The kind of call this is: the same tool on the same paths, with the same command, to the same host.
-fn like(tool: &str, places: &[Place], command: Option<&[String]>, host: Option<&str>) -> What {
+/// Where in the network a call goes, and what it does there.
+#[derive(Clone, Copy, Default)]
+struct To<'a> {
+    host: Option<&'a str>,
+    port: Option<u16>,
+    method: Option<&'a str>,
+}
+
+/// The kind of call this is: the same tool on the same paths, with the same command, to the same host and port by the same method.
+fn like(tool: &str, places: &[Place], command: Option<&[String]>, to: To<'_>) -> What {
     let inside = places.iter().filter_map(|place| match &place.real {
         Real::Inside(path) if command.is_none() => Some(format!("/{}", literal(path))),
         _ => None,
     });
-    What::Like { tool: tool.to_owned(), paths: inside.collect(), command: command.map(<[String]>::to_vec), host: host.map(str::to_owned) }
+    What::Like {
+        tool: tool.to_owned(),
+        paths: inside.collect(),
+        command: command.map(<[String]>::to_vec),
+        host: to.host.map(str::to_owned),
+        port: to.host.and(to.port),
+        method: to.host.and(to.method).map(str::to_owned),
+    }
 }
 
 /// A path as a glob that matches it alone.
@@ -311,6 +333,10 @@ fn shown(real: &Real) -> &str {
 }
 
 impl Facts {
+    fn to(&self) -> To<'_> {
+        To { host: self.host.as_deref(), port: self.port, method: self.method.as_deref() }
+    }
+
     /// Why this call is refused before any rule is asked.
     pub fn masked(&self) -> Option<Refusal> {
         masked(&self.secrets, &self.places)

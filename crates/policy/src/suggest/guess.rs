@@ -56,7 +56,7 @@ pub(super) fn all<'a>(calls: impl Iterator<Item = &'a OwnedFacts>) -> Vec<Guess>
     let guess = |(condition, (width, tool)): (String, (Width, &str))| {
         let text = format!("capabilities:\n  - {{ name: \"suggested-{tool}\", match: {condition}, action: allow }}\n");
         // What the file's own reader does not take is not proposed.
-        let (mut rules, warnings) = yaml::parse(&text, "suggestion").ok()?;
+        let yaml::Compiled { mut rules, warnings, .. } = yaml::parse(&text, "suggestion").ok()?;
         let rule = rules.pop().filter(|_| warnings.is_empty())?;
         Some(Guess { condition, width, rule })
     };

@@ -1,6 +1,7 @@
 //! From what was written to what is matched.
 
-use super::{Capability, Fields, Limits, PolicyError, Tree, Warning};
+use super::slip::{Kind, Named};
+use super::{Capability, Compiled, Fields, Limits, PolicyError, Tree, Warning};
 use crate::rule::{Action, Command, Condition, Constraints, Room, Rule, SizeTest, Syscall};
 use crate::scope::{BadGlob, Globs, Word};
 use crate::units::parse_size;
@@ -11,8 +12,8 @@ use std::collections::HashMap;
 const RESERVED: [&str; 3] = ["builtin:", "extension:", "token:"];
 const MODES: [&str; 3] = ["live", "dry_run", "mock"];
 
-pub(super) fn rules(capabilities: Vec<Capability>, file: &str) -> Result<(Vec<Rule>, Vec<Warning>), PolicyError> {
-    let mut compiler = Compiler { file, warnings: Vec::new() };
+pub(super) fn rules(capabilities: Vec<Capability>, file: &str) -> Result<Compiled, PolicyError> {
+    let mut compiler = Compiler { file, warnings: Vec::new(), names: Vec::new() };
     let mut known: HashMap<String, u64> = HashMap::new();
     let mut rules = Vec::with_capacity(capabilities.len());
     let mut places = Vec::with_capacity(capabilities.len());
@@ -26,12 +27,13 @@ pub(super) fn rules(capabilities: Vec<Capability>, file: &str) -> Result<(Vec<Ru
         rules.push(rule);
     }
     compiler.shadows(&rules, &places);
-    Ok((rules, compiler.warnings))
+    Ok(Compiled { rules, warnings: compiler.warnings, names: compiler.names })
 }
 
 pub(super) struct Compiler<'a> {
     file: &'a str,
     warnings: Vec<Warning>,
+    names: Vec<Named>,
 }
 
 impl Compiler<'_> {
@@ -52,6 +54,9 @@ impl Compiler<'_> {
         let (name, at) = (capability.name.value.as_str(), capability.name.referenced);
         if name.trim().is_empty() {
             return Err(self.error(at, "a rule's name is empty", "name it after what it is for: refusals show it"));
+        }
+        if name.chars().any(char::is_control) {
+            return Err(self.error(at, "a rule's name has a control character", "name it in plain letters: refusals show it"));
         }
         if RESERVED.iter().any(|prefix| name.starts_with(prefix)) {
             return Err(self.error(at, format!("the name `{name}` is the gate's own"), "choose one without that beginning"));
@@ -87,6 +92,13 @@ impl Compiler<'_> {
             }
             except.push(condition);
         }
+        if let Some(tree) = capability.constraints.as_ref().and_then(|limits| limits.value.require_sandbox.as_ref())
+            && !matches!(tree.value, Tree::Flag(_))
+        {
+            for (at, word) in self.flat("require_sandbox", tree.referenced, &tree.value)?.into_iter().filter(|(_, word)| word != "L2") {
+                self.names.push(Named { rule: name.to_owned(), kind: Kind::Room, word, line: at.line(), column: at.column() });
+            }
+        }
         let constraints = match &capability.constraints {
             None => Constraints::default(),
             Some(limits) => {
@@ -99,11 +111,26 @@ impl Compiler<'_> {
         };
         let (reason, hint) = (capability.reason.clone(), capability.hint.clone());
         let rule = Rule { name: name.to_owned(), action, reason, hint, line: at.line(), on, except, constraints };
+        let conditions = std::iter::once(&capability.on).chain(capability.except.iter().flat_map(|list| &list.0));
+        for fields in conditions {
+            self.name(name, &fields.value)?;
+        }
         self.doubt(capability, &rule);
         if let Some(examples) = &capability.examples {
             self.examples(&rule, examples)?;
         }
         Ok(rule)
+    }
+
+    /// Keeps where a rule names a call or a room, for whoever knows which there are.
+    fn name(&mut self, rule: &str, fields: &Fields) -> Result<(), PolicyError> {
+        for (kind, field) in [(Kind::Call, &fields.syscall), (Kind::Room, &fields.sandbox), (Kind::Tag, &fields.caller_tag)] {
+            let Some(tree) = field else { continue };
+            for (at, word) in self.flat(kind.key(), tree.referenced, &tree.value)? {
+                self.names.push(Named { rule: rule.to_owned(), kind, word, line: at.line(), column: at.column() });
+            }
+        }
+        Ok(())
     }
 
     /// The method of a request in a tunnel is encrypted. A rule that names one would allow nothing, or worse, forbid nothing.
@@ -158,14 +185,8 @@ impl Compiler<'_> {
             workflow_state: self.words("workflow_state", &fields.workflow_state)?,
             command: self.commands(&fields.command, any_folder)?,
             host: self.each("host", &fields.host, |compiler, at, text| {
-                if text.contains(['/', ':', '@']) && text.parse::<std::net::Ipv6Addr>().is_err() {
-                    return Err(compiler.error(
-                        at,
-                        format!("`{text}` is not a host"),
-                        "write the name alone, without scheme, port and path",
-                    ));
-                }
-                Word::parse(&text.to_ascii_lowercase()).map_err(|bad| compiler.bad_glob(at, bad))
+                let host = super::host::canonical(text).map_err(|(what, hint)| compiler.error(at, format!("`{text}` {what}"), hint))?;
+                Word::parse(&host).map_err(|bad| compiler.bad_glob(at, bad))
             })?,
             method: self.each("method", &fields.method, |_, _, text| Ok(text.to_ascii_uppercase()))?,
             port: self.each("port", &fields.port, |compiler, at, text| match text.parse() {

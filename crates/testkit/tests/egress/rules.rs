@@ -1,10 +1,11 @@
 //! Which connections are let out, and what is told of them.
 
 use super::server::{Pages, Server};
-use super::{Setup, play};
-use kernel::{End, Tuning};
+use super::{Setup, Stage, play};
+use kernel::{End, Reply, Tuning};
 use serde_json::json;
-use world::{Event, ReviewId};
+use std::sync::Arc;
+use world::{BanId, Event, GrantId, ReviewId, Scope, Terms, What};
 
 /// Tells what becomes of requests, one line for each.
 const ASK: &str = r#"
@@ -108,6 +109,64 @@ pub fn asked() -> Result<(), String> {
     })
 }
 
+/// A job that asks until the answer is another one, and tells both.
+const UNTIL: &str = r#"
+import contextlib, io, time
+told = []
+while len(told) < 2:
+    with contextlib.redirect_stdout(io.StringIO()) as said: ask('GET', 'http://new.test/')
+    if said.getvalue().strip() not in told: told.append(said.getvalue().strip())
+    time.sleep(0.02)
+print('\n'.join(told))
+"#;
+
+/// Plays [`UNTIL`] and changes something once it was heard.
+async fn between(stage: &Arc<Stage>, change: impl AsyncFnOnce() -> Result<(), String>) -> Result<Vec<String>, String> {
+    let before = stage.told()?.len();
+    let job = tokio::spawn({
+        let stage = Arc::clone(stage);
+        async move { stage.python("integration-test", &script(UNTIL)).await }
+    });
+    while stage.told()?.len() == before && !job.is_finished() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    change().await?;
+    let said = job.await.map_err(|error| error.to_string())??;
+    Ok(said.lines().map(str::to_owned).collect())
+}
+
+pub fn revoked() -> Result<(), String> {
+    let web = Server::plain()?;
+    let config = format!("services:\n{}", at("new.test", 80, &web, false));
+    let policy = "  - { name: new-host, match: { syscall: 'net.*' }, action: require_review, reason: a new host }\n".into();
+    play(Setup { policy, config, files: Vec::new(), tuning: Tuning::default() }, async |stage| {
+        web.serve(Pages::new())?;
+        stage.python("integration-test", &script("ask('GET', 'http://new.test/')")).await?;
+        let like = stage.kernel.ledger.look(|world| world.reviews.get(&ReviewId(2)).map(|review| review.like.clone()));
+        let like = like.ok_or("no review")?;
+        assert!(matches!(&like, What::Like { host: Some(host), port: Some(80), .. } if host == "new.test"), "{like:?}");
+        let lasting = || Reply::Wide { scope: Scope::All, what: None, terms: Terms::default() };
+        stage.answer(ReviewId(2), lasting()).await?;
+        let fine = "200 GET / HTTP/1.1";
+
+        // The grant goes, and with it the way: the same job asks.
+        let revoke = async || stage.kernel.revoke_grant(GrantId(1), "human").await.map_err(|stop| stop.to_string());
+        let said = between(&stage, revoke).await?;
+        assert_eq!((said[0].as_str(), said[1].as_str()), (fine, "511 skep: refused for now: r-3 waits for a person (a new host)"));
+
+        // A ban comes between, and goes again.
+        stage.answer(ReviewId(3), lasting()).await?;
+        // A yes to a look is none to a change; a no is to the whole host.
+        let posted = stage.python("integration-test", &script("ask('POST', 'http://new.test/')")).await?;
+        assert_eq!(posted, "511 skep: refused for now: r-4 waits for a person (a new host)");
+        let ban = async || stage.answer(ReviewId(4), Reply::Never { scope: Scope::All, what: None, alternative: None }).await;
+        assert_eq!(between(&stage, ban).await?, [fine, "403 skep: b-1 refuses it: refused for good in r-4"]);
+        let lift = async || stage.kernel.lift_ban(BanId(1), "human").await.map_err(|stop| stop.to_string());
+        assert_eq!(between(&stage, lift).await?, ["403 skep: b-1 refuses it: refused for good in r-4", fine]);
+        Ok(())
+    })
+}
+
 pub fn templates() -> Result<(), String> {
     let policy = "  - { name: all, match: { syscall: 'net.*' }, action: allow }\n".into();
     play(Setup { policy, config: String::new(), files: Vec::new(), tuning: Tuning::default() }, async |stage| {
@@ -119,10 +178,14 @@ pub fn templates() -> Result<(), String> {
         assert!(said.starts_with("403 skep: `localhost` leads to ") && said.ends_with("that is this machine (loopback)"), "{said}");
         let told = stage.told()?;
         assert!(told.iter().any(|line| line.starts_with("closed GET localhost:80 refused: `localhost` leads to ")), "{told:#?}");
-        for template in ["brain", "none-such", "policy-sandbox"] {
+        for (template, reason) in [
+            ("brain", "`brain` is for Skep's own children, not for commands"),
+            ("none-such", "there is no template `none-such`"),
+            ("policy-sandbox", "`policy-sandbox` is for Skep's own children, not for commands"),
+        ] {
             let outcome = stage.call("shell.run", json!({ "command": ["true"], "template": template })).await?;
             let End::Refused(refusal) = outcome.end else { return Err(format!("{template} was not refused")) };
-            assert_eq!(refusal.reason, format!("there is no template `{template}` to run it in"));
+            assert_eq!(refusal.reason, reason);
         }
         Ok(())
     })

@@ -19,8 +19,8 @@ pub struct Server {
     pub heard: Arc<Mutex<Vec<String>>>,
 }
 
-/// Bodies by path. What is not there is answered with the request itself.
-pub type Pages = BTreeMap<&'static str, Vec<u8>>;
+/// Bodies by path. Where there are none at all, a request is answered with itself.
+pub type Pages = BTreeMap<String, Vec<u8>>;
 
 impl Server {
     pub fn plain() -> Result<Server, String> {
@@ -70,9 +70,13 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, heard: &Mutex<V
     }
     let head = String::from_utf8_lossy(&head).into_owned();
     let path = head.split(' ').nth(1).unwrap_or_default();
-    let body = pages.get(path).cloned().unwrap_or_else(|| head.clone().into_bytes());
+    let (status, body) = match pages.get(path.split('?').next().unwrap_or_default()) {
+        Some(page) => ("200 OK", page.clone()),
+        None if pages.is_empty() => ("200 OK", head.clone().into_bytes()),
+        None => ("404 Not Found", Vec::new()),
+    };
     let kind = if path.ends_with('/') { "text/html" } else { "application/json" };
-    let lead = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    let lead = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
     heard.lock().unwrap_or_else(|poison| poison.into_inner()).push(head.clone());
     stream.write_all(lead.as_bytes()).await?;
     stream.write_all(&body).await?;

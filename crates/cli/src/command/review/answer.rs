@@ -145,13 +145,18 @@ impl Allow {
         if !self.names_calls() {
             return None;
         }
-        let (tool, paths, command, host) = match like? {
-            What::Like { tool, paths, command, host } => (tool, paths, command, host),
-            What::Exact { tool, .. } => (tool, Vec::new(), None, None),
-        };
-        let paths = if self.paths.is_empty() { paths } else { self.paths.clone() };
-        let command = if self.command.is_empty() { command } else { Some(self.command.clone()) };
-        Some(What::Like { tool, paths, command, host })
+        let (own_paths, own_command) = (self.paths.clone(), Some(self.command.clone()));
+        Some(match like? {
+            What::Like { tool, paths, command, host, port, method } => {
+                let paths = if own_paths.is_empty() { paths } else { own_paths };
+                let command = own_command.filter(|words| !words.is_empty()).or(command);
+                What::Like { tool, paths, command, host, port, method }
+            }
+            What::Exact { tool, .. } => {
+                let command = own_command.filter(|words| !words.is_empty());
+                What::Like { tool, paths: own_paths, command, host: None, port: None, method: None }
+            }
+        })
     }
 }
 

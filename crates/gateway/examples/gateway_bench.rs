@@ -242,7 +242,7 @@ fn soak(bed: &Bed, time: Duration) -> Value {
                             None => failed += 1,
                         }
                         // Every now and then a client hangs up in the middle of an answer.
-                        if (done + nth) % 50 == 0 {
+                        if (done + nth).is_multiple_of(50) {
                             let mut gone = Line::open(&bed.address, &bed.key);
                             let body = r#"{"model":"m","max_tokens":500000,"stream":true,"messages":[]}"#;
                             let head = format!(

@@ -53,7 +53,9 @@ pub fn allowed() -> Result<(), String> {
 
         let told = stage.told()?;
         let refused = |what: &str| told.iter().filter(|line| line.starts_with(&format!("refused {what}"))).count();
-        assert_eq!(told[..3], ["admitted net.request GET good.test:80", "closed GET good.test:80 done", "closed GET good.test:80 done"]);
+        assert_eq!(told[0], "admitted net.request GET good.test:80");
+        // A connection is told when it is over, which may be after the next one was asked for.
+        assert_eq!(told.iter().filter(|line| *line == "closed GET good.test:80 done").count(), 2, "{told:#?}");
         assert_eq!(refused("net.request POST good.test:80: "), 1, "{told:#?}");
         assert_eq!(refused("net.request GET evil.test:80: "), 1, "the second is counted: {told:#?}");
         assert_eq!(refused("net.connect - evil.test:443: "), 1, "{told:#?}");

@@ -53,6 +53,8 @@ pub enum Command {
     Usage(command::usage::Usage),
     Budget(command::budget::Budget),
     Gateway(command::gateway::Gateway),
+    Cassette(command::cassette::Cassette),
+    Replay(command::replay::Replay),
     Review(command::review::Review),
     Grant(command::grant::Grant),
     Token(command::token::Token),
@@ -76,7 +78,21 @@ pub enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Work", &["act", "ask", "call", "cancel", "demo"]),
     ("Look", &["status", "ps", "list", "log", "watch"]),
-    ("Models", &["gateway run", "gateway open", "usage", "budget show", "budget set", "budget grant"]),
+    (
+        "Models",
+        &[
+            "gateway run",
+            "gateway open",
+            "cassette list",
+            "cassette show",
+            "cassette export",
+            "replay",
+            "usage",
+            "budget show",
+            "budget set",
+            "budget grant",
+        ],
+    ),
     ("Decide", &["review", "grant", "token", "diff", "merge", "reject", "init", "trust"]),
     (
         "Policy",
@@ -184,6 +200,11 @@ mod tests {
             "skep budget set 1 --money 0.50 --tokens all=2000 --ask",
             "skep budget grant p3 --tokens strategic=5",
             "skep gateway run --login claude -- claude -p hello",
+            "skep gateway run --record f.jsonl -- true",
+            "skep gateway run --replay f.jsonl --timing -- true",
+            "skep act fix-it --record",
+            "skep replay task-3 --timing --json",
+            "skep cassette export task-3 --out f.jsonl",
             "skep completions zsh",
         ] {
             assert!(parse(good).is_ok(), "{good}: {}", parse(good).unwrap_err());
@@ -204,6 +225,8 @@ mod tests {
             "skep budget grant 3",
             "skep budget set 3 --none --money 5",
             "skep gateway run",
+            "skep gateway run --timing -- true",
+            "skep replay 3",
             "skep sandbox run",
             "skep sandbox run ls",
             "skep sandbox pause 7",

@@ -3,6 +3,7 @@
 pub mod budget;
 pub mod call;
 pub mod cancel;
+pub mod cassette;
 pub mod completions;
 pub mod demo;
 pub mod diff;
@@ -21,6 +22,7 @@ pub mod merge;
 pub mod policy;
 pub mod ps;
 pub mod reject;
+pub mod replay;
 pub mod review;
 pub mod sandbox;
 pub mod status;
@@ -49,6 +51,8 @@ pub async fn run(command: Command, console: &Console) -> Outcome {
         Command::Watch(watch) => watch.run(console).await,
         Command::Usage(usage) => usage.run(console).await,
         Command::Budget(budget) => budget.run(console).await,
+        Command::Cassette(cassette) => cassette.run(console).await,
+        Command::Replay(replay) => replay.run(console).await,
         Command::Gateway(gateway) => gateway.run(console).await,
         Command::Review(review) => review.run(console).await,
         Command::Grant(grant) => grant.run(console).await,

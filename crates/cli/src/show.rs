@@ -4,6 +4,7 @@
 //! words cannot move the cursor, set the clipboard or turn the reading direction.
 
 pub mod call;
+pub mod cassette;
 pub mod diff;
 pub mod grant;
 pub mod inbox;

@@ -10,6 +10,7 @@
 mod file;
 mod nearest;
 pub mod normal;
+mod tape;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,8 @@ pub use crate::script::Chunk;
 use crate::{Dialect, dialect::sse};
 pub use file::{CassetteError, Recorder};
 use std::{fmt, sync::Arc};
+pub use tape::Tape;
+pub(crate) use tape::{Reel, Taking};
 
 /// Takes the secrets out of a text.
 pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
@@ -69,6 +72,20 @@ pub struct Player {
     redact: Redact,
 }
 
+/// One exchange, for whoever looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary<'a> {
+    pub n: u64,
+    pub dialect: Dialect,
+    pub path: &'a str,
+    pub model: Option<&'a str>,
+    pub status: u16,
+    /// Of the answer.
+    pub bytes: usize,
+    pub ms: u64,
+    pub complete: bool,
+}
+
 /// A request that is not on the tape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
@@ -101,6 +118,20 @@ impl Player {
             self.recorded.iter().zip(&self.played).filter(|(_, played)| !**played).map(|(recorded, _)| recorded).collect();
         let nearest = if same.is_empty() { nearest::nearest(dialect, &path, &body, &left) } else { None };
         Err(Box::new(Mismatch { path, recorded: same.len(), nearest }))
+    }
+
+    /// What is on the tape, in the order it was recorded.
+    pub fn contents(&self) -> impl Iterator<Item = Summary<'_>> {
+        self.recorded.iter().map(|recorded| Summary {
+            n: recorded.n,
+            dialect: recorded.dialect,
+            path: &recorded.path,
+            model: recorded.body["model"].as_str(),
+            status: recorded.answer.status,
+            bytes: recorded.answer.chunks.iter().map(|chunk| chunk.bytes.len()).sum(),
+            ms: recorded.answer.chunks.iter().map(|chunk| chunk.after_ms).sum(),
+            complete: recorded.answer.complete,
+        })
     }
 
     /// Exchanges on the tape, and how many of them have not been played.

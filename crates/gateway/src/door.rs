@@ -1,6 +1,8 @@
 //! The gateway's side of the kernel's door: every request asks to pass, and says afterwards what it used.
 
+use crate::cassette::Tape;
 use crate::dialect::{Ask, Metered, Trouble};
+use crate::provider::Provider;
 use crate::route::Tier;
 use crate::settings::Names;
 use hyper::body::Bytes;
@@ -14,6 +16,9 @@ pub type Work<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Door: Send + Sync + 'static {
     /// Names for models that hold for this process alone.
     fn names(&self) -> Arc<Names>;
+
+    /// The cassette that answers everything this process asks, in place of every provider.
+    fn replay(&self) -> Option<Arc<Provider>>;
 
     /// May this request be made? Returns when it may, or when somebody said no; it may take a person's time.
     fn admit<'a>(&'a self, wish: &'a Wish<'a>) -> Work<'a, Result<Leave, Denial>>;
@@ -40,6 +45,8 @@ pub struct Leave {
     pub output_max: Option<u64>,
     /// Keep what is answered.
     pub record: bool,
+    /// Take down the exchange.
+    pub tape: Option<Arc<Tape>>,
     pub pass: Box<dyn Pass>,
 }
 

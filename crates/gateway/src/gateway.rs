@@ -3,12 +3,13 @@
 //! Who, what, where to, may it, when, send, pass on. **Invariant.** No request reaches a provider without a [`Leave`], and no answer of a
 //! provider reaches a client unmetered.
 
+use crate::cassette::{Answer, Chunk, Redact, Reel, Taking, Tape};
 use crate::dialect::{Ask, Dialect, Endpoint, Reply, Trouble};
 use crate::door::{Denial, Door, Leave, Wish};
 use crate::header;
 use crate::limiter::{self, Slot};
 use crate::provider::{BadProvider, Play, Provider, Road};
-use crate::route::{Routes, Target};
+use crate::route::{Routes, Target, Tier};
 use crate::script::Rendered;
 use crate::secret::Secret;
 use crate::settings::{Client, Names, Settings};
@@ -44,6 +45,7 @@ pub struct Gateway {
     routes: Routes,
     upstream: Upstream,
     hold: Duration,
+    redact: Redact,
 }
 
 impl Gateway {
@@ -53,7 +55,12 @@ impl Gateway {
         for (name, provider) in &settings.providers {
             routes.providers.insert(name.clone(), Arc::new(Provider::new(name, provider)?));
         }
-        Ok(Gateway { routes, upstream, hold: hold.unwrap_or(HOLD) })
+        Ok(Gateway { routes, upstream, hold: hold.unwrap_or(HOLD), redact: Arc::new(str::to_owned) })
+    }
+
+    /// Takes out of requests what cassettes have no secrets for: a cassette is found by what was written on it.
+    pub fn redacting(self, redact: Redact) -> Gateway {
+        Gateway { redact, ..self }
     }
 
     pub fn providers(&self) -> impl Iterator<Item = &Provider> {
@@ -140,6 +147,14 @@ impl Gateway {
 
     fn targets(&self, session: &Session, names: &Names, ask: &Ask) -> Result<Vec<Target>, Denial> {
         let found = self.routes.find(names, &ask.model, ask.dialect);
+        if let Some(provider) = session.door.replay() {
+            // As it was when it was recorded, for rules that ask for model and tier; the provider need not be set up any more.
+            let (model, tier) = match found.ok().and_then(|found| found.into_iter().next()) {
+                Some(target) => (target.model, target.tier),
+                None => (ask.model.clone(), Tier::parse(&ask.model).unwrap_or_default()),
+            };
+            return Ok(vec![Target { provider, model, tier }]);
+        }
         let found = found.map_err(|none| no(Trouble::NotFound, format!("{}; {}", none.what, none.fix)))?;
         let (mine, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|target| match target.provider.only_for() {
             None => true,
@@ -172,6 +187,12 @@ struct Trip<'a> {
     more: bool,
 }
 
+/// What is kept of an exchange.
+struct Keep {
+    record: bool,
+    tape: Option<Arc<Tape>>,
+}
+
 enum Arrival {
     Answered(Response<Tee>),
     /// It never began to answer; the next may be asked.
@@ -192,19 +213,24 @@ impl Trip<'_> {
         };
         let leave = self.session.door.admit(&wish).await?;
         let renamed = (*model != self.ask.model).then_some(model.as_str());
-        let Leave { output_max, record, pass } = leave;
+        let Leave { output_max, record, tape, pass } = leave;
         let open = Open::new(pass);
+        if let Some(why) = tape.as_ref().and_then(|tape| tape.broken()) {
+            return self.fail(open, no(Trouble::Upstream, why)).await;
+        }
+        let keep = Keep { record, tape };
         let (path, body) = match self.ask.dialect.rewrite(self.path, self.body, renamed, output_max) {
             Ok(rewritten) => rewritten,
             Err(error) => return self.fail(open, no(Trouble::BadRequest, error.to_string())).await,
         };
         match &provider.road {
-            Road::Http(_) => self.ask_http(open, record, &path, body.into()).await,
-            Road::Script(play) => self.ask_script(open, record, play, &path, &body).await,
+            Road::Http(_) => self.ask_http(open, keep, &path, body.into()).await,
+            Road::Script(play) => self.ask_script(open, keep, play, &path, &body).await,
+            Road::Cassette(reel) => self.ask_cassette(open, keep, reel).await,
         }
     }
 
-    async fn ask_http(&self, mut open: Open, record: bool, path: &str, body: Bytes) -> Result<Arrival, Denial> {
+    async fn ask_http(&self, mut open: Open, keep: Keep, path: &str, body: Bytes) -> Result<Arrival, Denial> {
         let provider = &self.target.provider;
         let deadline = Instant::now() + self.gateway.hold;
         for _ in 0..TRIES_MAX {
@@ -236,7 +262,7 @@ impl Trip<'_> {
             let status = response.status().as_u16();
             provider.limiter.heed(status, response.headers());
             if !matches!(status, 429 | 503 | 529) {
-                return Ok(Arrival::Answered(self.pass_on(open, record, response, slot)));
+                return Ok(Arrival::Answered(self.pass_on(open, keep, response, slot)));
             }
             open.end.status = Some(status);
             if self.more {
@@ -246,7 +272,7 @@ impl Trip<'_> {
             // Worth waiting for where the provider says until when, and that is soon enough for the client.
             let wait = limiter::retry_after(response.headers(), jiff::Timestamp::now());
             if wait.is_none_or(|wait| Instant::now() + wait >= deadline) {
-                return Ok(Arrival::Answered(self.pass_on(open, record, response, slot)));
+                return Ok(Arrival::Answered(self.pass_on(open, keep, response, slot)));
             }
         }
         let message = format!("`{}` said to wait, {TRIES_MAX} times", provider.name);
@@ -254,7 +280,7 @@ impl Trip<'_> {
     }
 
     /// Answers out of a file, as a provider would: metered, and at the pace that the script has.
-    async fn ask_script(&self, mut open: Open, record: bool, play: &Play, path: &str, body: &[u8]) -> Result<Arrival, Denial> {
+    async fn ask_script(&self, mut open: Open, keep: Keep, play: &Play, path: &str, body: &[u8]) -> Result<Arrival, Denial> {
         let script = match play.script() {
             Ok(script) => script,
             Err(why) => return self.fail(open, no(Trouble::Upstream, why)).await,
@@ -266,19 +292,44 @@ impl Trip<'_> {
             let message = format!("`{}` is overloaded ({status})", self.target.provider.name);
             return self.overloaded(open, no(Trouble::Overloaded, message)).await;
         }
+        let named = |(name, value): (&'static str, String)| Some((HeaderName::from_static(name), HeaderValue::from_str(&value).ok()?));
+        let mut own: HeaderMap = headers.into_iter().filter_map(named).collect();
+        own.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        Ok(Arrival::Answered(self.play(open, keep, status, own, chunks, cut)))
+    }
+
+    /// Answers with what was recorded, or with the difference to it.
+    async fn ask_cassette(&self, mut open: Open, keep: Keep, reel: &Reel) -> Result<Arrival, Denial> {
+        let played = reel.play(self.session.who, self.ask.dialect, self.path, self.body, &self.gateway.redact);
+        let Answer { status, headers, chunks, complete } = match played {
+            Ok(answer) => answer,
+            Err(why) => return self.fail(open, no(Trouble::BadRequest, why)).await,
+        };
+        open.end.sent = true;
+        open.end.status = Some(status);
+        let named = |(name, value): (String, String)| Some((name.parse::<HeaderName>().ok()?, HeaderValue::from_str(&value).ok()?));
+        let headers: HeaderMap = headers.into_iter().filter_map(named).collect();
+        Ok(Arrival::Answered(self.play(open, keep, status, headers, chunks, !complete)))
+    }
+
+    /// An answer made in this process, at the pace that it has.
+    fn play(&self, mut open: Open, keep: Keep, status: u16, headers: HeaderMap, chunks: Vec<Chunk>, cut: bool) -> Response<Tee> {
         if (200..300).contains(&status) && self.ask.endpoint == Endpoint::Generate {
             open.meter = Some(self.ask.meter());
         }
+        self.take_down(&mut open, &keep, &headers);
         let pieces = chunks.into_iter().map(|chunk| (Duration::from_millis(chunk.after_ms), Bytes::from(chunk.bytes))).collect();
-        let tee = Tee::passing(Source::Played(Played::new(pieces, cut)), record, open, None, self.start, Duration::from_secs(86_400));
-        let mut response = Response::new(tee);
+        let source = Source::Played(Played::new(pieces, cut));
+        let mut response = Response::new(Tee::passing(source, keep.record, open, None, self.start, Duration::from_secs(86_400)));
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let own = response.headers_mut();
-        own.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        for (name, value) in headers {
-            own.extend(HeaderValue::from_str(&value).ok().map(|value| (HeaderName::from_static(name), value)));
-        }
-        Ok(Arrival::Answered(response))
+        *response.headers_mut() = headers;
+        response
+    }
+
+    /// The exchange as the client saw it, names and limits as it wrote them.
+    fn take_down(&self, open: &mut Open, keep: &Keep, answer: &HeaderMap) {
+        let begin = |tape| Taking::new(tape, self.ask.dialect, self.head.method.as_str(), self.path, &self.head.headers, self.body, answer);
+        open.taking = keep.tape.clone().map(begin);
     }
 
     /// The request as the provider gets it.
@@ -307,7 +358,7 @@ impl Trip<'_> {
     }
 
     /// The provider's answer, byte for byte, on its way to the client.
-    fn pass_on(&self, mut open: Open, record: bool, response: Response<Incoming>, slot: Slot) -> Response<Tee> {
+    fn pass_on(&self, mut open: Open, keep: Keep, response: Response<Incoming>, slot: Slot) -> Response<Tee> {
         let (head, body) = response.into_parts();
         open.end.status = Some(head.status.as_u16());
         // Asked for uncompressed; an answer that is not cannot be read along, and counts as one without usage.
@@ -315,7 +366,8 @@ impl Trip<'_> {
         if readable && head.status.is_success() && self.ask.endpoint == Endpoint::Generate {
             open.meter = Some(self.ask.meter());
         }
-        let tee = Tee::passing(Source::Upstream(body), record, open, Some(slot), self.start, self.target.provider.idle);
+        self.take_down(&mut open, &keep, &head.headers);
+        let tee = Tee::passing(Source::Upstream(body), keep.record, open, Some(slot), self.start, self.target.provider.idle);
         let mut passed = Response::new(tee);
         *passed.status_mut() = head.status;
         *passed.headers_mut() = header::to_client(&head.headers);

@@ -1,5 +1,6 @@
 //! One upstream: where it is, what it speaks, how it is told who pays, and how much it can take.
 
+use crate::cassette::Reel;
 use crate::dialect::Dialect;
 use crate::limiter::Limiter;
 use crate::login::Login;
@@ -43,6 +44,8 @@ pub(crate) enum Road {
     Http(Url),
     /// Answers out of a file, in this process.
     Script(Play),
+    /// Recorded answers.
+    Cassette(Reel),
 }
 
 /// A script, read again when its file has changed.
@@ -115,7 +118,7 @@ impl Provider {
             dialects: settings.dialect.as_slice().to_vec(),
             context_tokens: settings.context_tokens,
             output_tokens: settings.output_tokens,
-            free: settings.free || matches!(road, Road::Script(_)),
+            free: settings.free || matches!(road, Road::Script(_) | Road::Cassette(_)),
             models: (!settings.models.is_empty()).then_some(models),
             limiter: Limiter::new(concurrency, settings.requests_per_minute),
             answer: ms(settings.answer_ms, ANSWER),
@@ -126,11 +129,29 @@ impl Provider {
         })
     }
 
-    /// The host whose bill it is; empty for a script.
+    /// A recording in place of every provider, for a process that is replayed.
+    pub fn cassette(file: &std::path::Path, timing: bool) -> Provider {
+        Provider {
+            name: "cassette".to_owned(),
+            dialects: vec![Dialect::Anthropic, Dialect::Responses, Dialect::Chat, Dialect::Gemini],
+            context_tokens: None,
+            output_tokens: None,
+            free: true,
+            models: None,
+            road: Road::Cassette(Reel::new(file.to_owned(), timing)),
+            limiter: Limiter::new(CONCURRENCY, None),
+            answer: ANSWER,
+            idle: IDLE,
+            credential: Credential::None,
+            auth: None,
+        }
+    }
+
+    /// The host whose bill it is; empty for a script and a cassette.
     pub fn host(&self) -> &str {
         match &self.road {
             Road::Http(url) => url.host_str().unwrap_or_default(),
-            Road::Script(_) => "",
+            Road::Script(_) | Road::Cassette(_) => "",
         }
     }
 
@@ -201,6 +222,9 @@ impl Provider {
 fn road(settings: &ProviderSettings) -> Result<Road, String> {
     if let Some(file) = settings.url.strip_prefix("script:") {
         return Ok(Road::Script(Play { file: PathBuf::from(file), read: Mutex::new(None) }));
+    }
+    if let Some(file) = settings.url.strip_prefix("cassette:") {
+        return Ok(Road::Cassette(Reel::new(PathBuf::from(file), settings.timing)));
     }
     let url = Url::parse(&settings.url).map_err(|error| format!("`{}` is no url: {error}", settings.url))?;
     if !url.username().is_empty() || url.password().is_some() {

@@ -39,7 +39,7 @@ impl Targets {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderSettings {
-    /// `https://api.anthropic.com`, or `script:FILE` for answers from a file.
+    /// `https://api.anthropic.com`, `script:FILE` for answers from a file, or `cassette:FILE` for recorded ones.
     pub url: String,
     /// What it speaks: one dialect or several.
     pub dialect: OneOrMore<Dialect>,
@@ -70,6 +70,9 @@ pub struct ProviderSettings {
     /// Send requests in the clear to a host that is not this machine.
     #[serde(default)]
     pub plain: bool,
+    /// A cassette keeps the pauses that were recorded.
+    #[serde(default)]
+    pub timing: bool,
     /// Milliseconds until the head of an answer, and between two pieces of it.
     #[serde(default)]
     pub answer_ms: Option<u64>,
@@ -143,6 +146,6 @@ pub struct GatewaySettings {
     pub loopback: bool,
     /// How long a request may wait for a slot, a rate limit or a person: `5m`.
     pub hold: Option<String>,
-    /// Keep what was said and answered, as blobs that the record names.
+    /// Keep what was said and answered: as blobs that the record names, and of each task on a cassette.
     pub record: bool,
 }

@@ -4,6 +4,7 @@
 //! body is how a client that went away cancels its upstream. **Invariant.** Every admitted request is settled exactly once, and a client
 //! that has seen the end of its answer knows that the usage is on disk.
 
+use crate::cassette::Taking;
 use crate::dialect::Meter;
 use crate::door::{Ended, Pass, Work};
 use crate::limiter::Slot;
@@ -23,11 +24,13 @@ pub(crate) struct Open {
     pub end: Ended,
     /// Reads the answer along, once there is one.
     pub meter: Option<Meter>,
+    /// Takes it down, once there is an answer.
+    pub taking: Option<Taking>,
 }
 
 impl Open {
     pub fn new(pass: Box<dyn Pass>) -> Open {
-        Open { pass: Some(pass), end: Ended::default(), meter: None }
+        Open { pass: Some(pass), end: Ended::default(), meter: None, taking: None }
     }
 
     /// Says what came of it, with what was metered so far.
@@ -38,6 +41,11 @@ impl Open {
     fn close(&mut self) -> Option<Work<'static, ()>> {
         let pass = self.pass.take()?;
         self.end.metered = self.meter.take().map(Meter::finish);
+        if let Some(taking) = self.taking.take()
+            && let Err(why) = taking.end(self.end.status.unwrap_or_default(), self.end.complete)
+        {
+            self.end.why.get_or_insert(why);
+        }
         Some(pass.settle(std::mem::take(&mut self.end)))
     }
 }
@@ -75,7 +83,7 @@ impl Played {
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
         let Some((after, _)) = self.pieces.front() else {
-            return Poll::Ready(std::mem::take(&mut self.cut).then(|| Err("the script cut it off".to_owned())));
+            return Poll::Ready(std::mem::take(&mut self.cut).then(|| Err("it is cut off there".to_owned())));
         };
         if !after.is_zero() {
             let after = *after;
@@ -152,6 +160,9 @@ impl Passing {
         self.open.end.bytes += data.len() as u64;
         if let Some(meter) = &mut self.open.meter {
             meter.feed(data);
+        }
+        if let Some(taking) = &mut self.open.taking {
+            taking.see(data);
         }
         if let Some(record) = &mut self.record {
             if record.len() + data.len() <= KEPT_BYTES_MAX {

@@ -42,23 +42,30 @@ pub(crate) enum DirtyFile {
 
 /// Records HEAD and every file that differs from it.
 pub(crate) async fn record(kernel: &Kernel, desk: &Desk) -> Result<Base, Stop> {
-    let status = git(&desk.room, &["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames"], None).await?;
-    let text = String::from_utf8_lossy(&status);
-    let mut head = None;
+    let (head, changed) = status(&desk.room).await?;
     let mut dirty = Dirty::default();
-    for entry in text.split('\0') {
-        if let Some(commit) = entry.strip_prefix("# branch.oid ") {
-            head = (commit != "(initial)").then(|| commit.to_owned());
-        }
-        if let Some(path) = changed_path(entry) {
-            // What no room shows, no task can change: its content is not kept.
-            let secret = desk.secrets.matched_path_or_any_parents(path, false).is_ignore();
-            dirty.files.insert(path.to_owned(), if secret { DirtyFile::Unproven } else { hold(kernel, desk, path)? });
-        }
+    for path in changed {
+        // What no room shows, no task can change: its content is not kept.
+        let secret = desk.secrets.matched_path_or_any_parents(&path, false).is_ignore();
+        let file = if secret { DirtyFile::Unproven } else { hold(kernel, desk, &path)? };
+        dirty.files.insert(path, file);
     }
     let bytes = serde_json::to_vec(&dirty).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a base", error))?;
     let blob = kernel.ledger.keep(&bytes)?;
     Ok(Base { head, blob })
+}
+
+/// HEAD, and the paths that are not as it has them.
+pub(crate) async fn status(room: &Workspace) -> Result<(Option<String>, Vec<String>), Stop> {
+    let status = git(room, &["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames"], None).await?;
+    let text = String::from_utf8_lossy(&status);
+    let commit = text.split('\0').find_map(|entry| entry.strip_prefix("# branch.oid ")).filter(|commit| *commit != "(initial)");
+    Ok((commit.map(str::to_owned), text.split('\0').filter_map(changed_path).map(str::to_owned).collect()))
+}
+
+/// The files of a recorded base that were not as HEAD had them.
+pub(crate) fn dirty(kernel: &Kernel, blob: &str) -> Result<Dirty, Fault> {
+    serde_json::from_slice(&kernel.ledger.blob(blob)?).map_err(|error| Fault::new(FaultKind::Bug, "a base cannot be read", error))
 }
 
 /// The path of one entry of `git status --porcelain=v2 -z`.

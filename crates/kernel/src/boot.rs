@@ -40,7 +40,8 @@ impl Kernel {
         let settings = Settings::read(&home.path).map_err(|why| {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
         })?;
-        let models = crate::model::Models::new(&home.path, &settings.models())?;
+        let redactor = Arc::new(Redactor::new());
+        let models = crate::model::Models::new(&home.path, &settings.models(), redactor.clone())?;
         let templates = Templates::of_operator(&settings.sandbox).map_err(|why| {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
         })?;
@@ -48,7 +49,6 @@ impl Kernel {
         let (ledger, broken) = Ledger::open(journal)?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
         let doubts: Vec<String> = findings.iter().map(|finding| format!("{}: {}", finding.what, finding.why)).collect();
-        let redactor = Redactor::new();
         let outside = Outside::read(&settings, &home.path, &tuning.variables).map_err(|why| {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
         })?;

@@ -3,7 +3,7 @@
 //! **Invariant.** A task has at most one open room, and its base is on record before anything runs in it.
 
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::{Kernel, base, config, git};
+use crate::{Kernel, base, config, git, replay};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parking_lot::Mutex;
 use sandbox::{Bind, Workspace, WorkspaceSpec};
@@ -88,9 +88,9 @@ impl Kernel {
         let found = self.ledger.look(|world| {
             let task = world.tasks.get(&task).filter(|task| !task.state.ended())?;
             let zone = world.zones.get(&task.zone)?;
-            Some((task.pid, task.workspace.clone(), zone.id, PathBuf::from(&zone.path)))
+            Some((task.pid, task.workspace.clone(), zone.id, PathBuf::from(&zone.path), task.replays))
         });
-        let Some((pid, recorded, zone, project)) = found else {
+        let Some((pid, recorded, zone, project, replays)) = found else {
             return Err(Refusal::new(Code::WrongState, format!("{task} has ended")).into());
         };
         let work = self.home.work_of(task);
@@ -107,13 +107,22 @@ impl Kernel {
                 .map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??
         };
         spec.binds = git_binds(&project, &work)?;
+        let secrets = secrets(&project, &extra)?;
+        let then = match replays {
+            Some(of) if recorded.is_none() => Some(replay::base::rebuild(self, of, zone, &project, &work, &secrets).await?),
+            _ => None,
+        };
+        spec.beneath = replay::base::layer(&work);
         let room = self.open_room(zone, spec).await?;
         if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
             room.pause().await.map_err(room_fault)?;
         }
-        let desk = Arc::new(Desk { room, secrets: secrets(&project, &extra)?, project, work });
+        let desk = Arc::new(Desk { room, secrets, project, work });
         if recorded.is_none() {
-            let base = base::record(self, &desk).await?;
+            let base = match then {
+                Some(then) => then,
+                None => base::record(self, &desk).await?,
+            };
             self.ledger.record(WorkspaceOpened { pid, task: Some(task), head: base.head, base: base.blob }).await?;
         }
         Ok(desk)
@@ -123,6 +132,7 @@ impl Kernel {
     pub(crate) async fn close_desk(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
         self.desks.open.lock().remove(&task);
         self.desks.lanes.lock().remove(&task);
+        self.models.cassettes.forget((pid, Some(task)));
         let work = self.home.work_of(task);
         if self.ledger.look(|world| world.tasks.get(&task).is_some_and(|task| task.workspace.is_some())) {
             self.ledger.record(WorkspaceClosed { pid, task: Some(task) }).await?;

@@ -18,7 +18,7 @@ impl Home {
     pub fn open(path: &Path) -> Result<Home, Fault> {
         private_dir(path)?;
         let path = path.canonicalize().map_err(|error| Fault::io("open", path, error))?;
-        for part in ["run", "work"] {
+        for part in ["run", "work", "cassettes"] {
             private_dir(&path.join(part))?;
         }
         let lock_path = path.join("run/kernel.lock");
@@ -33,6 +33,11 @@ impl Home {
 
     pub fn work(&self) -> PathBuf {
         self.path.join("work")
+    }
+
+    /// Recorded traffic with models.
+    pub fn cassettes(&self) -> PathBuf {
+        self.path.join("cassettes")
     }
 
     /// Where the overlay of one task lives.

@@ -23,6 +23,7 @@ mod native;
 mod notify;
 mod outside;
 mod queue;
+mod replay;
 mod review;
 mod room;
 mod rules;
@@ -39,9 +40,10 @@ pub use fault::{Fault, FaultKind, Stop};
 pub use home::Home;
 pub use ledger::Ledger;
 pub use merge::{APPLY as MERGE, FileDiff, MergeDiff, MergeLine};
-pub use model::{By, Opened};
+pub use model::{By, CassetteView, ExchangeView, Opened, Traffic};
 pub use moment::Clock;
 pub use queue::{Added, NewTask};
+pub use replay::{Divergence, Replayed};
 pub use review::Reply;
 pub use room::RoomView;
 pub use rules::{Checked, PastPolicy, Range};
@@ -74,7 +76,7 @@ pub struct Kernel {
     /// Tools that keep failing are left alone for a while.
     breakers: tool::Breakers,
     tuning: Tuning,
-    redactor: journal::Redactor,
+    redactor: Arc<journal::Redactor>,
     settings: notify::Settings,
     /// What every room's programs find in their environment.
     environment: Vec<(String, String)>,

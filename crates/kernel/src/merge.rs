@@ -9,14 +9,17 @@ mod auto;
 mod count;
 mod diff;
 mod freeze;
+pub(crate) mod tally;
 mod three;
 mod tree;
 mod undo;
 mod was;
 
 pub use diff::{FileDiff, MergeDiff};
+pub(crate) use tree::{Now, Tree};
 pub use undo::MergeLine;
 pub(crate) use undo::finish_undone;
+pub(crate) use was::{Bases, Was};
 
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::{Kernel, Reply, git};
@@ -29,6 +32,9 @@ use world::{Answer, Event, Merge, MergeId, MergePath, MergeState, Mode, ReviewSt
 
 /// Ends a task whose brain is done: nothing changed, nothing may change, or a merge that a person or a rule decides.
 pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Result<(), Stop> {
+    if task.replays.is_some() {
+        return crate::replay::conclude(kernel, task, summary).await;
+    }
     if task.mode == Mode::Ask {
         return finish(kernel, task, summary, Vec::new()).await;
     }
@@ -201,7 +207,7 @@ fn with_note(summary: &str, note: &str) -> String {
     if summary.is_empty() { note.to_owned() } else { format!("{summary} ({note})") }
 }
 
-async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut events: Vec<Event>) -> Result<(), Stop> {
+pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut events: Vec<Event>) -> Result<(), Stop> {
     events.push(TaskFinished { pid: task.pid, task: Some(task.id), summary: summary.to_owned() }.into());
     kernel.ledger.commit(|_, _| (events, ()))?.durable().await?;
     Ok(kernel.close_desk(task.pid, task.id).await?)

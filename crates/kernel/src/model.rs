@@ -4,12 +4,16 @@
 //! admits it; so requests that race, a stream that is cancelled and a kernel that dies can't spend what is not there.
 
 mod books;
+mod cassette;
 mod settle;
 
 use crate::Kernel;
 use crate::call::{self, Request};
 use crate::fault::{Fault, FaultKind, Stop};
 pub use books::By;
+use cassette::Cassettes;
+pub(crate) use cassette::file_of;
+pub use cassette::{CassetteView, ExchangeView, Traffic};
 use gateway::{Ask, Client, Denial, Door, Endpoint, Gateway, Leave, Names, Secret, Session, Trouble, Upstream, Wish, Work};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -33,22 +37,24 @@ const OUTPUT_DEFAULT: u64 = 16_384;
 pub(crate) struct Models {
     pub gateway: Arc<Gateway>,
     pub prices: gateway::price::Prices,
-    record: bool,
+    pub record: bool,
+    pub cassettes: Cassettes,
     loopback: bool,
     listeners: Mutex<HashMap<Pid, Vec<AbortHandle>>>,
 }
 
 impl Models {
-    pub fn new(home: &std::path::Path, settings: &gateway::Settings) -> Result<Models, Fault> {
+    pub fn new(home: &std::path::Path, settings: &gateway::Settings, redactor: Arc<journal::Redactor>) -> Result<Models, Fault> {
         let bad = |why: String| Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why);
         let hold = settings.gateway.hold.as_deref().map(policy::parse_duration).transpose();
         let hold = hold.map_err(|error| bad(format!("gateway.hold: {error}")).fix("mend config.yml in $SKEP_HOME"))?;
         let made = Gateway::new(settings, Upstream::new(&[]), hold);
         let gateway = made.map_err(|error| bad(error.to_string()).fix("mend `providers` in $SKEP_HOME/config.yml"))?;
         Ok(Models {
-            gateway: Arc::new(gateway),
+            gateway: Arc::new(gateway.redacting(Arc::new(move |text| redactor.text(text).into_owned()))),
             prices: prices(home).map_err(|why| bad(why).fix("mend prices.yaml in $SKEP_HOME"))?,
             record: settings.gateway.record,
+            cassettes: Cassettes::default(),
             loopback: settings.gateway.loopback,
             listeners: Mutex::default(),
         })
@@ -110,13 +116,14 @@ impl Kernel {
 
     /// Ends a process's way to the gateway, with every request that is on it.
     pub fn dismiss(&self, pid: Pid) {
+        self.models.cassettes.forget((pid, None));
         for listener in self.models.listeners.lock().remove(&pid).unwrap_or_default() {
             listener.abort();
         }
     }
 
     /// Opens the gateway on 127.0.0.1 to a program outside any room, as a process of its own.
-    pub async fn open_gateway(self: &Arc<Self>, zone: ZoneId, client: Option<Client>) -> Result<Opened, Stop> {
+    pub async fn open_gateway(self: &Arc<Self>, zone: ZoneId, client: Option<Client>, traffic: Traffic) -> Result<Opened, Stop> {
         if !self.models.loopback {
             return Err(Refusal::new(Code::Unsupported, "the gateway is closed to programs outside rooms")
                 .hint("write `gateway: {loopback: true}` into config.yml in $SKEP_HOME, then `skep kernel stop`")
@@ -137,6 +144,10 @@ impl Kernel {
             )
         })?;
         let pid = pending.durable().await?;
+        if let Err(stop) = self.wire_up(pid, &traffic).await {
+            self.close_gateway(pid).await?;
+            return Err(stop);
+        }
         let key = self.attend(pid, zone, client, listener)?;
         Ok(Opened { pid, address, key })
     }
@@ -172,6 +183,11 @@ impl Door for ProcessDoor {
     fn names(&self) -> Arc<Names> {
         let trusted = self.kernel.upgrade().and_then(|kernel| kernel.trusted(self.zone).ok().flatten());
         trusted.map(|trusted| Arc::new(trusted.config.models.clone())).unwrap_or_default()
+    }
+
+    fn replay(&self) -> Option<Arc<gateway::Provider>> {
+        let kernel = self.kernel.upgrade()?;
+        kernel.reel(self.pid, self.task(&kernel))
     }
 
     fn admit<'a>(&'a self, wish: &'a Wish<'a>) -> Work<'a, Result<Leave, Denial>> {
@@ -247,15 +263,23 @@ impl ProcessDoor {
         self.kernel.upgrade().ok_or_else(|| denial(Trouble::Upstream, "the kernel is going down"))
     }
 
+    /// What the process works on now.
+    fn task(&self, kernel: &Kernel) -> Option<world::TaskId> {
+        kernel.ledger.look(|world| world.current_task(self.pid).map(|task| task.id))
+    }
+
     pub async fn ask(&self, kernel: &Arc<Kernel>, wish: &Wish<'_>) -> Result<Leave, No> {
         let allowed = kernel.trusted(self.zone).ok().flatten().and_then(|trusted| trusted.config.providers.clone());
-        if allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == wish.provider)) {
+        let task = self.task(kernel);
+        // A recording is the project's own traffic, whoever answered it then.
+        let replayed = kernel.reel(self.pid, task).is_some();
+        if !replayed && allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == wish.provider)) {
             let message = format!("this project does not use `{}`; its skep.yml lists the providers it does", wish.provider);
             return Err(No::Final(denial(Trouble::Denied, message)));
         }
         let estimate = self.estimate(kernel, wish);
         let Estimate { tokens, context, micros, output_max } = estimate;
-        let task = kernel.ledger.look(|world| world.current_task(self.pid).map(|task| task.id));
+        let tape = kernel.tape(self.pid, task).map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
         let request = Request::new(self.pid, task, self.zone, REQUEST, input(kernel, wish, output_max));
         let short: Mutex<Option<Short>> = Mutex::new(None);
         let pid = self.pid;
@@ -278,7 +302,7 @@ impl ProcessDoor {
         match admitted {
             Ok(call::Entered::Admitted(permit)) => {
                 let pass = settle::ModelPass::new(kernel.clone(), request, permit, wish, (tokens, micros));
-                Ok(Leave { output_max, record: kernel.models.record, pass: Box::new(pass) })
+                Ok(Leave { output_max, record: kernel.models.record, tape, pass: Box::new(pass) })
             }
             Ok(call::Entered::No(refusal)) => Err(self.no(kernel, refusal, short).await),
             Err(Stop::Refused(refusal)) => Err(self.no(kernel, refusal, short).await),
@@ -299,7 +323,7 @@ impl ProcessDoor {
                 let retry_after = Some(Duration::from_millis(left_ms.unsigned_abs()));
                 No::Final(Denial { retry_after, ..denial(Trouble::RateLimited, message) })
             }
-            (None, Some(short)) if short.at_cap == AtCap::Ask && short.what != Cap::Context => {
+            (None, Some(short)) if short.at_cap == AtCap::Ask && short.what != Cap::Context && !self.is_replay(kernel) => {
                 let Short { pid: of, what, cap, used, need, .. } = short;
                 let asked = BudgetAsked { pid: self.pid, task: None, of, what: what.to_string(), cap, used, need };
                 match kernel.ledger.record(asked).await {
@@ -313,6 +337,11 @@ impl ProcessDoor {
                 No::Final(denial(trouble, message))
             }
         }
+    }
+
+    /// A replay asks nobody.
+    fn is_replay(&self, kernel: &Kernel) -> bool {
+        kernel.ledger.look(|world| world.current_task(self.pid).is_some_and(|task| task.replays.is_some()))
     }
 
     /// The most a request can cost: its bytes as tokens, a fixed figure for each picture, and all the output it may have.

@@ -120,6 +120,10 @@ impl Door for Patient {
         self.inner.names()
     }
 
+    fn replay(&self) -> Option<Arc<gateway::Provider>> {
+        self.inner.replay()
+    }
+
     fn admit<'a>(&'a self, wish: &'a Wish<'a>) -> Work<'a, Result<Leave, Denial>> {
         Box::pin(async move {
             let kernel = self.inner.kernel()?;

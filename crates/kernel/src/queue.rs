@@ -4,11 +4,12 @@
 //! A parked task does not hold up the queue; it has a workspace of its own.
 
 use crate::fault::{Fault, Stop};
+use crate::model::file_of;
 use crate::{Kernel, episode, git, native, zone};
 use brain::script::Script;
 use std::path::PathBuf;
 use std::sync::Arc;
-use world::event::{CallFinished, TaskCancelled, TaskQueued};
+use world::event::{CallFinished, CassetteStarted, ReplayStarted, TaskCancelled, TaskQueued};
 use world::{CallId, Code, Event, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
 
 /// A task somebody wants done.
@@ -21,6 +22,15 @@ pub struct NewTask {
     pub brain: Option<String>,
     pub priority: i64,
     pub calls_max: Option<u64>,
+    /// Take its traffic with models down on a cassette.
+    pub record: bool,
+}
+
+/// What is special about a task from its start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
+    pub record: bool,
+    pub replays: Option<TaskId>,
 }
 
 /// A task that was queued.
@@ -57,14 +67,15 @@ impl Kernel {
             (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
             (wanted, limit) => wanted.or(limit),
         };
-        let id = self.enqueue(proposal.zone, None, new.mode, new.prompt, brain, new.priority, calls_max).await?;
+        let marks = Marks { record: new.record || self.models.record, replays: None };
+        let id = self.enqueue(proposal.zone, None, new.mode, new.prompt, brain, new.priority, calls_max, marks).await?;
         self.ready.notify_one();
         Ok(Added { task: id, process: proposal.process, branch: proposal.branch, initialised: !proposal.created.is_empty() })
     }
 
     /// Queues a task for `pid`, or for the zone's own process.
     #[expect(clippy::too_many_arguments, reason = "each is a column of the task's record")]
-    async fn enqueue(
+    pub(crate) async fn enqueue(
         &self,
         zone: ZoneId,
         pid: Option<Pid>,
@@ -73,6 +84,7 @@ impl Kernel {
         brain: String,
         priority: i64,
         calls_max: Option<u64>,
+        marks: Marks,
     ) -> Result<TaskId, Stop> {
         let pending = self.ledger.commit(|world, _| {
             let Some(pid) = pid.or_else(|| zone::crew(world, zone).map(|process| process.pid)) else {
@@ -84,14 +96,17 @@ impl Kernel {
                 return (Vec::new(), Err(Refusal::new(Code::Exhausted, format!("{waiting} tasks are queued already")).hint(hint)));
             }
             let task = world.next_task();
-            (vec![TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max }.into()], Ok(task))
+            let queued = TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max };
+            let replay = marks.replays.map(|of| ReplayStarted { pid, task: Some(task), of }.into());
+            let cassette = marks.record.then(|| CassetteStarted { pid, task: Some(task), file: file_of(task) }.into());
+            (std::iter::once(queued.into()).chain(replay).chain(cassette).collect(), Ok(task))
         })?;
         Ok(pending.durable().await??)
     }
 
     /// A task that holds one call of the operator's own, already taken up.
     pub(crate) async fn add_own(&self, zone: ZoneId, prompt: String) -> Result<TaskId, Stop> {
-        let id = self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None).await?;
+        let id = self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None, Marks::default()).await?;
         self.ledger.record(world::event::TaskStarted { pid: Pid::OPERATOR, task: Some(id), episode: 1 }).await?;
         Ok(id)
     }

@@ -47,6 +47,7 @@ pub use fault::{SandboxError, Step};
 pub use figures::Figures;
 pub use launcher::Launcher;
 pub use mount::unmount as release;
+pub use namespace::job_owner;
 pub use orphan::{Swept, sweep};
 pub use probe::Check;
 pub use seccomp::{Sockets, lock};

@@ -43,6 +43,12 @@ impl User {
     }
 }
 
+/// Uid and gid of whoever runs jobs: what a layer beneath a workspace must belong to.
+pub fn job_owner() -> (u32, u32) {
+    let User { uid, gid, .. } = User::of_jobs();
+    (uid, gid)
+}
+
 /// Leaves the host's user, mount and uts namespaces for new ones in which `user` alone exists and has all capabilities.
 pub(crate) fn leave(user: User) -> Result<(), Failure> {
     if user.assumed {

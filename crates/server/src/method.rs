@@ -76,6 +76,10 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             let (refused, applied): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.refused.is_some());
             raw(&task::MergeResult { applied: applied.into_iter().map(|path| path.path).collect(), refused })
         }
+        task::Replay::NAME => {
+            let params = parse::<task::Replay>(params)?;
+            raw(&model::replayed(kernel.replay(params.task, params.timing).await.map_err(no)?))
+        }
         task::Reject::NAME => {
             let params = parse::<task::Reject>(params)?;
             kernel.reject(params.task, "operator", params.reason).await.map_err(no)?;
@@ -117,6 +121,7 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             raw(&Nothing {})
         }
         grant::Issue::NAME => raw(&decide::issue(kernel, parse::<grant::Issue>(params)?, peer).await?),
+        models::Cassettes::NAME => raw(&model::cassettes(kernel, parse::<models::Cassettes>(params)?.name.as_deref())?),
         models::Usage::NAME => raw(&model::usage(kernel, parse::<models::Usage>(params)?.by)),
         models::Budgets::NAME => {
             parse::<models::Budgets>(params)?;
@@ -187,6 +192,7 @@ async fn add(kernel: &Kernel, params: task::AddParams) -> Result<task::AddResult
         brain: params.brain,
         priority: params.priority.unwrap_or(0),
         calls_max: params.calls_max,
+        record: params.record,
     };
     let added = kernel.add(new).await.map_err(no)?;
     Ok(task::AddResult { task: added.task, process: added.process, branch: added.branch, initialised: added.initialised })

@@ -2,11 +2,15 @@
 
 use crate::connection::send;
 use crate::method::{no, parse, raw};
-use kernel::{By as Sum, Kernel, Opened};
+use kernel::{By as Sum, Kernel, Opened, Replayed, Traffic};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use wire::method::model::{AccountView, BudgetsResult, By, GrantParams, Open, OpenParams, OpenResult, SetParams, UsageResult, UsageRow};
+use wire::method::model::{
+    AccountView, BudgetsResult, By, CassetteView, CassettesResult, ExchangeView, GrantParams, Open, OpenParams, OpenResult, SetParams,
+    UsageResult, UsageRow,
+};
+use wire::method::task::{Divergence, ReplayResult};
 use wire::{Code, Method, Request, Response, RpcError};
 use world::Pid;
 
@@ -42,7 +46,8 @@ async fn begin(kernel: &Arc<Kernel>, params: OpenParams) -> Result<Opened, RpcEr
         Some(other) => return Err(RpcError::new(Code::BadInput, format!("`{other}` is no client with a login")).fix("claude or codex")),
     };
     let zone = kernel.init(Path::new(&params.path)).await.map_err(no)?.zone;
-    kernel.open_gateway(zone, client).await.map_err(no)
+    let traffic = Traffic { record: params.record.map(Into::into), replay: params.replay.map(Into::into), timing: params.timing };
+    kernel.open_gateway(zone, client, traffic).await.map_err(no)
 }
 
 /// Ends the process when its client is gone, however that happens.
@@ -91,4 +96,27 @@ pub(crate) async fn set(kernel: &Kernel, params: SetParams) -> Result<(), RpcErr
 
 pub(crate) async fn grant(kernel: &Kernel, params: GrantParams) -> Result<(), RpcError> {
     kernel.grant_budget(params.pid, params.tokens, params.micros, "operator").await.map_err(no)
+}
+
+pub(crate) fn cassettes(kernel: &Kernel, name: Option<&str>) -> Result<CassettesResult, RpcError> {
+    let found = match name {
+        Some(name) => kernel.cassette(name).map(|one| vec![one]),
+        None => kernel.cassettes(),
+    };
+    let exchange = |one: kernel::ExchangeView| {
+        let kernel::ExchangeView { n, dialect, path, model, status, bytes, ms, complete } = one;
+        ExchangeView { n, dialect, path, model, status, bytes, ms, complete }
+    };
+    let view = |one: kernel::CassetteView| {
+        let kernel::CassetteView { name, path, bytes, exchanges, torn } = one;
+        let exchanges = exchanges.into_iter().map(exchange).collect();
+        CassetteView { name, path: path.display().to_string(), bytes, exchanges, torn }
+    };
+    Ok(CassettesResult { cassettes: found.map_err(no)?.into_iter().map(view).collect() })
+}
+
+pub(crate) fn replayed(replayed: Replayed) -> ReplayResult {
+    let Replayed { task, of, calls, requests, divergence } = replayed;
+    let divergence = divergence.map(|found| Divergence { at: found.at, recorded: found.recorded, replayed: found.replayed });
+    ReplayResult { task, of, calls, requests, divergence }
 }

@@ -80,7 +80,7 @@ pub const EXIT_INTERRUPTED: u8 = 130;
 /// The table of exit codes as people read it.
 pub const EXITS: &[(u8, &str)] = &[
     (0, "done"),
-    (1, "the work itself failed: a failed task, a failed call, a finding of `journal verify`"),
+    (1, "the work itself failed: a failed task, a failed call, a finding of `journal verify`, a replay that differs"),
     (2, "the command or its input is wrong"),
     (3, "denied by policy"),
     (4, "a person must answer a review first"),

@@ -172,6 +172,13 @@ events! {
         status: Option<u16>, first_byte_ms: Option<u64>, asked: Option<String>, answered: Option<String>, notes: Vec<String>,
     }
 
+    /// The traffic with models is taken down in this file.
+    CassetteStarted = "cassette.started", Fact { file: String }
+    /// The task is run to be compared with another; nothing of it is ever merged.
+    ReplayStarted = "replay.started", Fact { of: TaskId }
+    /// What differed first, if anything did.
+    ReplayFinished = "replay.finished", Fact { of: TaskId, calls: u64, requests: u64, difference: Option<String> }
+
     BrainSaid = "brain.said", Progress { text: String }
     /// What a brain needs to go on after a crash; with `anew`, instead of all that was kept before.
     BrainRemembered = "brain.remembered", Fact { blob: String, anew: bool }

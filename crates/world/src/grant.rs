@@ -223,6 +223,9 @@ pub struct Review {
     pub reasons: Vec<String>,
     pub rules: Vec<String>,
     pub asked_ms: i64,
+    /// What a yes came with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constraints: Option<Constraints>,
     pub state: ReviewState,
 }
 

@@ -31,6 +31,12 @@ pub struct Task {
     /// Blobs with what its brain gave to be kept, oldest first.
     #[serde(default)]
     pub memory: Vec<String>,
+    /// Where its traffic with models is recorded: a file under `cassettes/`.
+    #[serde(default)]
+    pub cassette: Option<String>,
+    /// The task that it is a replay of.
+    #[serde(default)]
+    pub replays: Option<TaskId>,
     pub workspace: Option<Workspace>,
     pub merge: Option<MergeId>,
     /// What the brain said at the end, or why it failed.

@@ -1,5 +1,6 @@
 //! `skep gateway`: models for programs outside rooms.
 
+use crate::command::cassette;
 use crate::console::{Console, OK, Outcome, folder};
 use crate::show::{Line, model};
 use crate::trouble::Trouble;
@@ -33,7 +34,8 @@ enum What {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  skep gateway run -- claude -p 'explain this'\n  skep gateway run --login claude -- claude -p hello\n  \
-skep gateway run -- python3 agent.py\n\n\
+skep gateway run -- python3 agent.py\n  skep gateway run --record run.jsonl -- claude -p hello\n  \
+skep gateway run --replay run.jsonl -- claude -p hello\n\n\
 The program gets ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, OPENAI_BASE_URL, OPENAI_API_KEY, GOOGLE_GEMINI_BASE_URL and GEMINI_API_KEY. It \
 runs as you, outside any room; only its requests to models pass the kernel."
 )]
@@ -61,6 +63,15 @@ struct Way {
     /// It is this vendor's own client and may use its subscription login: claude or codex
     #[arg(long, value_name = "CLIENT", value_parser = ["claude", "codex"])]
     login: Option<String>,
+    /// Take the traffic down in this file
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Answer from this cassette in place of every provider
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    /// With --replay: answer at the recorded pace, not at once
+    #[arg(long, requires = "replay")]
+    timing: bool,
 }
 
 impl Gateway {
@@ -69,7 +80,13 @@ impl Gateway {
             What::Run(run) => &run.way,
             What::Open(open) => &open.way,
         };
-        let params = OpenParams { path: folder(way.zone.as_deref())?, client: way.login.clone() };
+        let params = OpenParams {
+            path: folder(way.zone.as_deref())?,
+            client: way.login.clone(),
+            record: way.record.as_deref().map(cassette::file).transpose()?,
+            replay: way.replay.as_deref().map(cassette::file).transpose()?,
+            timing: way.timing,
+        };
         // The gateway is open as long as this connection is.
         let mut kernel = console.kernel().await?;
         let opened = kernel.call::<Method>(&params).await?;

@@ -45,6 +45,9 @@ pub struct Work {
     /// The most calls it may make
     #[arg(long, value_name = "N")]
     max_calls: Option<u64>,
+    /// Take its traffic with models down, for `skep replay`
+    #[arg(long)]
+    record: bool,
     /// The repository to work in [default: where you are]
     #[arg(long, value_name = "DIR")]
     zone: Option<PathBuf>,
@@ -59,6 +62,7 @@ impl Work {
             brain: self.brain.map(brain).transpose()?,
             priority: self.priority,
             calls_max: self.max_calls,
+            record: self.record,
         };
         let mut kernel = console.kernel().await?;
         let added = kernel.call::<Add>(&params).await?;

@@ -67,6 +67,10 @@ struct Notes {
 }
 
 impl Door for Notes {
+    fn replay(&self) -> Option<Arc<gateway::Provider>> {
+        None
+    }
+
     fn names(&self) -> Arc<Names> {
         Arc::default()
     }
@@ -77,7 +81,7 @@ impl Door for Notes {
             if self.refuse.swap(false, Ordering::SeqCst) {
                 return Err(Denial { trouble: Trouble::Denied, message: "not today".into(), retry_after: None });
             }
-            Ok(Leave { output_max: None, record: false, pass: Box::new(Note(self.ended.clone())) })
+            Ok(Leave { output_max: None, record: false, tape: None, pass: Box::new(Note(self.ended.clone())) })
         })
     }
 }

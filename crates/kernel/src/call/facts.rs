@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tool::{Place, Real, Tool};
-use world::{Code, Mode, Pid, Refusal, What};
+use world::{Code, Hands, Mode, Pid, Refusal, TaskId, What};
 
 pub(super) struct Facts {
     pub trusted: Arc<Trusted>,
@@ -37,6 +37,8 @@ pub(super) struct Facts {
     pub zone: String,
     /// Hash of session, task, tool and exact input: what a person's answer is bound to.
     pub bind: String,
+    /// In a replay, the task it replays and what this call was bound to there.
+    pub then: Option<(TaskId, String)>,
     /// The call without its exact input: what a wider answer would be about.
     pub like: What,
     pub host: Option<String>,
@@ -79,6 +81,7 @@ struct Caller {
     mode: Mode,
     session: String,
     base: String,
+    replays: Option<TaskId>,
 }
 
 fn caller(kernel: &Kernel, request: &Request) -> Result<Caller, Refusal> {
@@ -94,6 +97,7 @@ fn caller(kernel: &Kernel, request: &Request) -> Result<Caller, Refusal> {
             mode: task.map_or(Mode::Call, |task| task.mode),
             session: world.session(request.pid),
             base: task.and_then(|task| task.workspace.as_ref()).map(|workspace| workspace.base.clone()).unwrap_or_default(),
+            replays: task.and_then(|task| task.replays),
         })
     });
     found.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no process {}", request.pid)))
@@ -222,11 +226,13 @@ struct Parts {
 }
 
 fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Facts {
-    let Caller { name, role, user, zone, mode, session, base } = caller;
+    let Caller { name, role, user, zone, mode, session, base, replays } = caller;
     let Parts { trusted, places, command, size, read_only, room, secrets, root, project } = parts;
     let task = request.task.map(|task| task.to_string()).unwrap_or_default();
     let input = request.input.to_string();
-    let bind = hash::of_parts(&[session.as_bytes(), task.as_bytes(), request.tool.as_bytes(), input.as_bytes(), base.as_bytes()]);
+    let bound =
+        |task: &str| hash::of_parts(&[session.as_bytes(), task.as_bytes(), request.tool.as_bytes(), input.as_bytes(), base.as_bytes()]);
+    let (bind, then) = (bound(&task), replays.map(|of| (of, bound(&of.to_string()))));
     let url = request.input["url"].as_str();
     let (host, port) = (url.and_then(host_of), url.and_then(tool::port_of));
     // Left out, it is GET, and a rule about GET means that too.
@@ -249,6 +255,7 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
         mode,
         zone,
         bind,
+        then,
         like,
         host,
         method,
@@ -335,6 +342,12 @@ fn shown(real: &Real) -> &str {
 impl Facts {
     fn to(&self) -> To<'_> {
         To { host: self.host.as_deref(), port: self.port, method: self.method.as_deref() }
+    }
+
+    /// Whether all that the call can do ends with its task's workspace.
+    pub fn stays_inside(&self, request: &Request) -> bool {
+        let closed = self.room.as_ref().is_none_or(|room| room.network == sandbox::Network::None);
+        matches!(self.root, Root::Desk(_)) && self.host.is_none() && closed && request.hands == Hands::Kernel
     }
 
     /// Why this call is refused before any rule is asked.

@@ -7,6 +7,7 @@ use super::facts::Facts;
 use super::{Request, settle};
 use crate::Kernel;
 use crate::fault::Fault;
+use crate::replay;
 use crate::token::Presented;
 use policy::{Standing, Verdict, Warrant};
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
@@ -28,7 +29,7 @@ pub(super) struct Permit {
 
 /// What a commit found.
 enum Ruling {
-    /// The policy changed between facts and commit: gather again.
+    /// The policy changed between facts and commit, or a grant was just given: gather again.
     Stale,
     Admit {
         call: CallId,
@@ -50,7 +51,7 @@ enum Ruling {
 /// What is recorded with an admission, or why there is none after all. Sees the world that the decision is made on.
 pub(crate) type With<'a> = dyn Fn(&World, CallId, i64) -> Result<Vec<Event>, Refusal> + Sync + 'a;
 
-/// `None` when the policy changed after the facts were gathered.
+/// `None` when policy or grants changed after the facts were gathered.
 pub(super) async fn admit(kernel: &Kernel, request: &Request, facts: &Facts) -> Result<Option<Admission>, Fault> {
     admit_with(kernel, request, facts, &|_, _, _| Ok(Vec::new())).await
 }
@@ -256,6 +257,13 @@ fn may_act(world: &World, request: &Request) -> Result<(), Refusal> {
 fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String>) -> (Vec<Event>, Ruling) {
     let Asked { request, facts, sealed, .. } = asked;
     let (pid, task) = (request.pid, request.task);
+    if let Some((of, then)) = &facts.then {
+        return match replay::answer(world, request, *of, then, &facts.bind, facts.stays_inside(request)) {
+            // Decided anew, with the grant.
+            Ok(given) => (vec![given], Ruling::Stale),
+            Err(refusal) => refuse(world, asked, refusal, rules),
+        };
+    }
     if let Some(review) = world.denied_review(pid, &facts.bind)
         && review.task == task
         && let ReviewState::Answered { by, reason, alternative, .. } = &review.state

@@ -120,7 +120,7 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
 }
 
 /// Folders come and go with their files; a path that became another kind of thing is one change.
-fn whole(changes: Vec<Change>) -> Vec<Change> {
+pub(super) fn whole(changes: Vec<Change>) -> Vec<Change> {
     let made: BTreeSet<_> =
         changes.iter().filter(|c| c.kind == ChangeKind::Created && c.file != FileKind::Folder).map(|c| c.path.clone()).collect();
     let kept = |change: &Change| change.file != FileKind::Folder && !(change.kind == ChangeKind::Deleted && made.contains(&change.path));
@@ -357,7 +357,7 @@ fn with_execution(mode: u32, executable: bool) -> u32 {
 }
 
 /// Paths that git ignores are the clone's own and never merged.
-async fn ignored(desk: &Desk, changes: &[Change]) -> Result<BTreeSet<String>, Stop> {
+pub(super) async fn ignored(desk: &Desk, changes: &[Change]) -> Result<BTreeSet<String>, Stop> {
     if changes.is_empty() {
         return Ok(BTreeSet::new());
     }

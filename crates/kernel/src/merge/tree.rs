@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use world::{Task, limits};
 
@@ -87,7 +87,7 @@ impl Now {
 
 /// Where on its way a change is, for tests that kill the kernel there.
 #[derive(Clone, Copy)]
-pub(super) enum Moment {
+pub(crate) enum Moment {
     Before,
     Written,
     Renamed,
@@ -107,6 +107,12 @@ impl Tree {
 
     pub fn at(folder: PathBuf) -> Result<Tree, Fault> {
         Ok(Tree { root: desk::open_root(&folder)?, project: folder })
+    }
+
+    /// A tree that is seen through a room.
+    pub fn through(root: BorrowedFd<'_>, project: &Path) -> Result<Tree, Fault> {
+        let root = root.try_clone_to_owned().map_err(|error| Fault::io("open", project, error))?;
+        Ok(Tree { root, project: project.to_owned() })
     }
 
     pub fn now(&self, path: &str) -> Result<Now, Fault> {

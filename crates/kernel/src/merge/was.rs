@@ -3,17 +3,17 @@
 //! Git answers from a room that holds the project alone: what a task wrote into its own `.git` has no say in what its base was.
 
 use super::tree::Now;
-use crate::base::{self, Dirty, DirtyFile};
+use crate::base::{self, Base, Dirty, DirtyFile};
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::scratch::{Scratch, Shows};
 use crate::{Kernel, hash};
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
 use std::path::Path;
-use world::Task;
+use world::{Task, ZoneId};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Was {
+pub(crate) enum Was {
     Absent,
     /// A dirty or untracked file: SHA-256 of its content.
     Held {
@@ -61,7 +61,7 @@ impl Was {
     }
 }
 
-pub(super) struct Bases {
+pub(crate) struct Bases {
     dirty: Dirty,
     committed: BTreeMap<String, Was>,
     /// HEAD when the task began.
@@ -72,11 +72,15 @@ pub(super) struct Bases {
 impl Bases {
     pub async fn load(kernel: &Kernel, task: &Task, project: &Path, paths: &[&str]) -> Result<Bases, Stop> {
         let workspace = kernel.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a desk has no base", task.id))?;
-        let dirty: Dirty = serde_json::from_slice(&kernel.ledger.blob(&workspace.base)?)
-            .map_err(|error| Fault::new(FaultKind::Bug, "a base cannot be read", error))?;
-        let scratch = kernel.scratch(task.zone, project, Shows::Repository).await?;
+        Bases::at(kernel, task.zone, project, &Base { head: workspace.head, blob: workspace.base }, paths).await
+    }
+
+    /// What a recorded base held.
+    pub async fn at(kernel: &Kernel, zone: ZoneId, project: &Path, base: &Base, paths: &[&str]) -> Result<Bases, Stop> {
+        let dirty = base::dirty(kernel, &base.blob)?;
+        let scratch = kernel.scratch(zone, project, Shows::Repository).await?;
         let mut committed = BTreeMap::new();
-        if let Some(head) = &workspace.head {
+        if let Some(head) = &base.head {
             for some in paths.chunks(200) {
                 let mut args = vec!["ls-tree", "-z", "--full-tree", head, "--"];
                 args.extend(some);
@@ -84,7 +88,7 @@ impl Bases {
                 committed.extend(String::from_utf8_lossy(&listed).split('\0').filter_map(tree_entry));
             }
         }
-        Ok(Bases { dirty, committed, head: workspace.head, scratch })
+        Ok(Bases { dirty, committed, head: base.head.clone(), scratch })
     }
 
     pub fn of(&self, path: &str) -> Was {

@@ -135,6 +135,7 @@ impl<'a> Story<'a> {
             brain: Some(format!("script:{}", script.display())),
             priority: 0,
             calls_max: scenario.limit,
+            record: false,
         };
         self.task = Some(self.kernel()?.add(new).await?.task);
         Ok(())

@@ -8,6 +8,7 @@ use world::{Account, Budget, Figures, Pid};
 methods! {
     /// Opens the gateway to a program outside rooms, as long as this connection is open.
     Open = "gateway.open" (OpenParams) -> OpenResult;
+    Cassettes = "cassette.list" (CassettesParams) -> CassettesResult;
     Usage = "model.usage" (UsageParams) -> UsageResult;
     Budgets = "budget.list" (Nothing) -> BudgetsResult;
     Set = "budget.set" (SetParams) -> Nothing;
@@ -21,6 +22,15 @@ pub struct OpenParams {
     /// The vendor's client that it is, for a subscription login: `claude` or `codex`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// An absolute path: the traffic is taken down there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
+    /// An absolute path: a cassette answers in place of every provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<String>,
+    /// With the pauses that were recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timing: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,4 +105,41 @@ pub struct GrantParams {
     pub tokens: BTreeMap<String, u64>,
     #[serde(default)]
     pub micros: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CassettesParams {
+    /// Only this one, by task, process or absolute path; all that the kernel keeps without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CassettesResult {
+    pub cassettes: Vec<CassetteView>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CassetteView {
+    /// `task-3`, `process-7`, or a path.
+    pub name: String,
+    pub path: String,
+    pub bytes: u64,
+    pub exchanges: Vec<ExchangeView>,
+    /// Exchanges that a crash cut off.
+    pub torn: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExchangeView {
+    pub n: u64,
+    pub dialect: String,
+    pub path: String,
+    pub model: String,
+    pub status: u16,
+    /// Of the answer, and how long it took.
+    pub bytes: u64,
+    pub ms: u64,
+    pub complete: bool,
 }

@@ -14,6 +14,8 @@ methods! {
     Cancel = "task.cancel" (TaskParams) -> TaskView;
     Diff = "task.diff" (TaskParams) -> DiffResult, wait None;
     Merge = "task.merge" (MergeParams) -> MergeResult, wait None;
+    /// Runs a task's brain again on its recorded traffic and compares.
+    Replay = "task.replay" (ReplayParams) -> ReplayResult, wait None;
     /// Drops the changes; the task's workspace is closed.
     Reject = "task.reject" (RejectParams) -> TaskView;
 }
@@ -35,6 +37,9 @@ pub struct AddParams {
     /// Calls the process may make from here on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_max: Option<u64>,
+    /// Take its traffic with models down on a cassette.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub record: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,4 +204,33 @@ pub struct RejectParams {
     pub task: TaskId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayParams {
+    pub task: TaskId,
+    /// With the pauses that were recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timing: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayResult {
+    /// The replay, a task of its own.
+    pub task: TaskId,
+    pub of: TaskId,
+    pub calls: u64,
+    pub requests: u64,
+    /// What differed first; `None` when nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub divergence: Option<Divergence>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Divergence {
+    /// `call 3`, `request 2`, `changes` or `end`.
+    pub at: String,
+    pub recorded: Vec<String>,
+    pub replayed: Vec<String>,
 }

@@ -119,6 +119,16 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         Event::MergeFinished(e) => merge_in(world, e.merge, MergeState::Applying),
         Event::MergeRejected(e) => merge_in(world, e.merge, MergeState::Proposed),
         Event::BrainRemembered(e) => task(world, e.task).map(drop),
+        Event::CassetteStarted(e) if e.task.is_none() => alive(world, e.pid),
+        Event::CassetteStarted(e) => task(world, e.task).map(drop),
+        Event::ReplayStarted(e) => {
+            task(world, Some(e.of))?;
+            in_state(world, e.task, "queued", |state| state == TaskState::Queued)
+        }
+        Event::ReplayFinished(e) => {
+            let task = task(world, e.task)?;
+            ensure(task.replays == Some(e.of), || format!("{} replays something else", task.id))
+        }
         Event::CallRetried(e) => ensure(world.calls.contains_key(&e.call), || format!("{} is not open", e.call)),
         Event::MergeResolved(e) => merge_in(world, e.merge, MergeState::Proposed),
         Event::MergeTested(e) => merge_in(world, e.merge, MergeState::Proposed),
@@ -265,6 +275,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 reasons: e.reasons.clone(),
                 rules: e.rules.clone(),
                 asked_ms: at_ms,
+                constraints: None,
                 state: ReviewState::Open,
             };
             world.reviews.insert(e.review, review);
@@ -282,6 +293,9 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::GrantGiven(e) => {
             world.last.grant = world.last.grant.max(e.grant.0);
             let (scope, what, terms) = (e.scope.clone(), e.what.clone(), e.terms.clone());
+            if let Some(review) = e.review.and_then(|review| world.reviews.get_mut(&review)) {
+                review.constraints.clone_from(&terms.constraints);
+            }
             world.grants.insert(e.grant, Grant { id: e.grant, pid: e.pid, task: e.task, scope, what, terms, used_ms: Vec::new() });
         }
         Event::GrantRevoked(e) => drop(world.grants.remove(&e.grant)),
@@ -346,6 +360,17 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 task.memory.push(e.blob.clone());
             }
         }
+        Event::CassetteStarted(e) => {
+            if let Some(task) = task_mut(world, e.task) {
+                task.cassette = Some(e.file.clone());
+            }
+        }
+        Event::ReplayStarted(e) => {
+            if let Some(task) = task_mut(world, e.task) {
+                task.replays = Some(e.of);
+            }
+        }
+        Event::ReplayFinished(_) => {}
         Event::NetClosed(e) => {
             let mut at = Some(e.pid);
             while let Some(process) = at.and_then(|pid| world.processes.get_mut(&pid)) {
@@ -406,6 +431,8 @@ fn queue(world: &mut World, e: &crate::event::TaskQueued, at_ms: i64) {
         blob_bytes: 0,
         lost: Vec::new(),
         memory: Vec::new(),
+        cassette: None,
+        replays: None,
         workspace: None,
         merge: None,
         summary: None,

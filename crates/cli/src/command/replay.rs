@@ -1,0 +1,31 @@
+//! `skep replay`: a task once more on its recorded traffic.
+
+use crate::console::{Console, Outcome};
+use crate::show::cassette;
+use wire::TaskId;
+use wire::code::EXIT_FAILED;
+use wire::method::task::{Replay as Method, ReplayParams};
+
+/// Run a task's brain again on its recorded traffic, and show what comes out differently
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep replay task-3\n  skep replay task-3 --json\n  skep replay task-3 --timing\n\n\
+The replay is a task of its own. It starts from what the project held when the task began, gets the recorded answers of the model and \
+of reviewers, and is dropped at its end: nothing is merged and nobody is asked. Calls are compared in their order (tool, input, \
+verdict, success), then the changes.\n\n\
+Exit code 0 when both runs are equal, 1 when they differ. A task whose brain asks models must have been recorded: `skep act … --record`.")]
+pub struct Replay {
+    task: TaskId,
+    /// Answer at the recorded pace, not at once
+    #[arg(long)]
+    timing: bool,
+}
+
+impl Replay {
+    pub async fn run(self, console: &Console) -> Outcome {
+        let mut kernel = console.kernel().await?;
+        let params = ReplayParams { task: self.task, timing: self.timing };
+        let result = console.wait(&format!("{} is replayed", self.task), kernel.call::<Method>(&params)).await?;
+        console.show(&result, cassette::replayed);
+        Ok(if result.divergence.is_none() { 0 } else { EXIT_FAILED })
+    }
+}

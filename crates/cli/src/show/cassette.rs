@@ -1,0 +1,64 @@
+//! Cassettes and replays, as people see them.
+
+use super::measure::{bytes, duration_ms, many};
+use super::{Line, Page, table};
+use wire::method::model::{CassetteView, CassettesResult};
+use wire::method::task::ReplayResult;
+
+pub fn list(result: &CassettesResult) -> Page {
+    if result.cassettes.is_empty() {
+        return Page(vec![Line::new().plain("nothing was recorded yet; `skep act … --record` does")]);
+    }
+    let row = |one: &CassetteView| {
+        vec![
+            Line::new().name(&one.name),
+            Line::new().plain(many(one.exchanges.len() as u64, "request")),
+            Line::new().plain(bytes(one.bytes)),
+            torn(one.torn),
+        ]
+    };
+    table(result.cassettes.iter().map(row).collect())
+}
+
+fn torn(torn: usize) -> Line {
+    if torn == 0 { Line::new() } else { Line::new().bad(format!("{torn} cut off")) }
+}
+
+pub fn contents(result: &CassettesResult) -> Page {
+    let mut page = Page::new();
+    for one in &result.cassettes {
+        page.push(Line::new().name(&one.name).faint(format!("  {}  ", one.path)).join(torn(one.torn)));
+        let rows = one.exchanges.iter().map(|exchange| {
+            vec![
+                Line::new().plain(format!("  {}", exchange.n)),
+                Line::new().plain(&exchange.path),
+                Line::new().plain(&exchange.model),
+                if exchange.status < 300 {
+                    Line::new().good(exchange.status.to_string())
+                } else {
+                    Line::new().bad(exchange.status.to_string())
+                },
+                Line::new().plain(bytes(exchange.bytes)),
+                Line::new().faint(duration_ms(exchange.ms)),
+                if exchange.complete { Line::new() } else { Line::new().bad("broke off") },
+            ]
+        });
+        page.append(table(rows.collect()));
+    }
+    page
+}
+
+pub fn replayed(result: &ReplayResult) -> Page {
+    let what = format!("{}, {}", many(result.calls, "call"), many(result.requests, "request"));
+    let mut page = Page::new();
+    let Some(divergence) = &result.divergence else {
+        page.push(Line::new().good("✓ ").name(result.of.to_string()).plain(format!(" replayed: {what}, changes identical")));
+        page.push(Line::new().faint(format!("  as {}", result.task)));
+        return page;
+    };
+    page.push(Line::new().bad("✗ ").name(result.of.to_string()).plain(format!(" diverged at {}", divergence.at)));
+    divergence.recorded.iter().for_each(|line| page.push(Line::new().faint("  recorded  ").bad(line)));
+    divergence.replayed.iter().for_each(|line| page.push(Line::new().faint("  replayed  ").good(line)));
+    page.push(Line::new().faint(format!("  {what} as {0}; `skep log {0}` shows them", result.task)));
+    page
+}

@@ -1,0 +1,163 @@
+//! Which traffic is recorded, and which is answered from a recording.
+//!
+//! A task's cassette is `cassettes/TASK.jsonl` in `$SKEP_HOME`, named in the record when the task is queued. **Invariant.** A process whose
+//! traffic is to be recorded asks no model unrecorded: a cassette that can't be opened or written is a refusal.
+
+use crate::Kernel;
+use crate::fault::{Fault, Stop};
+use crate::merge::tally::Tally;
+use gateway::Provider;
+use gateway::cassette::{Player, Redact, Tape};
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use world::event::CassetteStarted;
+use world::{Code, Pid, Refusal, TaskId};
+
+/// What a program outside rooms wants done with its traffic.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic {
+    pub record: Option<PathBuf>,
+    pub replay: Option<PathBuf>,
+    /// Keep the pauses that were recorded.
+    pub timing: bool,
+}
+
+/// Whose traffic it is: a process's, or its work on one task.
+type Whose = (Pid, Option<TaskId>);
+
+#[derive(Default)]
+pub(crate) struct Cassettes {
+    tapes: Mutex<HashMap<Whose, Arc<Tape>>>,
+    reels: Mutex<HashMap<Whose, Arc<Provider>>>,
+    /// Tasks whose recorded pauses are kept in a replay.
+    pub timed: Mutex<HashSet<TaskId>>,
+    /// What replays changed, until that is compared.
+    pub tallies: Mutex<HashMap<TaskId, Tally>>,
+}
+
+impl Cassettes {
+    pub fn forget(&self, whose: Whose) {
+        self.tapes.lock().remove(&whose);
+        self.reels.lock().remove(&whose);
+    }
+}
+
+/// A cassette, for whoever looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CassetteView {
+    pub name: String,
+    pub path: PathBuf,
+    pub bytes: u64,
+    pub exchanges: Vec<ExchangeView>,
+    /// Exchanges that a crash cut off.
+    pub torn: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExchangeView {
+    pub n: u64,
+    pub dialect: String,
+    pub path: String,
+    pub model: String,
+    pub status: u16,
+    pub bytes: u64,
+    pub ms: u64,
+    pub complete: bool,
+}
+
+/// The file of a task's cassette.
+pub(crate) fn file_of(task: TaskId) -> String {
+    format!("{task}.jsonl")
+}
+
+impl Kernel {
+    pub(crate) fn redact(&self) -> Redact {
+        let redactor = self.redactor.clone();
+        Arc::new(move |text| redactor.text(text).into_owned())
+    }
+
+    fn open_tape(&self, path: &Path) -> Result<Arc<Tape>, Fault> {
+        Ok(Arc::new(Tape::open(path, self.redact()).map_err(|error| Fault::io("record on", path, error))?))
+    }
+
+    /// The cassette that this traffic is taken down on.
+    pub(super) fn tape(&self, pid: Pid, task: Option<TaskId>) -> Result<Option<Arc<Tape>>, Fault> {
+        let mut tapes = self.models.cassettes.tapes.lock();
+        if let Some(tape) = tapes.get(&(pid, task)) {
+            return Ok(Some(tape.clone()));
+        }
+        let named = self.ledger.look(|world| task.and_then(|task| world.tasks.get(&task)).and_then(|task| task.cassette.clone()));
+        let Some(file) = named else { return Ok(None) };
+        let tape = self.open_tape(&self.home.cassettes().join(file))?;
+        tapes.insert((pid, task), tape.clone());
+        Ok(Some(tape))
+    }
+
+    /// The cassette that answers this traffic.
+    pub(super) fn reel(&self, pid: Pid, task: Option<TaskId>) -> Option<Arc<Provider>> {
+        if let Some(reel) = self.models.cassettes.reels.lock().get(&(pid, task)) {
+            return Some(reel.clone());
+        }
+        let of = self.ledger.look(|world| task.and_then(|task| world.tasks.get(&task)).and_then(|task| task.replays))?;
+        let timing = self.models.cassettes.timed.lock().contains(&of);
+        Some(self.put_reel((pid, task), &self.home.cassettes().join(file_of(of)), timing))
+    }
+
+    fn put_reel(&self, whose: Whose, file: &Path, timing: bool) -> Arc<Provider> {
+        let reel = Arc::new(Provider::cassette(file, timing));
+        self.models.cassettes.reels.lock().insert(whose, reel.clone());
+        reel
+    }
+
+    /// Sets a program's traffic up before its first request.
+    pub(super) async fn wire_up(&self, pid: Pid, traffic: &Traffic) -> Result<(), Stop> {
+        if let Some(file) = &traffic.replay {
+            self.read_cassette(file)?;
+            self.put_reel((pid, None), file, traffic.timing);
+        }
+        let own = self.models.record.then(|| self.home.cassettes().join(format!("process-{pid}.jsonl")));
+        let Some(file) = traffic.record.clone().or(own) else { return Ok(()) };
+        let tape = self.open_tape(&file).map_err(|fault| fault.fix("name a new file, or a cassette that is to go on"))?;
+        self.models.cassettes.tapes.lock().insert((pid, None), tape);
+        Ok(self.ledger.record(CassetteStarted { pid, task: None, file: file.display().to_string() }).await?)
+    }
+
+    /// Reads a cassette of a task, or one in a file.
+    pub fn cassette(&self, name: &str) -> Result<CassetteView, Stop> {
+        let path = if name.contains('/') { PathBuf::from(name) } else { self.home.cassettes().join(format!("{name}.jsonl")) };
+        let player = self.read_cassette(&path)?;
+        let exchanges = player.contents().map(|one| ExchangeView {
+            n: one.n,
+            dialect: one.dialect.word().to_owned(),
+            path: one.path.to_owned(),
+            model: one.model.unwrap_or_default().to_owned(),
+            status: one.status,
+            bytes: one.bytes as u64,
+            ms: one.ms,
+            complete: one.complete,
+        });
+        let bytes = std::fs::metadata(&path).map_or(0, |meta| meta.len());
+        Ok(CassetteView { name: name.to_owned(), bytes, exchanges: exchanges.collect(), torn: player.torn, path })
+    }
+
+    /// The cassettes under `$SKEP_HOME`.
+    pub fn cassettes(&self) -> Result<Vec<CassetteView>, Stop> {
+        let folder = self.home.cassettes();
+        let entries = std::fs::read_dir(&folder).map_err(|error| Fault::io("list", &folder, error))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(".jsonl").map(str::to_owned));
+        let mut names: Vec<String> = names.collect();
+        names.sort_by_key(|name| (name.len(), name.clone()));
+        names.iter().map(|name| self.cassette(name)).collect()
+    }
+
+    pub(crate) fn read_cassette(&self, path: &Path) -> Result<Player, Stop> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let refusal = Refusal::new(Code::NotFound, format!("there is no cassette `{}`: {error}", path.display()));
+            refusal.hint("`skep cassette list` shows them; `--record` makes one")
+        })?;
+        let bad = |error| Refusal::new(Code::BadInput, format!("`{}` is no cassette: {error}", path.display())).hint("name a cassette");
+        Ok(Player::read(&text, self.redact()).map_err(bad)?)
+    }
+}

@@ -1,0 +1,108 @@
+//! A task run again: the same brain in the same place on its recorded traffic, compared call by call.
+//!
+//! A replay is a task of its own whose model is the cassette and whose workspace starts from the recorded base. **Invariant.** It merges
+//! nothing and asks nobody: what a person answered then is the answer now, inside its throw-away workspace; everything else is refused.
+
+mod answer;
+pub(crate) mod base;
+mod compare;
+
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::merge::tally::{self, Tally};
+use crate::queue::Marks;
+use crate::{Kernel, merge};
+pub(crate) use answer::answer;
+pub use compare::Divergence;
+use journal::Filter;
+use world::event::{ReplayFinished, TaskQueued};
+use world::{Code, Event, Mode, Refusal, Task, TaskId, TaskState};
+
+/// What came of a replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    pub task: TaskId,
+    pub of: TaskId,
+    pub calls: u64,
+    pub requests: u64,
+    /// What differed first.
+    pub divergence: Option<Divergence>,
+}
+
+impl Kernel {
+    /// Runs a task again and says what came out differently.
+    pub async fn replay(&self, of: TaskId, timing: bool) -> Result<Replayed, Stop> {
+        let original = self.task(of)?;
+        self.may_be_replayed(&original)?;
+        let queued = self.events(of, &["task.queued"])?.into_iter().find_map(|event| match event {
+            Event::TaskQueued(queued) => Some(queued),
+            _ => None,
+        });
+        let TaskQueued { zone, mode, prompt, brain, calls_max, .. } =
+            queued.ok_or_else(|| Fault::new(FaultKind::Bug, "a task has no beginning", of))?;
+        if timing {
+            self.models.cassettes.timed.lock().insert(of);
+        }
+        let alive = self.ledger.look(|world| world.processes.get(&original.pid).is_some_and(|process| process.state.alive()));
+        let marks = Marks { record: false, replays: Some(of) };
+        let id = self.enqueue(zone, alive.then_some(original.pid), mode, prompt, brain, original.priority, calls_max, marks).await?;
+        self.ready.notify_one();
+        let replay = self.settled(id).await?;
+        self.models.cassettes.timed.lock().remove(&of);
+        let changed = self.models.cassettes.tallies.lock().remove(&id).unwrap_or_default();
+        let replayed = compare::compare(self, &original, &replay, &changed)?;
+        let difference = replayed.divergence.as_ref().map(ToString::to_string);
+        let (calls, requests) = (replayed.calls, replayed.requests);
+        self.ledger.record(ReplayFinished { pid: replay.pid, task: Some(id), of, calls, requests, difference }).await?;
+        Ok(replayed)
+    }
+
+    fn may_be_replayed(&self, task: &Task) -> Result<(), Stop> {
+        let id = task.id;
+        if task.mode == Mode::Call {
+            return Err(Refusal::new(Code::WrongState, format!("{id} is a call of your own, not a brain's work"))
+                .hint("make the call again")
+                .into());
+        }
+        if task.replays.is_some() {
+            return Err(Refusal::new(Code::WrongState, format!("{id} is a replay itself")).hint("replay the task it replays").into());
+        }
+        let over = task.state.ended() || (matches!(task.state, TaskState::Parked { .. }) && task.merge.is_some());
+        if !over {
+            return Err(Refusal::new(
+                Code::WrongState,
+                format!("{id} is {}, so there is nothing to compare with yet", task.state.as_str()),
+            )
+            .hint(format!("wait for it: `skep watch {id}`"))
+            .into());
+        }
+        if !task.brain.starts_with("script:") && task.cassette.is_none() {
+            return Err(Refusal::new(Code::NotFound, format!("the traffic of {id} was not recorded"))
+                .hint("record the next one: `skep act … --record`, or `gateway: {record: true}` in config.yml in $SKEP_HOME")
+                .into());
+        }
+        if let Some(file) = &task.cassette
+            && !task.brain.starts_with("script:")
+        {
+            self.read_cassette(&self.home.cassettes().join(file))?;
+        }
+        Ok(())
+    }
+
+    /// A task's records of these kinds, in their order.
+    fn events(&self, task: TaskId, kinds: &[&str]) -> Result<Vec<Event>, Fault> {
+        let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        let records = self.ledger.read(&Filter { task: Some(task.to_string()), kinds, ..Filter::default() })?;
+        let read = |line: &str| serde_json::from_str(line).map_err(|error| Fault::new(FaultKind::Bug, "a record does not read", error));
+        records.iter().map(|record| read(&record.line)).collect()
+    }
+}
+
+/// Ends a replay whose brain is done: its changes are counted and dropped.
+pub(crate) async fn conclude(kernel: &Kernel, task: &Task, summary: &str) -> Result<(), Stop> {
+    let changed = match task.mode {
+        Mode::Ask => Tally::new(),
+        _ => tally::of_desk(kernel, task, base::moved(kernel, task)?).await?,
+    };
+    kernel.models.cassettes.tallies.lock().insert(task.id, changed);
+    merge::finish(kernel, task, summary, Vec::new()).await
+}

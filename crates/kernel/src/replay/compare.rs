@@ -1,0 +1,189 @@
+//! Two runs side by side, up to the first thing that differs.
+
+use super::Replayed;
+use crate::Kernel;
+use crate::fault::Fault;
+use crate::merge::tally::{self, Stands, Tally};
+use crate::model::REQUEST;
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+use std::collections::BTreeSet;
+use std::fmt;
+use world::{CallId, Event, Task, TaskState};
+
+/// Lines of a difference that are told; a person reads the first few.
+const LINES_MAX: usize = 24;
+const INPUT_CHARS_MAX: usize = 300;
+
+/// The first thing that came out differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Divergence {
+    /// `call 3`, `request 2`, `changes` or `end`.
+    pub at: String,
+    pub recorded: Vec<String>,
+    pub replayed: Vec<String>,
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.at)?;
+        self.recorded.iter().try_for_each(|line| write!(f, "\n  recorded {line}"))?;
+        self.replayed.iter().try_for_each(|line| write!(f, "\n  replayed {line}"))
+    }
+}
+
+/// One call as the record has it.
+struct Made {
+    call: CallId,
+    tool: String,
+    /// Keyed hash of the exact input.
+    digest: String,
+    input: Value,
+    end: String,
+    /// Why it was refused. Two runs may say the same in other words.
+    why: String,
+}
+
+impl Made {
+    fn same(&self, other: &Made) -> bool {
+        self.tool == other.tool && self.digest == other.digest && self.end == other.end
+    }
+
+    fn told(&self) -> Vec<String> {
+        let input: String = self.input.to_string().chars().take(INPUT_CHARS_MAX).collect();
+        let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
+        vec![format!("{} {input}", self.tool), format!("came to: {}{why}", self.end)]
+    }
+}
+
+/// What one run did.
+#[derive(Default)]
+struct Run {
+    calls: Vec<Made>,
+    requests: u64,
+    /// The request that was not on the cassette, and why.
+    missed: Option<(u64, String)>,
+}
+
+pub(super) fn compare(kernel: &Kernel, original: &Task, replay: &Task, changed: &Tally) -> Result<Replayed, Fault> {
+    let (then, now) = (run(kernel, original)?, run(kernel, replay)?);
+    let divergence = match calls(&then, &now) {
+        Some(found) => Some(found),
+        None => match ends(original, replay) {
+            Some(found) => Some(found),
+            None => changes(kernel, &tally::proposed(kernel, original)?, changed)?,
+        },
+    };
+    let (calls, requests) = (now.calls.len() as u64, now.requests);
+    Ok(Replayed { task: replay.id, of: original.id, calls, requests, divergence })
+}
+
+fn run(kernel: &Kernel, task: &Task) -> Result<Run, Fault> {
+    let mut run = Run::default();
+    for event in kernel.events(task.id, &["call.admitted", "call.refused", "call.finished", "call.lost", "model.used"])? {
+        match event {
+            Event::CallAdmitted(e) if e.tool == REQUEST => run.requests += 1,
+            Event::CallAdmitted(e) if e.of.is_none() => {
+                let (end, why) = ("no end".into(), String::new());
+                run.calls.push(Made { call: e.call, tool: e.tool, digest: e.digest, input: e.input, end, why });
+            }
+            Event::CallRefused(e) if e.of.is_none() && e.tool != REQUEST => {
+                let end = format!("refused ({})", e.code.as_str());
+                run.calls.push(Made { call: e.call, tool: e.tool, digest: e.digest, input: e.input, end, why: e.reason });
+            }
+            Event::CallFinished(e) => {
+                if let Some(made) = run.calls.iter_mut().rev().find(|made| made.call == e.call) {
+                    made.end = if e.ok { "ok".into() } else { "failed".into() };
+                }
+            }
+            Event::CallLost(e) => run.calls.retain(|made| made.call != e.call),
+            Event::ModelUsed(e) if e.status.is_none() && e.provider == "cassette" && run.missed.is_none() => {
+                run.missed = Some((run.requests, e.notes.join("\n")));
+            }
+            _ => {}
+        }
+    }
+    Ok(run)
+}
+
+fn calls(then: &Run, now: &Run) -> Option<Divergence> {
+    let both = then.calls.len().max(now.calls.len());
+    let at = (0..both).find(|at| match (then.calls.get(*at), now.calls.get(*at)) {
+        (Some(then), Some(now)) => !then.same(now),
+        _ => true,
+    });
+    // A brain that got no answer makes no more calls: the request is where it began.
+    let ran_out = at.is_none_or(|at| at >= now.calls.len());
+    if let Some((nth, why)) = now.missed.as_ref().filter(|_| ran_out) {
+        let lines = |sign: &str| why.lines().filter_map(|line| Some(line.trim().strip_prefix(sign)?.trim().to_owned())).collect();
+        let (recorded, replayed): (Vec<String>, Vec<String>) = (lines("recorded "), lines("asked "));
+        let (recorded, replayed) = if recorded.is_empty() && replayed.is_empty() {
+            (vec!["no such request".to_owned()], why.lines().map(str::to_owned).collect())
+        } else {
+            (recorded, replayed)
+        };
+        return Some(Divergence { at: format!("request {nth}"), recorded, replayed });
+    }
+    let at = at?;
+    let told = |run: &Run| run.calls.get(at).map_or_else(|| vec!["no call".to_owned()], Made::told);
+    Some(Divergence { at: format!("call {}", at + 1), recorded: told(then), replayed: told(now) })
+}
+
+fn ends(original: &Task, replay: &Task) -> Option<Divergence> {
+    let good = |task: &Task| !matches!(task.state, TaskState::Failed | TaskState::Cancelled);
+    // A task that was cancelled after its work was done is no worse for it.
+    let cancelled = original.state == TaskState::Cancelled && original.merge.is_some();
+    if good(original) == good(replay) || (cancelled && good(replay)) {
+        return None;
+    }
+    let told = |task: &Task| {
+        let how = if good(task) { "done" } else { task.state.as_str() };
+        vec![format!("{how}: {}", task.summary.as_deref().unwrap_or_default())]
+    };
+    Some(Divergence { at: "end".into(), recorded: told(original), replayed: told(replay) })
+}
+
+fn changes(kernel: &Kernel, then: &Tally, now: &Tally) -> Result<Option<Divergence>, Fault> {
+    let paths: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
+    for path in paths {
+        let (old, new) = (then.get(path), now.get(path));
+        match (old, new) {
+            (Some(old), Some(new)) if old.agrees(new) => continue,
+            // Left out of the proposal, perhaps because the project had it already.
+            (Some(Stands::Unknown), None) => continue,
+            _ => {}
+        }
+        let mut recorded = vec![format!("{path}: {}", told(old))];
+        let mut replayed = vec![format!("{path}: {}", told(new))];
+        if let (Some(Stands::File(old, _)), Some(Stands::File(new, _))) = (old, new) {
+            let text = |blob: &str| Ok::<_, Fault>(String::from_utf8_lossy(&kernel.ledger.blob(blob)?).into_owned());
+            let (old, new) = (text(old)?, text(new)?);
+            for change in TextDiff::from_lines(&old, &new).iter_all_changes() {
+                let line = change.value().trim_end().to_owned();
+                match change.tag() {
+                    ChangeTag::Delete if recorded.len() < LINES_MAX => recorded.push(line),
+                    ChangeTag::Insert if replayed.len() < LINES_MAX => replayed.push(line),
+                    _ => {}
+                }
+            }
+        }
+        return Ok(Some(Divergence { at: "changes".into(), recorded, replayed }));
+    }
+    Ok(None)
+}
+
+fn told(stands: Option<&Stands>) -> String {
+    match stands {
+        None => "not changed".into(),
+        Some(Stands::Absent) => "deleted".into(),
+        Some(Stands::File(blob, executable)) => {
+            let mode = match executable {
+                Some(true) => ", executable",
+                _ => "",
+            };
+            format!("{}{mode}", blob.get(..12).unwrap_or(blob))
+        }
+        Some(Stands::Link(target)) => format!("a link to {target}"),
+        Some(Stands::Unknown) => "changed".into(),
+    }
+}

@@ -4,6 +4,7 @@
 //! work of a task when the machine goes down. So the upper layer is measured while jobs run: often by the file system's own count
 //! of what is free, which costs one call, and exactly when that says that the limit may be near. A job that goes beyond is killed;
 //! between two looks it can write what a disk takes in [`LOOK_EVERY`], and no file can be longer than the limit (RLIMIT_FSIZE).
+//! Files that a job has deleted and still holds open count for that job.
 //!
 //! **Invariant.** Only a job that made it worse is killed, so a workspace that is too full can still be tidied from inside.
 
@@ -16,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+use crate::process;
 
 /// What a workspace's layers take up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +60,11 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
+    pub(crate) fn twice(self) -> Bounds {
+        let twice = |bound: Option<u64>| bound.map(|bound| bound.saturating_mul(2));
+        Bounds { bytes: twice(self.bytes), files: twice(self.files) }
+    }
+
     pub(crate) fn broken_by(self, held: Held) -> Option<Overfull> {
         match (self.bytes, self.files) {
             (Some(max), _) if held.bytes > max => Some(Overfull::Bytes { max }),
@@ -112,8 +120,9 @@ impl Meter {
         }
     }
 
-    /// Comes back when the workspace has become too full since `before`. Never, if it does not.
-    pub(crate) async fn overfull(&self, bounds: Bounds, before: Held) -> Overfull {
+    /// Comes back when the workspace has become too full since `before`, with what the job of this pid 1 holds. Never, if it
+    /// does not.
+    pub(crate) async fn overfull(&self, bounds: Bounds, before: Held, job: i32) -> Overfull {
         loop {
             // A job that is over before the first look costs none.
             tokio::time::sleep(LOOK_EVERY).await;
@@ -126,7 +135,9 @@ impl Meter {
                     continue;
                 }
             }
-            let Ok(held) = self.measure(&mut known).await else { continue };
+            let Ok(mut held) = self.measure(&mut known).await else { continue };
+            let nameless = tokio::task::spawn_blocking(move || nameless(job)).await.unwrap_or_default();
+            held = Held { bytes: held.bytes.saturating_add(nameless.bytes), files: held.files.saturating_add(nameless.files) };
             let worse = held.bytes > before.bytes || held.files > before.files;
             if let Some(broken) = bounds.broken_by(held).filter(|_| worse) {
                 return broken;
@@ -182,6 +193,28 @@ fn held(work: &Path) -> (Held, bool) {
     }
     (held, complete)
 }
+
+/// Files of the workspace that no folder has any more, held open by a process of the tree beneath `job`.
+fn nameless(job: i32) -> Held {
+    let mut seen = HashSet::new();
+    let mut held = Held::default();
+    for process in process::tree(job) {
+        let descriptors = fs::read_dir(format!("/proc/{}/fd", process.pid)).into_iter().flatten().flatten();
+        for path in descriptors.map(|descriptor| descriptor.path()) {
+            let Ok(metadata) = fs::metadata(&path) else { continue };
+            let deleted = metadata.is_file() && metadata.nlink() == 0 && seen.insert((metadata.dev(), metadata.ino()));
+            // What is in memory, as /tmp is, has a limit of its own.
+            if deleted && rustix::fs::statfs(&path).is_ok_and(|at| at.f_type == OVERLAY) {
+                held.files += 1;
+                held.bytes = held.bytes.saturating_add(metadata.blocks() * 512);
+            }
+        }
+    }
+    held
+}
+
+/// OVERLAYFS_SUPER_MAGIC
+const OVERLAY: rustix::fs::FsWord = 0x794c_7630;
 
 #[cfg(test)]
 mod tests {

@@ -154,7 +154,8 @@ pub(crate) fn limits(limits: &Limits) -> io::Result<()> {
     let file_bytes = [limits.file_bytes, limits.disk_bytes].into_iter().flatten().min();
     let both = |value| Rlimit { current: value, maximum: value };
     let mut wanted = vec![
-        (Resource::Core, Some(0)),
+        // Too small for any file, and the one value for which the host does not run its handler of crashes either. See core(5).
+        (Resource::Core, Some(1)),
         (Resource::Nofile, Some(limits.open_files)),
         (Resource::Nproc, Some(u64::from(limits.pids))),
         // Locked memory escapes the page cache's accounting; nothing ordinary needs more than this.

@@ -51,6 +51,7 @@ fn number(fields: &[String], field: usize) -> io::Result<u64> {
 /// One process of a tree at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Member {
+    pub(crate) pid: i32,
     pub(crate) stopped: bool,
     pub(crate) own_ms: u64,
     /// Of children that were collected.
@@ -68,7 +69,7 @@ pub(crate) fn tree(top: i32) -> Vec<Member> {
         // A dead one that waits for its parent runs as little as a stopped one; and one that waits for a disk, or in vfork for its
         // child, finds the stop before it comes back to its program.
         let stopped = fields.first().is_some_and(|state| matches!(state.as_str(), "T" | "t" | "Z" | "X" | "D"));
-        Ok(Member { stopped, own_ms: ms(14)?, children_ms: ms(16)?, resident_bytes: number(&fields, 24)? * page })
+        Ok(Member { pid, stopped, own_ms: ms(14)?, children_ms: ms(16)?, resident_bytes: number(&fields, 24)? * page })
     };
     let (mut found, mut waiting) = (Vec::new(), vec![top]);
     while let Some(pid) = waiting.pop() {

@@ -38,6 +38,7 @@ const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
 const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+const DONE: u32 = libc::SECCOMP_RET_ERRNO;
 
 const TIOCLINUX: u32 = 0x541C;
 const TIOCSETD: u32 = 0x5423;
@@ -80,15 +81,19 @@ pub enum Sockets {
 /// Puts this process, with all its threads, under `strict`, for good.
 pub fn lock(sockets: Sockets) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
-    sys::load_filter(&compile(&strict(sockets), REFUSE), libc::SECCOMP_FILTER_FLAG_TSYNC)
+    let own = rustix::process::getpid().as_raw_nonzero().get().cast_unsigned();
+    sys::load_filter(&compile(&strict(sockets, own), REFUSE), libc::SECCOMP_FILTER_FLAG_TSYNC)
 }
 
-fn strict(sockets: Sockets) -> BTreeMap<u32, Verdict> {
+/// `own` is the process that stays the only one: under the lock there is no fork.
+fn strict(sockets: Sockets, own: u32) -> BTreeMap<u32, Verdict> {
     let kept = calls::STRICT.iter().chain(if sockets == Sockets::Unix { calls::STRICT_SOCKETS } else { &[] });
     let mut verdicts: BTreeMap<u32, Verdict> = kept.map(|call| (*call as u32, Verdict::Return(ALLOW))).collect();
     // Memory may be had, but none of it may hold code.
     let no_code = || Verdict::NoneOf { argument: 2, bits: libc::PROT_EXEC as u32 };
     verdicts.extend([(libc::SYS_mmap as u32, no_code()), (libc::SYS_mprotect as u32, no_code())]);
+    // A thread may be signalled, as by abort, but not another process.
+    verdicts.insert(libc::SYS_tgkill as u32, Verdict::Only { argument: 0, values: vec![own] });
     if sockets == Sockets::Unix {
         let unix = || Verdict::Only { argument: 0, values: vec![libc::AF_UNIX as u32] };
         verdicts.extend([(libc::SYS_socket as u32, unix()), (libc::SYS_socketpair as u32, unix())]);
@@ -114,6 +119,12 @@ enum Verdict {
     Only {
         argument: u32,
         values: Vec<u32>,
+    },
+    /// For this value of the argument answered as done, and not done; but asking, with a null for `order`, is allowed.
+    Idle {
+        argument: u32,
+        value: u32,
+        order: u32,
     },
     /// Refused for all families but these, and for all but these protocols of theirs; no list means any.
     Sockets {
@@ -151,6 +162,9 @@ fn standard(families: Families) -> BTreeMap<u32, Verdict> {
         (libc::SYS_socketpair as u32, Verdict::Only { argument: 0, values: vec![unix] }),
         // Typing into another's terminal; having the host load a driver for a line.
         (libc::SYS_ioctl as u32, Verdict::AllBut { argument: 1, values: vec![libc::TIOCSTI as u32, TIOCLINUX, TIOCSETD] }),
+        // Programs with secrets set it to zero and end if they cannot; but zero would let the host's handler of crashes run for a job.
+        (libc::SYS_prlimit64 as u32, Verdict::Idle { argument: 1, value: libc::RLIMIT_CORE as u32, order: 2 }),
+        (libc::SYS_setrlimit as u32, Verdict::Idle { argument: 0, value: libc::RLIMIT_CORE as u32, order: 1 }),
         // Asking is harmless; changing turns off address randomisation and the like.
         (libc::SYS_personality as u32, Verdict::Only { argument: 0, values: vec![0, u32::MAX] }),
     ]);
@@ -219,6 +233,12 @@ fn judge(verdict: &Verdict) -> Vec<sock_filter> {
         Verdict::NoneOf { argument, bits } => on(*argument, vec![jump(libc::BPF_JSET, *bits, 0, 1), answer(REFUSE), answer(ALLOW)]),
         Verdict::AllBut { argument, values } => on(*argument, listed(values, REFUSE, ALLOW)),
         Verdict::Only { argument, values } => on(*argument, listed(values, ALLOW, REFUSE)),
+        Verdict::Idle { argument, value, order } => {
+            // A pointer has two halves.
+            let half = |at: u32| load(ARGUMENTS_AT + 8 * order + at);
+            let asks = [half(0), jump(libc::BPF_JEQ, 0, 0, 2), half(4), jump(libc::BPF_JEQ, 0, 1, 0), answer(DONE), answer(ALLOW)];
+            on(*argument, [vec![jump(libc::BPF_JEQ, *value, 0, 5)], asks.to_vec()].concat())
+        }
         Verdict::Sockets { families } => {
             let mut code = Vec::new();
             for (family, protocols) in families {
@@ -291,6 +311,7 @@ mod tests {
     fn the_program_says_what_the_lists_say() {
         let filters = Filters::compile();
         let judged = [libc::SYS_clone, libc::SYS_socket, libc::SYS_socketpair, libc::SYS_ioctl, libc::SYS_personality];
+        let core = libc::RLIMIT_CORE as u32;
         for program in [&filters.standard, &filters.standard_net] {
             for number in (0..2000).chain([0x4000_0000, 0x4000_0027, u32::MAX]).filter(|n| !judged.contains(&i64::from(*n))) {
                 let wanted = if calls::allowed().any(|call| call as u32 == number) {
@@ -303,6 +324,11 @@ mod tests {
                 assert_eq!(run(program, ARCH, number, [0; 3]), wanted, "{number}");
                 assert_eq!(run(program, ARCH ^ 1, number, [0; 3]), KILL);
             }
+            for (arguments, wanted) in [([0, core, 0], ALLOW), ([0, core, 1], DONE), ([0, core + 1, 1], ALLOW)] {
+                assert_eq!(run(program, ARCH, libc::SYS_prlimit64 as u32, arguments), wanted, "{arguments:?}");
+            }
+            assert_eq!(run(program, ARCH, libc::SYS_setrlimit as u32, [core, 1, 0]), DONE);
+            assert_eq!(run(program, ARCH, libc::SYS_setrlimit as u32, [core + 1, 1, 0]), ALLOW);
         }
         assert!(filters.standard_net.len() < 300, "loading is on the path of every start");
     }
@@ -310,9 +336,9 @@ mod tests {
     /// `strict` keeps what its list names, by argument where that matters, and refuses all else.
     #[test]
     fn strict_is_its_list() {
-        let judged = [libc::SYS_mmap, libc::SYS_mprotect, libc::SYS_socket, libc::SYS_socketpair];
+        let judged = [libc::SYS_mmap, libc::SYS_mprotect, libc::SYS_tgkill, libc::SYS_socket, libc::SYS_socketpair];
         for sockets in [Sockets::None, Sockets::Unix] {
-            let program = compile(&strict(sockets), REFUSE);
+            let program = compile(&strict(sockets, 42), REFUSE);
             let unix = sockets == Sockets::Unix;
             for number in (0..2000).chain([0x4000_0000, u32::MAX]).filter(|n| !judged.contains(&i64::from(*n))) {
                 let listed = |list: &[libc::c_long]| list.iter().any(|call| *call as u32 == number);
@@ -320,6 +346,8 @@ mod tests {
                 assert_eq!(run(&program, ARCH, number, [0; 3]), if kept { ALLOW } else { REFUSE }, "{number}");
                 assert_eq!(run(&program, ARCH ^ 1, number, [0; 3]), KILL);
             }
+            assert_eq!(run(&program, ARCH, libc::SYS_tgkill as u32, [42, 43, 6]), ALLOW);
+            assert_eq!(run(&program, ARCH, libc::SYS_tgkill as u32, [41, 41, 6]), REFUSE);
             for family in 0..50 {
                 let wanted = if unix && family == 1 { ALLOW } else { REFUSE };
                 assert_eq!(run(&program, ARCH, libc::SYS_socket as u32, [family, 1, 0]), wanted, "{family}");

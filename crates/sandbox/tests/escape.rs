@@ -6,6 +6,7 @@
 
 mod escape {
     pub mod attempt;
+    pub mod child;
     pub mod native;
     pub mod podman;
     pub mod runner;

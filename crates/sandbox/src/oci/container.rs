@@ -220,7 +220,7 @@ fn ulimits(limits: &Limits) -> Vec<ResourcesUlimits> {
     vec![
         bounded("nofile", Resource::Nofile, limits.open_files),
         bounded("nproc", Resource::Nproc, PROCESSES_OF_ALL),
-        bounded("core", Resource::Core, 0),
+        bounded("core", Resource::Core, 1),
     ]
 }
 

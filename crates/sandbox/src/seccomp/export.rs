@@ -48,6 +48,8 @@ fn conditions(verdict: &Verdict) -> Vec<Vec<Value>> {
     let compare = |index: u32, op: &str, value: u32| json!({ "index": index, "op": format!("SCMP_CMP_{op}"), "value": value });
     match verdict {
         Verdict::Return(_) => Vec::new(),
+        // Nothing an engine could say; the filter of pid 1 does.
+        Verdict::Idle { .. } => vec![Vec::new()],
         Verdict::NoneOf { argument, bits } => {
             vec![vec![json!({ "index": argument, "op": "SCMP_CMP_MASKED_EQ", "value": bits, "valueTwo": 0 })]]
         }

@@ -106,24 +106,33 @@ impl Attempt {
         found.map_or_else(|| panic!("{} says nothing about {words:?}", self.file.display()), |(_, wanted)| wanted)
     }
 
+    /// Whether it says what comes of it in rooms, or under the lock of our own children.
+    pub fn is_for(&self, locked: bool) -> bool {
+        self.inside.iter().any(|(words, _)| words.iter().any(|word| word.starts_with("strict")) == locked)
+    }
+
     /// Puts the runnable form into `folder` and gives the command line.
     pub fn place(&self, folder: &Path, helpers: &Path) -> Vec<String> {
         let target = folder.join("attempt");
         let named = target.to_str().unwrap().to_owned();
         if self.language == Language::C {
-            let mut compiler = Command::new("cc");
-            compiler.args(["-O1", "-w", "-pthread", "-D_GNU_SOURCE", "-I"]).arg(helpers).arg("-o").arg(&target).arg(&self.file);
-            let output = compiler.output().expect("the suite needs a C compiler");
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            self.compile(helpers, &target, &[]);
             return vec![named];
         }
         fs::copy(&self.file, &target).unwrap();
         vec![if self.language == Language::Shell { "/bin/sh" } else { "/usr/bin/python3" }.to_owned(), named]
     }
+
+    pub fn compile(&self, helpers: &Path, target: &Path, flags: &[&str]) {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", "-w", "-pthread", "-D_GNU_SOURCE", "-I"]).arg(helpers).args(flags).arg("-o").arg(target).arg(&self.file);
+        let output = compiler.output().expect("the suite needs a C compiler");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 /// What an expectation may depend on: the profile, the user and the runtime.
-const WORDS: &[&str] = &["standard", "standard-net", "strict", "root", "user", "native", "podman", "docker"];
+const WORDS: &[&str] = &["standard", "standard-net", "strict", "strict-unix", "root", "user", "native", "podman", "docker"];
 
 /// `memory=64m pids=20 wall=3s`.
 fn limit(limits: &mut Limits, output_max: &mut Option<usize>, text: &str) {
@@ -145,6 +154,8 @@ fn limit(limits: &mut Limits, output_max: &mut Option<usize>, text: &str) {
             "cpu" => limits.cpu_seconds = Some(value),
             "tmp" => limits.tmp_bytes = value,
             "shm" => limits.shm_bytes = value,
+            "disk" => limits.disk_bytes = Some(value),
+            "inodes" => limits.disk_files = Some(value),
             "output" => *output_max = Some(value as usize),
             _ => panic!("there is no limit `{name}`"),
         }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use super::attempt::{Attempt, Outside};
-use super::runtime::{RUNTIMES, Ran, Runtime};
+use super::runtime::{CHILD, RUNTIMES, Ran, Runtime};
 use super::scene::{SECRET, Scene, VARIABLE};
 
 /// Where attempts are, unless `SKEP_ESCAPES` says another place.
-fn own() -> PathBuf {
+pub fn own() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/escape/attempts")
 }
 
@@ -24,6 +24,11 @@ pub fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments == [sandbox::oci::GUEST] {
         return ExitCode::from(u8::try_from(sandbox::oci::guest()).unwrap_or(1));
+    }
+    if let [flag, library, profile] = arguments.as_slice()
+        && flag == super::child::FLAG
+    {
+        super::child::main(Path::new(library), profile);
     }
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let attempts = Attempt::all(&std::env::var_os("SKEP_ESCAPES").map_or_else(own, Into::into));
@@ -55,8 +60,9 @@ fn tests(attempts: &[Attempt]) -> Vec<Test> {
         |attempt: &Attempt| (is_root || attempt.outside.0 != Outside::Root) && attempt.needs.as_ref().is_none_or(|file| file.exists());
     let mut tests = Vec::new();
     for (runtime, kind) in RUNTIMES.iter().enumerate() {
+        let made = |attempt: &Attempt| provable(attempt) && attempt.is_for(kind.name == CHILD);
         for user in users.iter().filter(|user| kind.of_users || **user == "root") {
-            for (index, attempt) in attempts.iter().enumerate().filter(|(_, attempt)| provable(attempt)) {
+            for (index, attempt) in attempts.iter().enumerate().filter(|(_, attempt)| made(attempt)) {
                 let unit = if kind.dear { attempt.name.split("::").next().unwrap() } else { &attempt.name };
                 let name = format!("{}::{user}::{unit}", kind.name);
                 match tests.last_mut() {
@@ -115,7 +121,8 @@ fn make(test: &Test, attempt: &Attempt, started: &mut Option<Box<dyn Runtime>>) 
     // Forks a launcher, so it comes before anything that makes threads.
     let runtime = started.get_or_insert_with(kind.start);
     for profile in runtime.profiles() {
-        let wanted = attempt.wanted(&[kind.name, user, profile]);
+        let family = profile.split_once("-unix").map_or(*profile, |(family, _)| family);
+        let wanted = attempt.wanted(&[kind.name, user, profile, family]);
         let ran = runtime.run(&scene, attempt, &inside, profile);
         all_well &= check(&format!("{}, {user}, {profile}", kind.name), wanted, ran, false);
     }

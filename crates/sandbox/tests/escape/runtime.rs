@@ -1,16 +1,16 @@
-//! What runs rooms. Every attempt is made in every runtime of the list.
+//! What runs attempts: rooms, and children of our own that lock themselves.
 
 use super::attempt::Attempt;
 use super::scene::Scene;
-use super::{native, podman};
+use super::{child, native, podman};
 use sandbox::{Exit, Outcome};
 
-/// A way to run a program in a closed room.
+/// A way to run a program that is kept in.
 pub trait Runtime {
     /// The profiles of system calls that it has, by their names in attempts.
     fn profiles(&self) -> &'static [&'static str];
 
-    /// Runs a command line in a new room over the scene's project and tells what came of it.
+    /// Runs an attempt's command line, kept in by this profile, in the scene's project and tells what came of it.
     fn run(&self, scene: &Scene, attempt: &Attempt, argv: &[String], profile: &str) -> Ran;
 }
 
@@ -28,7 +28,10 @@ pub struct Kind {
 pub const RUNTIMES: &[Kind] = &[
     Kind { name: "native", of_users: true, dear: false, start: native::start },
     Kind { name: "podman", of_users: false, dear: true, start: podman::start },
+    Kind { name: CHILD, of_users: true, dear: false, start: child::start },
 ];
+/// The one without a room, for attempts that say what comes of them under `strict`.
+pub const CHILD: &str = "child";
 
 /// How a program ended, in a room or outside.
 #[derive(Debug)]
@@ -40,6 +43,7 @@ pub struct Ran {
     pub cut: bool,
     pub timed_out: bool,
     pub out_of_memory: bool,
+    pub overfull: bool,
 }
 
 impl Ran {
@@ -54,6 +58,7 @@ impl Ran {
             cut: outcome.truncated,
             timed_out: outcome.timed_out,
             out_of_memory: outcome.out_of_memory,
+            overfull: outcome.overfull.is_some(),
         }
     }
 
@@ -64,6 +69,7 @@ impl Ran {
         let end = match self.exit {
             _ if self.timed_out => "timed out".to_owned(),
             _ if self.out_of_memory => "out of memory".to_owned(),
+            _ if self.overfull => "overfull".to_owned(),
             Ok(0) => return said,
             Ok(code) => format!("exit {code}"),
             Err(signal) => format!("signal {signal}"),

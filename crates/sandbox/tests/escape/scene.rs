@@ -177,7 +177,7 @@ impl Scene {
         }
         let output = command.args(argv).current_dir(self.outside()).stdin(Stdio::null()).envs(self.env(false)).output().unwrap();
         let exit = output.status.code().ok_or_else(|| output.status.signal().unwrap_or(0));
-        Ran { exit, stdout: output.stdout, stderr: output.stderr, cut: false, timed_out: false, out_of_memory: false }
+        Ran { exit, stdout: output.stdout, stderr: output.stderr, cut: false, timed_out: false, out_of_memory: false, overfull: false }
     }
 }
 

@@ -9,6 +9,7 @@ pub const TESTS: &[Test] = &[
     ("files_are_bounded", files_are_bounded),
     ("closed_folders_count_too", closed_folders_count_too),
     ("one_file_is_bounded", one_file_is_bounded),
+    ("short_commands_do_not_add_up", short_commands_do_not_add_up),
 ];
 
 const MIB: u64 = 1 << 20;
@@ -67,4 +68,17 @@ fn one_file_is_bounded(host: &Host) {
     assert_eq!(text(&host.sh(&workspace, "stat -c %s big")), (10 * MIB).to_string());
     let outcome = host.run(&workspace, bounded("rm big; head -c 3000000 /dev/zero > big", Some(10 * MIB), None)).unwrap();
     assert!(outcome.exit.success());
+}
+
+/// Each is over before anybody looks. Far beyond the bound a command can only delete.
+fn short_commands_do_not_add_up(host: &Host) {
+    let workspace = host.open();
+    host.run(&workspace, bounded("head -c 10000000 /dev/urandom > big", None, None)).unwrap();
+    let write = "(echo x > new) 2>/dev/null; echo $?";
+    let signal = (128 + 25).to_string();
+    assert_eq!(text(&host.run(&workspace, bounded(write, Some(2 * MIB), None)).unwrap()), signal);
+    // The control: a little beyond it may still tidy by writing something smaller.
+    assert_eq!(text(&host.run(&workspace, bounded(write, Some(8 * MIB), None)).unwrap()), "0");
+    assert_eq!(text(&host.run(&workspace, bounded("rm big; ls", Some(2 * MIB), None)).unwrap()), "new");
+    assert_eq!(text(&host.run(&workspace, bounded(write, Some(2 * MIB), None)).unwrap()), "0");
 }

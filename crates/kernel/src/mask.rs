@@ -3,13 +3,15 @@
 //! A walk of a large project would cost more than opening its room. So each folder's list of secrets and subfolders is kept with the
 //! folder's own times, and a later walk reads only folders that changed: files that did not come, go or change their name cost
 //! nothing, whatever their number. **Invariant.** A folder whose times are too young to tell a later change apart is read again.
+//!
+//! A secret with a second, innocent name (a hard link) is a secret by that name too. Only where there is such a file are all names read.
 
 use crate::desk::secrets;
 use crate::fault::{Fault, Stop};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -59,8 +61,61 @@ impl Masks {
         let mut fresh = HashMap::with_capacity(known.folders.len());
         let found = walk(project, extra, &mut known.folders, &mut fresh)?;
         known.folders = fresh;
-        Ok(found)
+        Ok(with_twins(project, found)?)
     }
+}
+
+/// Adds every other name in the project of a file that is hidden.
+fn with_twins(project: &Path, mut found: Vec<PathBuf>) -> Result<Vec<PathBuf>, Fault> {
+    let identity = |path: &Path| {
+        let metadata = std::fs::symlink_metadata(path).ok().filter(|metadata| metadata.is_file() && metadata.nlink() > 1)?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    let mut hidden = HashSet::new();
+    for path in found.iter().map(|path| project.join(path)) {
+        hidden.extend(identity(&path));
+        if path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+            names(&path, |_| true, |_, path| hidden.extend(identity(path)))?;
+        }
+    }
+    if hidden.is_empty() {
+        return Ok(found);
+    }
+    let inodes: HashSet<u64> = hidden.iter().map(|(_, inode)| *inode).collect();
+    let known: HashSet<PathBuf> = found.iter().map(|path| project.join(path)).collect();
+    let other = |path: &Path| !known.contains(path);
+    names(project, other, |inode, path| {
+        // The number comes with the name, so only those that may be it are looked at.
+        if inodes.contains(&inode) && identity(path).is_some_and(|this| hidden.contains(&this)) {
+            found.extend(path.strip_prefix(project).map(Path::to_owned));
+        }
+    })?;
+    found.sort();
+    Ok(found)
+}
+
+/// Tells of every name beneath a folder, with its inode, but for those that are not `wanted` and what is beneath them.
+fn names(top: &Path, wanted: impl Fn(&Path) -> bool, mut tell: impl FnMut(u64, &Path)) -> Result<(), Fault> {
+    let mut folders = vec![top.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = match std::fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound) => continue,
+            Err(error) => return Err(Fault::io("list", &folder, error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| Fault::io("list", &folder, error))?;
+            let path = entry.path();
+            if !wanted(&path) {
+                continue;
+            }
+            tell(entry.ino(), &path);
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The store of git itself has no secrets and is passed over.
@@ -185,5 +240,24 @@ mod tests {
         assert_eq!(show(&masks, project, &[]), ["a/remembered"]);
         fs::write(project.join("a/new"), "").unwrap();
         assert_eq!(show(&masks, project, &[]), [""; 0]);
+    }
+
+    /// A second name does not make a secret innocent, wherever the first one is hidden.
+    #[test]
+    fn hard_links_are_hidden_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path();
+        fs::create_dir_all(project.join("vault/deep")).unwrap();
+        fs::create_dir_all(project.join("docs")).unwrap();
+        fs::write(project.join(".env"), "").unwrap();
+        fs::write(project.join("vault/deep/token"), "").unwrap();
+        fs::write(project.join("docs/plain"), "").unwrap();
+        fs::hard_link(project.join("docs/plain"), project.join("docs/plain-again")).unwrap();
+        let masks = Masks::default();
+        assert_eq!(show(&masks, project, &["vault/"]), [".env", "vault"]);
+        fs::hard_link(project.join(".env"), project.join("docs/notes.txt")).unwrap();
+        fs::hard_link(project.join("vault/deep/token"), project.join("readme")).unwrap();
+        assert_eq!(show(&masks, project, &["vault/"]), [".env", "docs/notes.txt", "readme", "vault"]);
+        assert_eq!(show(&masks, project, &[]), [".env", "docs/notes.txt"]);
     }
 }

@@ -7,6 +7,8 @@
 mod git;
 #[path = "rooms/modes.rs"]
 mod modes;
+#[path = "rooms/races.rs"]
+mod races;
 
 use sandbox::{Launcher, Workspace, WorkspaceSpec};
 use serde_json::{Value, json};
@@ -37,6 +39,7 @@ const TESTS: &[Test] = &[
     ("git_tells_and_commits_what_the_task_changed", git::git_tells_and_commits_what_the_task_changed),
     ("a_hostile_repository_runs_nothing", git::a_hostile_repository_runs_nothing),
     ("masked_files_stay_out_of_diffs_and_commits", git::masked_files_stay_out_of_diffs_and_commits),
+    ("a_swapped_path_fools_nobody", races::a_swapped_path_fools_nobody),
     ("dry_runs_and_mocks_do_nothing", modes::dry_runs_and_mocks_do_nothing),
     ("a_foreign_tool_runs_in_the_room_and_is_held_to_its_manifest", modes::a_foreign_tool_runs_in_the_room_and_is_held_to_its_manifest),
 ];

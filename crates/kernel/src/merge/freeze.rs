@@ -219,6 +219,15 @@ impl Look<'_> {
             ChangeKind::Deleted => Now::Absent,
             _ => self.upper.now(path)?,
         };
+        // Links were judged by where they led when changes were listed.
+        let as_judged = match (&change.file, &theirs) {
+            (FileKind::Symlink { target }, Now::Link { target: now }) => target.as_os_str() == now.as_str(),
+            (_, Now::Link { .. }) => false,
+            _ => true,
+        };
+        if !as_judged {
+            return Ok(Found::Stays("it changed while it was read".into()));
+        }
         let (was, mine) = (self.bases.of(path), self.tree.now(path)?);
         let kind = if from.is_some() { "renamed" } else { word(change) };
         let frost = Frost {

@@ -249,15 +249,20 @@ fn read(parent: &OwnedFd, name: &OsStr) -> Result<Now, Errno> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile if stat.st_size as u64 <= limits::MERGE_FILE_MAX => {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let file = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+            let file = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
+                // It became something else in between.
+                Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(Now::Other),
+                file => file?,
+            };
             let mut bytes = Vec::new();
             let read = std::fs::File::from(file).take(limits::MERGE_FILE_MAX + 1).read_to_end(&mut bytes);
             read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
             Ok(Now::File { bytes, mode: stat.st_mode & 0o7777, owner: (stat.st_uid, stat.st_gid) })
         }
-        FileType::Symlink => match rustix::fs::readlinkat(parent, name, Vec::new())?.into_string() {
-            Ok(target) => Ok(Now::Link { target }),
-            Err(_) => Ok(Now::Other),
+        FileType::Symlink => match rustix::fs::readlinkat(parent, name, Vec::new()) {
+            Ok(target) => Ok(target.into_string().map_or(Now::Other, |target| Now::Link { target })),
+            Err(Errno::NOENT | Errno::INVAL) => Ok(Now::Other),
+            Err(error) => Err(error),
         },
         _ => Ok(Now::Other),
     }
@@ -273,4 +278,63 @@ fn give(file: impl AsFd, (uid, gid): (u32, u32)) -> Result<(), Errno> {
         return Ok(());
     }
     rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    /// A file and a folder become links that lead out, and come back, as fast as can be.
+    #[test]
+    fn a_swapped_path_fools_nobody() {
+        const SECRET: &[u8] = b"correct-horse-battery-staple";
+        let folder = tempfile::tempdir().unwrap();
+        let (project, outside) = (folder.path().join("project"), folder.path().join("outside"));
+        fs::create_dir_all(project.join("dir")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("file"), SECRET).unwrap();
+        fs::write(project.join("dir/file"), "harmless").unwrap();
+        fs::write(project.join("file"), "harmless").unwrap();
+        std::os::unix::fs::symlink(outside.join("file"), project.join("file-link")).unwrap();
+        std::os::unix::fs::symlink(&outside, project.join("dir-link")).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let swap = |one: &str, other: &str| {
+                    let flags = rustix::fs::RenameFlags::EXCHANGE;
+                    rustix::fs::renameat_with(rustix::fs::CWD, project.join(one), rustix::fs::CWD, project.join(other), flags).unwrap();
+                };
+                while !over.load(Ordering::Relaxed) {
+                    swap("file", "file-link");
+                    swap("dir", "dir-link");
+                }
+            });
+            // Whatever fails must not leave the other thread running.
+            let raced = std::panic::catch_unwind(|| {
+                let tree = Tree::at(project.clone()).unwrap();
+                for path in ["file", "dir/file"] {
+                    let began = Instant::now();
+                    while !fs::read(project.join(path)).is_ok_and(|bytes| bytes == SECRET) {
+                        assert!(began.elapsed() < Duration::from_secs(60), "{path} never led out, so nothing is proven");
+                    }
+                    let (mut files, mut others, began) = (0, 0, Instant::now());
+                    while began.elapsed() < Duration::from_millis(500) || files == 0 || others == 0 {
+                        assert!(began.elapsed() < Duration::from_secs(60), "{path}: {files} files, {others} others");
+                        match tree.now(path).unwrap() {
+                            Now::File { bytes, .. } => {
+                                assert_eq!(bytes, b"harmless");
+                                files += 1;
+                            }
+                            _ => others += 1,
+                        }
+                    }
+                }
+            });
+            over.store(true, Ordering::Relaxed);
+            raced.unwrap();
+        });
+    }
 }

@@ -1,0 +1,127 @@
+//! A program in the room that swaps what stands at a path, as fast as it can, while the kernel serves that path.
+
+use super::Host;
+use sandbox::{JobSpec, Stdio};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+use tool::{Alone, Context, Place, Reach, Real};
+
+const SECRET: &str = "correct-horse-battery-staple";
+/// How long the two race.
+const RACE: Duration = Duration::from_secs(3);
+/// A naive reader is fooled in milliseconds; on a busy machine, later.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A file and a folder become links that lead out, or to what is hidden, and come back.
+const SWAPPER: &str = r#"
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def put(make):
+    try:
+        make()
+        os.rename("next", "swap.txt")
+    except OSError:
+        pass
+def exchange():
+    libc.renameat2(-100, b"swapdir", -100, b"swaplink", 2)
+while True:
+    for target in sys.argv[1:]:
+        put(lambda: os.symlink(target, "next"))
+        exchange()
+        put(lambda: os.close(os.open("next", os.O_CREAT | os.O_WRONLY)))
+        exchange()
+"#;
+
+pub fn a_swapped_path_fools_nobody(host: &Host) {
+    let outside = host.folder.path().join("outside");
+    let project = host.project();
+    fs::create_dir_all(&outside).unwrap();
+    fs::create_dir_all(project.join("hidden")).unwrap();
+    fs::create_dir_all(project.join("swapdir")).unwrap();
+    let kept = [outside.join("file.txt"), project.join("hidden/file.txt")];
+    kept.iter().for_each(|file| fs::write(file, SECRET).unwrap());
+    fs::write(project.join("swapdir/file.txt"), "harmless").unwrap();
+    std::os::unix::fs::symlink(&outside, project.join("swaplink")).unwrap();
+    let room = host.room.as_ref().unwrap();
+    let targets = [kept[0].to_str().unwrap(), "../outside/file.txt", "hidden/file.txt", "swaplink/file.txt"];
+    let program = JobSpec::exec(["python3", "-c", SWAPPER].iter().chain(&targets));
+    let swapper = host.runtime.block_on(room.spawn(program, Stdio::Null, Stdio::Null, Stdio::Null)).unwrap();
+
+    // The control: who only opens the name is led out.
+    let naive = ["swap.txt", "swapdir/file.txt"].map(|name| format!("/proc/self/fd/{}/{name}", room.root().as_raw_fd()));
+    for name in naive {
+        let began = Instant::now();
+        while !fs::read_to_string(&name).is_ok_and(|text| text == SECRET) {
+            assert!(began.elapsed() < PATIENCE, "{name} never led out");
+        }
+    }
+
+    let calls = [
+        ("fs.read", json!({"path": "swap.txt"})),
+        ("fs.read", json!({"path": "swapdir/file.txt"})),
+        ("fs.list", json!({"path": "swapdir"})),
+        ("search.grep", json!({"pattern": "horse"})),
+        ("search.grep", json!({"pattern": "horse", "path": "swapdir"})),
+        ("search.glob", json!({"pattern": "**/*.txt"})),
+        ("fs.write", json!({"path": "swap.txt", "content": "written"})),
+        ("fs.write", json!({"path": "swapdir/new.txt", "content": "written"})),
+    ];
+    let (mut passed, mut stopped) = ([0; 8], 0);
+    let began = Instant::now();
+    while began.elapsed() < RACE {
+        for (at, (name, input)) in calls.iter().enumerate() {
+            // A write makes a room's process, so there are many reads to one.
+            for _ in 0..if name.ends_with("write") { 1 } else { 20 } {
+                match serve(host, name, input) {
+                    Some(said) => {
+                        assert!(!said.contains(SECRET), "{name} {input}: {said}");
+                        passed[at] += 1;
+                    }
+                    None => stopped += 1,
+                }
+            }
+        }
+    }
+    swapper.kill();
+    host.runtime.block_on(swapper.wait()).unwrap();
+    assert!(passed.iter().all(|times| *times > 0) && stopped > 0, "no race: {passed:?} passed, {stopped} were stopped");
+    for file in &kept {
+        assert_eq!(fs::read_to_string(file).unwrap(), SECRET);
+    }
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    let hidden = host.call("shell.run", json!({"command": ["cat", "hidden/file.txt"]}));
+    assert!(format!("{hidden:?}").contains(SECRET), "a write went through a link: {hidden:?}");
+}
+
+/// A call as the kernel makes it: the gate judges where the name really leads, and the tool gets that place. `None` if either stops it.
+fn serve(host: &Host, name: &str, input: &Value) -> Option<String> {
+    let (room, project) = (host.room.as_ref().unwrap(), host.project());
+    let tool = host.registry.find(name).unwrap();
+    let root = room.root().as_fd();
+    let visible = |path: &str| !path.contains("hidden");
+    let mut places = Vec::new();
+    for target in tool.targets(input) {
+        let place = Place::open(root, &project, &target).ok()?;
+        match &place.real {
+            Real::Inside(path) if visible(path) => places.push(place),
+            _ => return None,
+        }
+    }
+    let context = Context {
+        root,
+        project: &project,
+        room: Some(room),
+        test_command: None,
+        output_max: 10_000,
+        visible: &visible,
+        mode: host.mode.get(),
+        reach: &Reach::default(),
+        leave: &Alone,
+        environment: &host.environment,
+        terms: Default::default(),
+        secrets: &[],
+    };
+    host.runtime.block_on(tool.run(input, places, &context)).ok().map(|output| format!("{output:?}"))
+}

@@ -26,8 +26,12 @@ def put(make):
         pass
 def exchange():
     libc.renameat2(-100, b"swapdir", -100, b"swaplink", 2)
+# Made here: an overlay does not rename folders of its lower layer.
+os.mkdir("swapdir")
+open("swapdir/file.txt", "w").write("harmless")
+os.symlink(sys.argv[1], "swaplink")
 while True:
-    for target in sys.argv[1:]:
+    for target in sys.argv[2:]:
         put(lambda: os.symlink(target, "next"))
         exchange()
         put(lambda: os.close(os.open("next", os.O_CREAT | os.O_WRONLY)))
@@ -39,13 +43,10 @@ pub fn a_swapped_path_fools_nobody(host: &Host) {
     let project = host.project();
     fs::create_dir_all(&outside).unwrap();
     fs::create_dir_all(project.join("hidden")).unwrap();
-    fs::create_dir_all(project.join("swapdir")).unwrap();
     let kept = [outside.join("file.txt"), project.join("hidden/file.txt")];
     kept.iter().for_each(|file| fs::write(file, SECRET).unwrap());
-    fs::write(project.join("swapdir/file.txt"), "harmless").unwrap();
-    std::os::unix::fs::symlink(&outside, project.join("swaplink")).unwrap();
     let room = host.room.as_ref().unwrap();
-    let targets = [kept[0].to_str().unwrap(), "../outside/file.txt", "hidden/file.txt", "swaplink/file.txt"];
+    let targets = [outside.to_str().unwrap(), kept[0].to_str().unwrap(), "../outside/file.txt", "hidden/file.txt", "swaplink/file.txt"];
     let program = JobSpec::exec(["python3", "-c", SWAPPER].iter().chain(&targets));
     let swapper = host.runtime.block_on(room.spawn(program, Stdio::Null, Stdio::Null, Stdio::Null)).unwrap();
 

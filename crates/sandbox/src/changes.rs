@@ -135,6 +135,7 @@ impl Walk {
             };
         }
         let same_kind = before.as_ref().filter(|before| FileType::from_raw_mode(before.st_mode) == kind);
+        let refused = self.found.refused.len();
         match kind {
             FileType::RegularFile if name.as_bytes().starts_with(TEMPORARY_PREFIX.as_bytes()) => return Ok(()),
             FileType::RegularFile => self.file(upper, lower, name, &now, same_kind, at)?,
@@ -159,8 +160,10 @@ impl Walk {
             }
             _ => self.refuse(at, "it is a special file"),
         }
+        // What must not take a place does not empty it either.
+        let stays = kind != FileType::Directory && self.found.refused.len() > refused;
         match (lower, before) {
-            (Some(lower), Some(_)) if same_kind.is_none() => self.deleted(lower, name, at, depth),
+            (Some(lower), Some(_)) if same_kind.is_none() && !stays => self.deleted(lower, name, at, depth),
             _ => Ok(()),
         }
     }

@@ -137,6 +137,9 @@ const NAMES: &[&str] = &[
     ".nvim.lua",
     ".mise.toml",
     "mise.toml",
+    // the loader of programs
+    "ld.so.preload",
+    "ld.so.conf",
     // agents and MCP
     "AGENTS.md",
     "CLAUDE.md",
@@ -395,6 +398,7 @@ mod tests {
             "tests/conftest.py",
             ".env.local",
             "x/Makefile",
+            "image/etc/ld.so.preload",
         ] {
             assert!(always_reviewed(path).is_some(), "{path}");
         }

@@ -12,7 +12,7 @@ use crate::fault::{Fault, FaultKind, Stop};
 use crate::zone::Trusted;
 use crate::{Kernel, base, extension, git, hash};
 use policy::{RealPath, Standing, Verdict};
-use sandbox::{Change, ChangeKind, FileKind};
+use sandbox::{Change, ChangeKind, FileKind, Refused};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -90,7 +90,7 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
     let mut refused: Vec<MergePath> = found.refused.iter().map(|no| left_out(&no.path.to_string_lossy(), "refused", no.why)).collect();
     let (named, nameless): (Vec<_>, Vec<_>) = found.changes.into_iter().partition(|change| change.path.to_str().is_some());
     refused.extend(nameless.iter().map(|change| left_out(&change.path.to_string_lossy(), word(change), "its name is not valid UTF-8")));
-    let ignored = ignored(&desk, &named, &refused).await;
+    let ignored = ignored(&desk, &named, &found.refused).await?;
     let wanted: Vec<Change> = whole(named).into_iter().filter(|change| !ignored.contains(&*change.path.to_string_lossy())).collect();
     let paths: Vec<&str> = wanted.iter().filter_map(|change| change.path.to_str()).collect();
     let bases = Bases::load(kernel, task, &desk.project, &paths).await?;
@@ -369,9 +369,9 @@ fn with_execution(mode: u32, executable: bool) -> u32 {
 /// Paths that git ignores are the clone's own and never merged.
 ///
 /// A job may have left a repository in which git does not work. Then nothing is ignored: a person sees more, and nothing is hidden.
-pub(super) async fn ignored(desk: &Desk, changes: &[Change], refused: &[MergePath]) -> BTreeSet<String> {
+pub(super) async fn ignored(desk: &Desk, changes: &[Change], refused: &[Refused]) -> Result<BTreeSet<String>, Stop> {
     // What was a folder's and is now behind a link or a file; git does not look there, and stops.
-    let mut in_the_way: BTreeSet<&Path> = refused.iter().map(|no| Path::new(&no.path)).collect();
+    let mut in_the_way: BTreeSet<&Path> = refused.iter().map(|no| no.path.as_path()).collect();
     in_the_way.extend(changes.iter().filter(|c| c.kind == ChangeKind::Created && c.file != FileKind::Folder).map(|c| c.path.as_path()));
     let mut stdin = Vec::new();
     for change in changes.iter().filter(|change| !change.path.ancestors().skip(1).any(|above| in_the_way.contains(above))) {
@@ -379,12 +379,16 @@ pub(super) async fn ignored(desk: &Desk, changes: &[Change], refused: &[MergePat
         stdin.push(0);
     }
     if stdin.is_empty() {
-        return BTreeSet::new();
+        return Ok(BTreeSet::new());
     }
-    match base::git(&desk.room, &["check-ignore", "-z", "--stdin"], Some(stdin)).await {
-        Ok(listed) => String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect(),
-        Err(_) => BTreeSet::new(),
-    }
+    let listed = match base::git(&desk.room, &["check-ignore", "-z", "--stdin"], Some(stdin)).await {
+        Err(Stop::Failed(fault)) => {
+            eprintln!("skep: git cannot say what it ignores, so all is shown: {fault}");
+            return Ok(BTreeSet::new());
+        }
+        listed => listed?,
+    };
+    Ok(String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
 }
 
 impl Frozen {

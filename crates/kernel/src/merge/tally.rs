@@ -55,7 +55,7 @@ pub(crate) async fn of_desk(kernel: &Kernel, task: &Task, also: BTreeSet<String>
     let desk = kernel.desk(task.id).await?;
     let found = desk.room.changes().await.map_err(crate::desk::room_fault)?;
     let named: Vec<_> = found.changes.into_iter().filter(|change| change.path.to_str().is_some()).collect();
-    let ignored = freeze::ignored(&desk, &named).await?;
+    let ignored = freeze::ignored(&desk, &named, &found.refused).await?;
     let mut paths = also;
     paths.extend(freeze::whole(named).iter().map(|change| change.path.to_string_lossy().into_owned()));
     paths.retain(|path| !ignored.contains(path));

@@ -12,12 +12,25 @@ pub(super) fn told(kernel: &Kernel, bed: &Bed, from: u64) -> Result<String, Faul
     for record in records {
         let event: Event =
             serde_json::from_str(&record.line).map_err(|error| Fault::new(FaultKind::Bug, "a record cannot be read", error))?;
-        let detail = detail(&event).replace(&*bed.folder().to_string_lossy(), "BED");
+        let detail = visible(&detail(&event).replace(&*bed.folder().to_string_lossy(), "BED"));
         let line = format!("{:<2} {:<17} p{} {detail}", record.seq - from, event.kind(), event.pid());
         text.push_str(line.trim_end());
         text.push('\n');
     }
     Ok(text)
+}
+
+/// A record is one line, and reads in one direction.
+fn visible(text: &str) -> String {
+    let mut shown = String::new();
+    for letter in text.chars() {
+        if letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            shown.extend(letter.escape_default());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
 }
 
 fn detail(event: &Event) -> String {

@@ -163,8 +163,8 @@ fn standard(families: Families) -> BTreeMap<u32, Verdict> {
         // Typing into another's terminal; having the host load a driver for a line.
         (libc::SYS_ioctl as u32, Verdict::AllBut { argument: 1, values: vec![libc::TIOCSTI as u32, TIOCLINUX, TIOCSETD] }),
         // Programs with secrets set it to zero and end if they cannot; but zero would let the host's handler of crashes run for a job.
-        (libc::SYS_prlimit64 as u32, Verdict::Idle { argument: 1, value: libc::RLIMIT_CORE as u32, order: 2 }),
-        (libc::SYS_setrlimit as u32, Verdict::Idle { argument: 0, value: libc::RLIMIT_CORE as u32, order: 1 }),
+        (libc::SYS_prlimit64 as u32, Verdict::Idle { argument: 1, value: libc::RLIMIT_CORE, order: 2 }),
+        (libc::SYS_setrlimit as u32, Verdict::Idle { argument: 0, value: libc::RLIMIT_CORE, order: 1 }),
         // Asking is harmless; changing turns off address randomisation and the like.
         (libc::SYS_personality as u32, Verdict::Only { argument: 0, values: vec![0, u32::MAX] }),
     ]);
@@ -311,7 +311,7 @@ mod tests {
     fn the_program_says_what_the_lists_say() {
         let filters = Filters::compile();
         let judged = [libc::SYS_clone, libc::SYS_socket, libc::SYS_socketpair, libc::SYS_ioctl, libc::SYS_personality];
-        let core = libc::RLIMIT_CORE as u32;
+        let core = libc::RLIMIT_CORE;
         for program in [&filters.standard, &filters.standard_net] {
             for number in (0..2000).chain([0x4000_0000, 0x4000_0027, u32::MAX]).filter(|n| !judged.contains(&i64::from(*n))) {
                 let wanted = if calls::allowed().any(|call| call as u32 == number) {

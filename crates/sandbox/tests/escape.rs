@@ -7,8 +7,7 @@
 mod escape {
     pub mod attempt;
     pub mod child;
-    pub mod native;
-    pub mod podman;
+    pub mod rooms;
     pub mod runner;
     pub mod runtime;
     pub mod scene;

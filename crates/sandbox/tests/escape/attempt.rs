@@ -111,16 +111,24 @@ impl Attempt {
         self.inside.iter().any(|(words, _)| words.iter().any(|word| word.starts_with("strict")) == locked)
     }
 
-    /// Puts the runnable form into `folder` and gives the command line.
-    pub fn place(&self, folder: &Path, helpers: &Path) -> Vec<String> {
-        let target = folder.join("attempt");
-        let named = target.to_str().unwrap().to_owned();
-        if self.language == Language::C {
-            self.compile(helpers, &target, &[]);
-            return vec![named];
+    /// Puts the runnable form into each folder and gives the command lines.
+    pub fn place<const N: usize>(&self, folders: [PathBuf; N], helpers: &Path) -> [Vec<String>; N] {
+        let targets = folders.map(|folder| folder.join("attempt"));
+        for (at, target) in targets.iter().enumerate() {
+            match self.language {
+                Language::C if at == 0 => self.compile(helpers, target, &[]),
+                Language::C => drop(fs::copy(&targets[0], target).unwrap()),
+                Language::Shell | Language::Python => drop(fs::copy(&self.file, target).unwrap()),
+            }
         }
-        fs::copy(&self.file, &target).unwrap();
-        vec![if self.language == Language::Shell { "/bin/sh" } else { "/usr/bin/python3" }.to_owned(), named]
+        targets.map(|target| {
+            let interpreter = match self.language {
+                Language::C => None,
+                Language::Shell => Some("/bin/sh"),
+                Language::Python => Some("/usr/bin/python3"),
+            };
+            interpreter.into_iter().chain(target.to_str()).map(str::to_owned).collect()
+        })
     }
 
     pub fn compile(&self, helpers: &Path, target: &Path, flags: &[&str]) {

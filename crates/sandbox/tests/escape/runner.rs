@@ -1,8 +1,10 @@
 //! A test main: one test per attempt, runtime and user, or per folder of attempts; each prints its rows and fails on any difference.
 
+use std::cell::OnceCell;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::attempt::{Attempt, Outside};
 use super::runtime::{CHILD, RUNTIMES, Ran, Runtime};
@@ -87,52 +89,101 @@ fn each(tests: &[Test], part: Option<&String>) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Attempts of one test that are made at once where each spends most of its time waiting.
+const AT_ONCE: usize = 4;
+
 fn run(test: &Test, attempts: &[Attempt]) -> ExitCode {
-    let mut started = None;
-    let outcomes: Vec<bool> = test.attempts.iter().map(|index| make(test, &attempts[*index], &mut started)).collect();
-    if outcomes.iter().all(|well| *well) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let kind = &RUNTIMES[test.runtime];
+    let all: Vec<&Attempt> = test.attempts.iter().map(|index| &attempts[*index]).collect();
+    let all_well = if kind.dear {
+        // Before anything that makes threads. The user is root's, so nobody has to become another.
+        let runtime = (kind.start)();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut well = true;
+            while let Some(attempt) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                well &= Made::new(test, attempt).make(|| &*runtime).tell();
+            }
+            well
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).fold(true, |all, well| all & well)
+        })
+    } else {
+        let started = OnceCell::new();
+        all.iter().fold(true, |well, attempt| well & Made::new(test, attempt).make(|| &**started.get_or_init(kind.start)).tell())
+    };
+    if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Makes one attempt inside and outside, and says whether all was as it must be.
-fn make(test: &Test, attempt: &Attempt, started: &mut Option<Box<dyn Runtime>>) -> bool {
-    let kind = &RUNTIMES[test.runtime];
-    let user = if test.root { "root" } else { "user" };
-    println!("{}::{user}::{}\n    tries {}", kind.name, attempt.name, attempt.tries);
-    let scene = Scene::new(test.root);
-    let [inside, outside] = scene.places().map(|place| attempt.place(&place, &own()));
-    let (how, proof) = &attempt.outside;
-    let mut all_well = true;
-    let check = |place: &str, wanted: &str, ran: Ran, may_tell: bool| {
+/// One attempt, inside and outside, and what is to be told of it.
+struct Made<'a> {
+    test: &'a Test,
+    attempt: &'a Attempt,
+    told: String,
+    all_well: bool,
+}
+
+impl<'a> Made<'a> {
+    fn new(test: &'a Test, attempt: &'a Attempt) -> Made<'a> {
+        Made { test, attempt, told: String::new(), all_well: true }
+    }
+
+    fn user(&self) -> &'static str {
+        if self.test.root { "root" } else { "user" }
+    }
+
+    /// `runtime` forks a launcher when it is first asked, so it is asked as the tested user and before anything makes threads.
+    fn make<'r>(mut self, runtime: impl FnOnce() -> &'r dyn Runtime) -> Made<'a> {
+        let (test, attempt, user) = (self.test, self.attempt, self.user());
+        let kind = &RUNTIMES[test.runtime];
+        let scene = Scene::new(test.root);
+        let [inside, outside] = attempt.place(scene.places(), &own());
+        let (how, proof) = &attempt.outside;
+        if *how == Outside::Root {
+            self.check("outside, root", proof, &scene.run_outside(*how, &outside), true);
+        }
+        scene.become_user(test.root);
+        let runtime = runtime();
+        for profile in runtime.profiles() {
+            let family = profile.split_once("-unix").map_or(*profile, |(family, _)| family);
+            let wanted = attempt.wanted(&[kind.name, user, profile, family]);
+            let ran = runtime.run(&scene, attempt, &inside, profile);
+            self.check(&format!("{}, {user}, {profile}", kind.name), wanted, &ran, false);
+        }
+        for harm in scene.harm() {
+            self.say(&format!("    the host: {harm:<66} DIFFERENT"));
+            self.all_well = false;
+        }
+        if *how != Outside::Root {
+            let place = if *how == Outside::Plain { format!("outside, {user}") } else { "outside, own namespaces".to_owned() };
+            self.check(&place, proof, &scene.run_outside(*how, &outside), true);
+        }
+        self
+    }
+
+    fn check(&mut self, place: &str, wanted: &str, ran: &Ran, may_tell: bool) {
         let shown = ran.shown();
         let stderr = String::from_utf8_lossy(&ran.stderr);
         let leaked = !may_tell && (shown.contains(SECRET) || stderr.contains(SECRET));
         let well = shown == wanted && !leaked;
-        let verdict = if well { "ok" } else { "DIFFERENT" };
-        println!("    {place:<28} {shown:<48} {verdict}");
+        self.say(&format!("    {place:<28} {shown:<48} {}", if well { "ok" } else { "DIFFERENT" }));
         if !well {
-            println!("    {:<28} {wanted}\n{stderr}{}", "wanted", if leaked { "THE SECRET WAS TOLD\n" } else { "" });
+            self.say(&format!("    {:<28} {wanted}\n{stderr}{}", "wanted", if leaked { "THE SECRET WAS TOLD" } else { "" }));
         }
-        well
-    };
-    if *how == Outside::Root {
-        all_well &= check("outside, root", proof, scene.run_outside(*how, &outside), true);
+        self.all_well &= well;
     }
-    scene.become_user(test.root);
-    // Forks a launcher, so it comes before anything that makes threads.
-    let runtime = started.get_or_insert_with(kind.start);
-    for profile in runtime.profiles() {
-        let family = profile.split_once("-unix").map_or(*profile, |(family, _)| family);
-        let wanted = attempt.wanted(&[kind.name, user, profile, family]);
-        let ran = runtime.run(&scene, attempt, &inside, profile);
-        all_well &= check(&format!("{}, {user}, {profile}", kind.name), wanted, ran, false);
+
+    fn say(&mut self, line: &str) {
+        self.told.push_str(line);
+        self.told.push('\n');
     }
-    for harm in scene.harm() {
-        println!("    the host: {harm:<66} DIFFERENT");
-        all_well = false;
+
+    /// Prints it in one piece, and gives whether all was as it must be.
+    fn tell(self) -> bool {
+        let Made { test, attempt, told, all_well } = &self;
+        print!("{}::{}::{}\n    tries {}\n{told}", RUNTIMES[test.runtime].name, self.user(), attempt.name, attempt.tries);
+        *all_well
     }
-    if *how != Outside::Root {
-        let place = if *how == Outside::Plain { format!("outside, {user}") } else { "outside, own namespaces".to_owned() };
-        all_well &= check(&place, proof, scene.run_outside(*how, &outside), true);
-    }
-    all_well
 }

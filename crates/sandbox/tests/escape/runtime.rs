@@ -2,11 +2,11 @@
 
 use super::attempt::Attempt;
 use super::scene::Scene;
-use super::{child, native, podman};
+use super::{child, rooms};
 use sandbox::{Exit, Outcome};
 
-/// A way to run a program that is kept in.
-pub trait Runtime {
+/// A way to run a program that is kept in. Several may run at once.
+pub trait Runtime: Sync {
     /// The profiles of system calls that it has, by their names in attempts.
     fn profiles(&self) -> &'static [&'static str];
 
@@ -19,15 +19,15 @@ pub struct Kind {
     pub name: &'static str,
     /// Whether an ordinary user has such rooms.
     pub of_users: bool,
-    /// Whether it takes so long to start that one process makes all attempts of a folder.
+    /// Whether it takes so long to start that one process makes all attempts of a folder, several at once.
     pub dear: bool,
     /// Comes as the tested user and before the process has a second thread.
     pub start: fn() -> Box<dyn Runtime>,
 }
 
 pub const RUNTIMES: &[Kind] = &[
-    Kind { name: "native", of_users: true, dear: false, start: native::start },
-    Kind { name: "podman", of_users: false, dear: true, start: podman::start },
+    Kind { name: "native", of_users: true, dear: false, start: rooms::native },
+    Kind { name: "podman", of_users: false, dear: true, start: rooms::podman },
     Kind { name: CHILD, of_users: true, dear: false, start: child::start },
 ];
 /// The one without a room, for attempts that say what comes of them under `strict`.

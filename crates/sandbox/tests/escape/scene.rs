@@ -11,6 +11,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Gid, Mode, OFlags, Uid};
 
@@ -49,7 +50,8 @@ impl Scene {
         let parent = if root { "/var/tmp" } else { "/tmp" };
         let folder = tempfile::Builder::new().prefix("skep-escape-").tempdir_in(parent).unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let name = format!("skep-escape-{}", std::process::id());
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let name = format!("skep-escape-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let mut stranger = Command::new("sleep");
         stranger.arg("600").stdin(Stdio::null()).stdout(Stdio::null());

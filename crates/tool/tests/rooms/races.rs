@@ -1,5 +1,7 @@
 //! A program in the room that swaps what stands at a path, as fast as it can, while the kernel serves that path.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a suite with its own main is a test, but does not look like one")]
+
 use super::Host;
 use sandbox::{JobSpec, Stdio};
 use serde_json::{Value, json};

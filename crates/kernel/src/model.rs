@@ -5,6 +5,7 @@
 
 mod books;
 mod cassette;
+mod room;
 mod settle;
 
 use crate::Kernel;
@@ -16,6 +17,7 @@ pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};
 use gateway::{Ask, Client, Denial, Door, Endpoint, Gateway, Leave, Names, Secret, Session, Trouble, Upstream, Wish, Work};
 use parking_lot::Mutex;
+pub(crate) use room::{GATEWAY_PORT, RoomModels};
 use serde_json::json;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -24,7 +26,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use world::event::{BudgetAsked, ModelReserved, ProcExited, ProcSpawned};
-use world::{AtCap, Cap, Code, Event, Need, Pid, Refusal, ReviewId, ReviewState, Short, ZoneId};
+use world::{AtCap, CallId, Cap, Code, Event, Need, Pid, Refusal, ReviewId, ReviewState, Short, TaskId, ZoneId};
 
 /// The call that a request is.
 pub(crate) const REQUEST: &str = "model.request";
@@ -169,6 +171,8 @@ pub(crate) struct ProcessDoor {
     kernel: Weak<Kernel>,
     pid: Pid,
     zone: ZoneId,
+    /// The running call that its requests are parts of, and that call's task.
+    part: Option<(Option<TaskId>, CallId)>,
 }
 
 /// What a request could cost, and what may be answered.
@@ -256,7 +260,7 @@ fn denial(trouble: Trouble, message: impl Into<String>) -> Denial {
 
 impl ProcessDoor {
     pub fn of(kernel: &Arc<Kernel>, pid: Pid, zone: ZoneId) -> ProcessDoor {
-        ProcessDoor { kernel: Arc::downgrade(kernel), pid, zone }
+        ProcessDoor { kernel: Arc::downgrade(kernel), pid, zone, part: None }
     }
 
     pub fn kernel(&self) -> Result<Arc<Kernel>, Denial> {
@@ -264,7 +268,10 @@ impl ProcessDoor {
     }
 
     /// What the process works on now.
-    fn task(&self, kernel: &Kernel) -> Option<world::TaskId> {
+    fn task(&self, kernel: &Kernel) -> Option<TaskId> {
+        if let Some((task, _)) = self.part {
+            return task;
+        }
         kernel.ledger.look(|world| world.current_task(self.pid).map(|task| task.id))
     }
 
@@ -280,7 +287,8 @@ impl ProcessDoor {
         let estimate = self.estimate(kernel, wish);
         let Estimate { tokens, context, micros, output_max } = estimate;
         let tape = kernel.tape(self.pid, task).map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
-        let request = Request::new(self.pid, task, self.zone, REQUEST, input(kernel, wish, output_max));
+        let of = self.part.map(|(_, call)| call);
+        let request = Request { of, ..Request::new(self.pid, task, self.zone, REQUEST, input(kernel, wish, output_max)) };
         let short: Mutex<Option<Short>> = Mutex::new(None);
         let pid = self.pid;
         let (provider, model, tier) = (wish.provider, wish.model, wish.tier.as_str());
@@ -341,7 +349,8 @@ impl ProcessDoor {
 
     /// A replay asks nobody.
     fn is_replay(&self, kernel: &Kernel) -> bool {
-        kernel.ledger.look(|world| world.current_task(self.pid).is_some_and(|task| task.replays.is_some()))
+        let task = self.task(kernel);
+        kernel.ledger.look(|world| task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.replays.is_some()))
     }
 
     /// The most a request can cost: its bytes as tokens, a fixed figure for each picture, and all the output it may have.

@@ -30,6 +30,7 @@ pub struct Change {
     pub network: Option<Network>,
     pub hosts: Option<Vec<String>>,
     pub secrets: Option<bool>,
+    pub models: Option<bool>,
     pub memory: Option<String>,
     /// Processors, such as `0.5`.
     pub cpu: Option<String>,
@@ -51,11 +52,12 @@ impl Change {
             Some(text) => policy::parse_duration(text).map(Some).map_err(|error| format!("{field}: {error}")),
             None => Ok(old),
         };
-        Ok(Template {
+        let made = Template {
             name: name.to_owned(),
             network: self.network.unwrap_or(base.network),
             hosts: self.hosts.clone().or_else(|| base.hosts.clone()),
             secrets: self.secrets.unwrap_or(base.secrets),
+            models: self.models.unwrap_or(base.models),
             memory_bytes: size("memory", &self.memory, base.memory_bytes)?,
             cpu_milli: match &self.cpu {
                 Some(text) => Some(milli(text).ok_or_else(|| format!("cpu: `{text}` is not a number of processors such as 0.5"))?),
@@ -67,7 +69,11 @@ impl Change {
             disk_bytes: size("disk", &self.disk, base.disk_bytes)?,
             disk_files: self.files.or(base.disk_files),
             profile: self.profile.unwrap_or(base.profile),
-        })
+        };
+        if made.models && made.profile == Profile::Standard {
+            return Err("models: its profile is `standard`, under which nothing opens a connection; say `profile: standard-net`".into());
+        }
+        Ok(made)
     }
 }
 
@@ -164,8 +170,10 @@ impl Kernel {
             return Err(Refusal::new(Code::BadInput, format!("`{}` is for Skep's own children, not for commands", named.name))
                 .hint("take another template, or none; `skep sandbox templates` lists them"));
         }
-        // Of secrets a room has only what stands for them, and that is worth something on the way out alone.
-        let indoors = Template { network: own.network, hosts: own.hosts.clone(), secrets: own.secrets, ..named.clone() };
+        // Of secrets a room has only what stands for them, and that is worth something on the way out alone. Each request to a model is a
+        // call of its own.
+        let indoors =
+            Template { network: own.network, hosts: own.hosts.clone(), secrets: own.secrets, models: own.models, ..named.clone() };
         match indoors.wider_than(own).filter(|_| request.pid != Pid::OPERATOR) {
             Some(field) => {
                 let reason = format!("`{}` is wider than `{}` in `{field}`, and a caller never widens its room", named.name, own.name);

@@ -41,6 +41,8 @@ pub struct Template {
     pub hosts: Option<Vec<String>>,
     /// May variables that stand for secrets be passed in?
     pub secrets: bool,
+    /// Has it a door to the model gateway?
+    pub models: bool,
     pub memory_bytes: Option<u64>,
     /// Thousandths of one processor.
     pub cpu_milli: Option<u32>,
@@ -88,6 +90,7 @@ impl Template {
             network,
             hosts: None,
             secrets: false,
+            models: false,
             memory_bytes: Some(memory_mib << 20),
             cpu_milli: Some(cpu_milli),
             pids,
@@ -110,6 +113,7 @@ impl Template {
             Template {
                 wall: seconds(120),
                 secrets: true,
+                models: true,
                 ..Template::new("ai-provider", Network::Restricted, 256, 500, 10, Profile::Strict)
             },
             Template { wall: seconds(300), ..Template::new("code-executor", Network::None, 1024, 1000, 100, Profile::Standard) },
@@ -123,7 +127,7 @@ impl Template {
                 ..Template::new("integration-test", Network::Restricted, 1024, 1000, 100, Profile::StandardNet)
             },
             // A vendor's program with hands of its own: it lives as long as its task, and its network is the model gateway's.
-            Template { name: "brain".to_owned(), network: Network::Restricted, secrets: true, ..open.clone() },
+            Template { name: "brain".to_owned(), network: Network::Restricted, secrets: true, models: true, ..open.clone() },
             // Scripts of packages run here, so there is nothing for them to take along.
             Template {
                 name: "install".to_owned(),
@@ -151,6 +155,7 @@ impl Template {
             (self.network > other.network, "network"),
             (hosts, "hosts"),
             (self.secrets && !other.secrets, "secrets"),
+            (self.models && !other.models, "models"),
             (more(self.memory_bytes, other.memory_bytes), "memory"),
             (more(self.cpu_milli, other.cpu_milli), "cpu"),
             (self.pids > other.pids, "pids"),
@@ -220,6 +225,7 @@ mod tests {
         let widen: &[(&str, Widen)] = &[
             ("network", |template| template.network = Network::Restricted),
             ("secrets", |template| template.secrets = true),
+            ("models", |template| template.models = true),
             ("memory", |template| template.memory_bytes = Some(64 << 30)),
             ("memory", |template| template.memory_bytes = None),
             ("cpu", |template| template.cpu_milli = Some(1001)),

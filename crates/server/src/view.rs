@@ -328,6 +328,7 @@ pub(crate) fn templates(kernel: &Kernel, path: Option<&str>) -> Result<room::Tem
         network: name(serde_json::to_value(template.network)),
         hosts: template.hosts.clone(),
         secrets: template.secrets,
+        models: template.models,
         memory_bytes: template.memory_bytes,
         cpu_milli: template.cpu_milli,
         pids: template.pids,

@@ -9,6 +9,7 @@ use super::gate::{self, Admission, Permit};
 use super::{Request, facts, settle};
 use crate::Kernel;
 use crate::fault::{Fault, Stop};
+use crate::model::{GATEWAY_PORT, RoomModels};
 use parking_lot::Mutex;
 use sandbox::egress::{self, Ask, Behind, End, Judge, Leave, Meter, No, Patience, Ruling, Swap, Tally};
 use sandbox::{Door, Template};
@@ -31,13 +32,15 @@ pub(crate) const PROXY_PORT: u16 = 61_128;
 /// A job's way out, from before it starts until what it let out is on record.
 pub(super) struct Way {
     judge: Arc<Doorkeeper>,
+    models: Option<RoomModels>,
     running: Mutex<Vec<JoinHandle<()>>>,
     over: watch::Sender<bool>,
 }
 
 impl Way {
     /// `call` is the one that runs the job.
-    pub fn open(kernel: Arc<Kernel>, request: &Request, call: CallId, template: Template) -> Way {
+    pub fn open(kernel: Arc<Kernel>, request: &Request, call: CallId, template: Template) -> Result<Way, Fault> {
+        let models = template.models.then(|| RoomModels::open(&kernel, request, call)).transpose()?;
         let judge = Doorkeeper {
             kernel,
             request: request.clone(),
@@ -47,7 +50,16 @@ impl Way {
             records: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         };
-        Way { judge: Arc::new(judge), running: Mutex::new(Vec::new()), over: watch::channel(false).0 }
+        Ok(Way { judge: Arc::new(judge), models, running: Mutex::new(Vec::new()), over: watch::channel(false).0 })
+    }
+
+    /// The doors to the world; none in a room that reaches nothing but models.
+    fn outward(&self) -> Vec<(u16, Behind)> {
+        if self.judge.template.network != sandbox::Network::Restricted {
+            return Vec::new();
+        }
+        let services = self.judge.kernel.outside.services.iter().filter(|service| service.door);
+        [(PROXY_PORT, Behind::Proxy)].into_iter().chain(services.map(|service| (service.port, Behind::Place(service.ask())))).collect()
     }
 
     /// Closes the doors, waits until nothing passes through them any more, and settles what was let out.
@@ -85,11 +97,15 @@ async fn close(judge: Arc<Doorkeeper>, running: Vec<JoinHandle<()>>) -> Result<(
 
 impl Network for Way {
     fn doors(&self) -> Vec<Door> {
-        let services = self.judge.kernel.outside.services.iter().filter(|service| service.door).map(|service| service.port);
-        [PROXY_PORT].into_iter().chain(services).map(|port| Door { port }).collect()
+        let models = self.models.iter().map(|_| GATEWAY_PORT);
+        self.outward().into_iter().map(|(port, _)| port).chain(models).map(|port| Door { port }).collect()
     }
 
     fn environment(&self) -> Vec<(String, String)> {
+        let models = self.models.as_ref().map(RoomModels::environment).unwrap_or_default();
+        if self.judge.template.network != sandbox::Network::Restricted {
+            return models;
+        }
         let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
         let named = |names: &[&str], value: &str| names.iter().map(|name| ((*name).to_owned(), value.to_owned())).collect::<Vec<_>>();
         let mut env = named(&["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "CARGO_HTTP_PROXY"], &proxy);
@@ -109,18 +125,23 @@ impl Network for Way {
         if self.judge.template.secrets {
             env.extend(outside.secrets.iter().map(|(name, secret)| (name.clone(), secret.sentinel.clone())));
         }
+        env.extend(models);
         env
     }
 
     fn attend(&self, doors: Vec<TcpListener>) {
-        let services = self.judge.kernel.outside.services.iter().filter(|service| service.door).map(|service| Behind::Place(service.ask()));
-        let behind = [Behind::Proxy].into_iter().chain(services);
         let mut running = self.running.lock();
-        for (door, behind) in doors.into_iter().zip(behind) {
-            let judge: Arc<dyn Judge> = Arc::<Doorkeeper>::clone(&self.judge);
+        let mut doors = doors.into_iter();
+        let over = || {
             let mut over = self.over.subscribe();
-            let over = async move { drop(over.wait_for(|over| *over).await) };
-            running.push(tokio::spawn(egress::attend(door, behind, judge, Patience::default(), over)));
+            async move { drop(over.wait_for(|over| *over).await) }
+        };
+        for ((_, behind), door) in self.outward().into_iter().zip(doors.by_ref()) {
+            let judge: Arc<dyn Judge> = Arc::<Doorkeeper>::clone(&self.judge);
+            running.push(tokio::spawn(egress::attend(door, behind, judge, Patience::default(), over())));
+        }
+        for (models, door) in self.models.iter().zip(doors) {
+            running.push(tokio::spawn(models.attend(door, over())));
         }
     }
 }

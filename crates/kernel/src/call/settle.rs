@@ -121,10 +121,14 @@ impl Permit {
         // A walk shows nothing that a call on the path itself would not.
         let visible = |path: &str| facts.shows(request, path, self.grant.is_some());
         let template = facts.room.as_ref();
-        let way = template.filter(|template| template.network == sandbox::Network::Restricted).and_then(|template| {
+        let way = template.filter(|template| template.network == sandbox::Network::Restricted || template.models).and_then(|template| {
             let kernel = kernel.me.upgrade()?;
             Some(Way::open(kernel, request, self.call, template.clone()))
         });
+        let way = match way.transpose() {
+            Ok(way) => way,
+            Err(fault) => return (Err(Stop::Failed(fault)), start.elapsed()),
+        };
         let secrets: Vec<tool::Secret> = kernel.outside.secrets.iter().map(|(_, secret)| secret.clone()).collect();
         let context = Context {
             root: fd,

@@ -106,6 +106,8 @@ pub struct TemplateView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
     pub secrets: bool,
+    #[serde(default)]
+    pub models: bool,
     /// Without it, half of the machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,

@@ -1,0 +1,174 @@
+//! Models from inside a closed room, and in every dialect: metered, capped, and with a key that is good at one door.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{Site, text};
+use serde_json::Value;
+use std::process::{Child, Stdio};
+
+const ANSWERS: &str = "otherwise\n  say hello from the script\n  usage in=3 out=5\n";
+
+/// A site with a scripted model and a template that reaches it and nothing else.
+fn site(more: &str) -> Site {
+    let site = Site::new(&[("a.txt", "one\n")]);
+    std::fs::create_dir(site.home()).unwrap();
+    let answers = site.folder.path().join("answers.txt");
+    std::fs::write(&answers, ANSWERS).unwrap();
+    let config = format!(
+        "providers: {{p: {{url: 'script:{}', dialect: [anthropic, responses, chat, gemini]}}}}\nmodels: {{tactical: p/m}}\n\
+         sandbox: {{templates: {{agent: {{from: default, models: true}}}}}}\n{more}",
+        answers.display()
+    );
+    std::fs::write(site.home().join("config.yml"), config).unwrap();
+    site.ok(&["init"]);
+    site
+}
+
+/// Asks in each dialect, whole and streamed, as the vendors' clients find their way; prints dialect, status and answer.
+const CLIENT: &str = r#"
+import json, os, sys, urllib.request, urllib.error
+def ask(dialect, url, body, headers):
+    request = urllib.request.Request(url, json.dumps(body).encode(), {**headers, 'content-type': 'application/json'})
+    try:
+        answer = urllib.request.urlopen(request)
+    except urllib.error.HTTPError as error:
+        answer = error
+    print(dialect, answer.status, answer.read().decode().replace('\n', '|'))
+env = os.environ
+key = sys.argv[1] if len(sys.argv) > 1 else env['ANTHROPIC_API_KEY']
+say = [{'role': 'user', 'content': 'hi'}]
+ask('anthropic', env['ANTHROPIC_BASE_URL'] + '/v1/messages', {'model': 'tactical', 'max_tokens': 9, 'messages': say}, {'x-api-key': key})
+ask('chat', env['OPENAI_BASE_URL'] + '/chat/completions', {'model': 'tactical', 'max_tokens': 9, 'messages': say}, {'authorization': 'Bearer ' + key})
+ask('responses', env['OPENAI_BASE_URL'] + '/responses', {'model': 'tactical', 'max_output_tokens': 9, 'stream': True, 'input': say}, {'authorization': 'Bearer ' + key})
+ask('gemini', env['GOOGLE_GEMINI_BASE_URL'] + '/v1beta/models/tactical:streamGenerateContent?alt=sse', {'generationConfig': {'maxOutputTokens': 9}, 'contents': [{'role': 'user', 'parts': [{'text': 'hi'}]}]}, {'x-goog-api-key': key})
+"#;
+
+/// Who can be reached: the gateway's door, the proxy's, the world.
+const REACH: &str = r#"
+import os, socket
+for name, place in [('gateway', ('127.0.0.1', 61129)), ('proxy', ('127.0.0.1', 61128)), ('world', ('192.0.2.1', 80))]:
+    try:
+        socket.create_connection(place, 5).close()
+        print(name, 'reached')
+    except OSError:
+        print(name, 'closed')
+print('key', 'ANTHROPIC_API_KEY' in os.environ)
+"#;
+
+fn run(site: &Site, template: &str, program: &[&str]) -> String {
+    site.ok(&[&["sandbox", "run", "--discard", "-t", template, "--", "python3", "-c"], program].concat())
+}
+
+/// Dialect, status and body of each answer.
+fn answers(printed: &str) -> Vec<(&str, u16, &str)> {
+    let parts = printed.lines().map(|line| line.splitn(3, ' ').collect::<Vec<_>>());
+    parts.map(|parts| (parts[0], parts[1].parse().unwrap(), parts[2])).collect()
+}
+
+#[test]
+fn a_job_in_a_closed_room_asks_models_and_reaches_nothing_else() {
+    let site = site("");
+    assert_eq!(run(&site, "agent", &[REACH]), "gateway reached\nproxy closed\nworld closed\nkey True\n");
+    assert_eq!(run(&site, "default", &[REACH]), "gateway closed\nproxy closed\nworld closed\nkey False\n");
+    let printed = run(&site, "agent", &[CLIENT]);
+    let said = answers(&printed);
+    assert_eq!(
+        said.iter().map(|(dialect, status, _)| (*dialect, *status)).collect::<Vec<_>>(),
+        [("anthropic", 200), ("chat", 200), ("responses", 200), ("gemini", 200)]
+    );
+    assert!(said.iter().all(|(_, _, body)| body.contains("hello from the script")), "{printed}");
+    assert!(said[2].2.contains("response.completed") && said[3].2.contains("usageMetadata"), "{printed}");
+
+    // Metered, and on record as parts of the call that runs the job.
+    let usage = site.json(&["usage"]);
+    assert_eq!((&usage["total"]["requests"], &usage["total"]["output"], &usage["total"]["estimated"]), (&4.into(), &20.into(), &0.into()));
+    let records = site.records(&["--kind", "call.admitted"]);
+    let (jobs, asked): (Vec<&Value>, Vec<&Value>) = records.iter().partition(|record| record["payload"]["tool"] == "sandbox.run");
+    let dialects: Vec<_> = asked.iter().map(|record| record["payload"]["input"]["dialect"].as_str().unwrap()).collect();
+    assert_eq!(dialects, ["anthropic", "chat", "responses", "gemini"]);
+    let job = &jobs.last().unwrap()["payload"]["call"];
+    assert!(asked.iter().all(|record| record["payload"]["of"] == *job && record["payload"]["pid"] == 2), "{asked:?}");
+
+    // At the cap each is refused in its own provider's words, and told whom to ask.
+    site.ok(&["budget", "set", "2", "--tokens", "all=30"]);
+    let printed = run(&site, "agent", &[CLIENT]);
+    let said = answers(&printed);
+    let body = |at: usize| serde_json::from_str::<Value>(said[at].2).unwrap();
+    assert_eq!(said.iter().map(|(_, status, _)| *status).collect::<Vec<_>>(), [402, 429, 429, 429], "{printed}");
+    assert!(said.iter().all(|(_, _, body)| body.contains("skep budget grant 2")), "{printed}");
+    assert_eq!((&body(0)["type"], &body(0)["error"]["type"]), (&"error".into(), &"billing_error".into()), "{printed}");
+    assert_eq!(body(1)["error"]["code"], "insufficient_quota", "{printed}");
+    assert_eq!(body(2)["error"]["code"], "insufficient_quota", "{printed}");
+    assert_eq!(body(3)["error"]["status"], "RESOURCE_EXHAUSTED", "{printed}");
+    assert_eq!(site.json(&["usage"])["total"]["requests"], 4, "nothing more was asked");
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_key_is_good_at_its_own_door_alone() {
+    let site = site("gateway: {loopback: true}\n");
+    let mut command = site.command(&["gateway", "open", "--json"]);
+    let mut other: Child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let opened: Value = serde_json::Deserializer::from_reader(other.stdout.take().unwrap()).into_iter().next().unwrap().unwrap();
+    let key = opened["key"].as_str().unwrap();
+    let printed = run(&site, "agent", &[CLIENT, key]);
+    assert!(answers(&printed).iter().all(|(_, status, _)| *status == 401), "another process's key: {printed}");
+    assert_eq!(site.count("model.reserved"), 0);
+    // Its own is, as long as its job runs; the next job has another, and a brain that prints it tells nobody.
+    let keep = "import os; open('key', 'w').write(os.environ['ANTHROPIC_API_KEY']); print(os.environ['ANTHROPIC_API_KEY'])";
+    let printed = site.skep(&["sandbox", "run", "-t", "agent", "--", "python3", "-c", keep]);
+    assert!(printed.status.success(), "{}", text(&printed));
+    site.ok(&["merge", "task-2", "--yes"]);
+    let old = site.read("key");
+    assert!(old.starts_with("sk-skep-"), "{old}");
+    let printed = run(&site, "agent", &[CLIENT, &old]);
+    assert!(answers(&printed).iter().all(|(_, status, _)| *status == 401), "the key of a job that is over: {printed}");
+    assert!(answers(&run(&site, "agent", &[CLIENT])).iter().all(|(_, status, _)| *status == 200));
+    assert!(site.records(&[]).iter().all(|record| !record.to_string().contains(&old) && !record.to_string().contains(key)));
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[test]
+fn a_template_without_sockets_has_no_use_for_a_door() {
+    let site = Site::new(&[("a.txt", "one\n")]);
+    std::fs::create_dir(site.home()).unwrap();
+    std::fs::write(site.home().join("config.yml"), "sandbox: {templates: {agent: {from: code-executor, models: true}}}\n").unwrap();
+    let no = site.skep(&["kernel", "start"]);
+    assert!(!no.status.success() && text(&no).contains("say `profile: standard-net`"), "{}", text(&no));
+    // A project widens nothing.
+    std::fs::write(site.home().join("config.yml"), "").unwrap();
+    site.write("skep.yml", "sandbox: {templates: {default: {models: true}}}\n");
+    let no = site.skep(&["trust", "--yes"]);
+    let no = if no.status.success() { site.skep(&["sandbox", "run", "--", "true"]) } else { no };
+    assert!(!no.status.success() && text(&no).contains("may only narrow"), "{}", text(&no));
+}
+
+#[test]
+fn requests_of_a_minute_and_the_size_of_a_request_are_capped() {
+    let site = site("");
+    site.ok(&["budget", "set", "2", "--requests-per-minute", "2"]);
+    // Eight requests touch two minutes at most.
+    let printed = run(&site, "agent", &[&CLIENT.repeat(2)]);
+    let said = answers(&printed);
+    let refused: Vec<_> = said.iter().filter(|(_, status, _)| *status == 429).collect();
+    assert!(refused.len() >= 4 && refused.len() <= 6, "{printed}");
+    assert!(refused.iter().all(|(_, _, body)| body.contains("made its 2 requests of this minute")), "{printed}");
+    let mut minutes = std::collections::BTreeMap::new();
+    for record in site.records(&["--kind", "model.reserved"]) {
+        let at = record["timestamp"].as_str().unwrap()[..16].to_owned();
+        *minutes.entry(at).or_insert(0) += 1;
+    }
+    assert!(minutes.values().all(|count| *count <= 2), "{minutes:?}");
+
+    site.ok(&["budget", "set", "2", "--context", "20"]);
+    let printed = run(&site, "agent", &[CLIENT]);
+    assert!(
+        answers(&printed).iter().all(|(_, status, body)| *status != 200 && body.contains("and operator may send 20; shorten")),
+        "{printed}"
+    );
+    site.ok(&["budget", "set", "2", "--context", "2000"]);
+    let printed = run(&site, "agent", &[CLIENT]);
+    assert!(answers(&printed).iter().all(|(_, status, _)| *status == 200), "{printed}");
+}

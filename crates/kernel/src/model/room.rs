@@ -1,0 +1,55 @@
+//! A room's own way to models: a door on its loopback, and a key that is good there and nowhere else while its job runs.
+//!
+//! **Invariant.** What a job asks is asked by the process whose call runs it: a part of that call, decided, paid and recorded as any
+//! request is. Nobody outside the room can reach the door.
+
+use super::ProcessDoor;
+use crate::Kernel;
+use crate::call::Request;
+use crate::fault::Fault;
+use gateway::{Gateway, Session};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use world::CallId;
+
+/// Where rooms find the gateway: beside the proxy.
+pub(crate) const GATEWAY_PORT: u16 = 61_129;
+
+pub(crate) struct RoomModels {
+    gateway: Arc<Gateway>,
+    session: Arc<Session>,
+}
+
+impl RoomModels {
+    /// `call` is the one that runs the job.
+    pub fn open(kernel: &Arc<Kernel>, request: &Request, call: CallId) -> Result<RoomModels, Fault> {
+        let door = ProcessDoor { part: Some((request.task, call)), ..ProcessDoor::of(kernel, request.pid, request.zone) };
+        let session = kernel.session_with(request.pid, None, Arc::new(door))?;
+        Ok(RoomModels { gateway: kernel.gateway().clone(), session: Arc::new(session) })
+    }
+
+    /// What the vendors' clients look for.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let (url, key) = (format!("http://127.0.0.1:{GATEWAY_PORT}"), self.session.key.reveal());
+        let all = [
+            ("ANTHROPIC_BASE_URL", url.as_str()),
+            ("ANTHROPIC_API_KEY", key),
+            ("OPENAI_BASE_URL", &format!("{url}/v1")),
+            ("OPENAI_API_KEY", key),
+            ("GOOGLE_GEMINI_BASE_URL", &url),
+            ("GEMINI_API_KEY", key),
+        ];
+        all.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+    }
+
+    /// Serves the room until `over`; then every request that is still on its way ends.
+    pub fn attend<F: Future<Output = ()> + Send>(&self, door: TcpListener, over: F) -> impl Future<Output = ()> + Send + use<F> {
+        let (gateway, session) = (self.gateway.clone(), self.session.clone());
+        async move {
+            tokio::select! {
+                () = gateway::listen(gateway, session, door) => {}
+                () = over => {}
+            }
+        }
+    }
+}

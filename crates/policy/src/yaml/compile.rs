@@ -124,7 +124,15 @@ impl Compiler<'_> {
 
     /// Keeps where a rule names a call or a room, for whoever knows which there are.
     fn name(&mut self, rule: &str, fields: &Fields) -> Result<(), PolicyError> {
-        for (kind, field) in [(Kind::Call, &fields.syscall), (Kind::Room, &fields.sandbox), (Kind::Tag, &fields.caller_tag)] {
+        let words = [
+            (Kind::Call, &fields.syscall),
+            (Kind::Room, &fields.sandbox),
+            (Kind::Tag, &fields.caller_tag),
+            (Kind::Tier, &fields.tier),
+            (Kind::State, &fields.workflow_state),
+            (Kind::Method, &fields.method),
+        ];
+        for (kind, field) in words {
             let Some(tree) = field else { continue };
             for (at, word) in self.flat(kind.key(), tree.referenced, &tree.value)? {
                 self.names.push(Named { rule: rule.to_owned(), kind, word, line: at.line(), column: at.column() });

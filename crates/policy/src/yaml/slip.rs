@@ -1,4 +1,4 @@
-//! Words in rules that only the kernel can check: which calls, rooms and tags there are.
+//! Words in rules that name something: calls, rooms and tags, which only the kernel knows, and words of closed lists.
 
 use super::{Warning, distance};
 
@@ -17,6 +17,9 @@ pub(crate) enum Kind {
     Call,
     Room,
     Tag,
+    Tier,
+    State,
+    Method,
 }
 
 impl Kind {
@@ -25,6 +28,9 @@ impl Kind {
             Kind::Call => "syscall",
             Kind::Room => "sandbox",
             Kind::Tag => "caller_tag",
+            Kind::Tier => "tier",
+            Kind::State => "workflow_state",
+            Kind::Method => "method",
         }
     }
 
@@ -33,9 +39,17 @@ impl Kind {
             Kind::Call => "call",
             Kind::Room => "template",
             Kind::Tag => "tag",
+            Kind::Tier => "tier",
+            Kind::State => "workflow state",
+            Kind::Method => "method",
         }
     }
 }
+
+const TIERS: &[&str] = &["strategic", "tactical", "operational"];
+const STATES: &[&str] =
+    &["idle", "planning", "test_writing", "code_writing", "exploring", "validating", "reviewing", "committing", "retroactive_testing"];
+const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
 
 /// What there is.
 #[derive(Debug, Clone, Copy)]
@@ -52,8 +66,13 @@ pub(crate) fn slips(names: &[Named], known: &Known<'_>, file: &str) -> Vec<Warni
             Kind::Call => known.calls,
             Kind::Room => known.rooms,
             Kind::Tag => known.tags,
+            Kind::Tier => TIERS,
+            Kind::State => STATES,
+            Kind::Method => METHODS,
         };
-        let word = named.word.as_str();
+        // Methods are matched in any case.
+        let upper = named.word.to_ascii_uppercase();
+        let word = if named.kind == Kind::Method { upper.as_str() } else { named.word.as_str() };
         if known.contains(&word) || word.contains(['*', '?', '[']) {
             return None;
         }
@@ -66,4 +85,27 @@ pub(crate) fn slips(names: &[Named], known: &Known<'_>, file: &str) -> Vec<Warni
         Some(Warning { file: file.to_owned(), line: named.line, column: named.column, what, hint })
     };
     names.iter().filter_map(warning).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_in_a_closed_list_is_warned_about_where_it_stands() {
+        let named = |kind, word: &str| Named { rule: "r".into(), kind, word: word.into(), line: 3, column: 9 };
+        let names = [
+            named(Kind::Tier, "stratgic"),
+            named(Kind::Tier, "strategic"),
+            named(Kind::State, "test_writin"),
+            named(Kind::Method, "get"),
+            named(Kind::Method, "POTS"),
+        ];
+        let known = Known { calls: &[], rooms: &[], tags: &[] };
+        let said: Vec<String> =
+            slips(&names, &known, "p.yaml").iter().map(|warning| format!("{} {:?}", warning.what, warning.hint)).collect();
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(said[0].contains("`stratgic`, and there is no such tier") && said[0].contains("`strategic`"), "{said:?}");
+        assert!(said[1].contains("no such workflow state") && said[2].contains("no such method"), "{said:?}");
+    }
 }

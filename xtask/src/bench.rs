@@ -188,6 +188,15 @@ fn rooms(rows: &mut Vec<Row>) -> Result<()> {
         row("room start + exit", format!("bwrap {bwrap:.2} ms"), ours / bwrap, "≤ 0.5 ×", ours / bwrap <= 0.5);
         let fifty = number(&line, "fifty_at_once_ms")?;
         row("50 rooms at once", format!("took {fifty:.1} ms"), fifty / ours, "≤ 50 ×", fifty / ours <= 50.0);
+        let (empty, large) = (number(&line, "open_empty_ms")?, number(&line, "open_large_ms")?);
+        rows.push(Row {
+            what: "workspace over 100,000 files, no base".into(),
+            ours: format!("{large:.2} ms"),
+            reference: format!("over none {empty:.2} ms"),
+            figure: format!("{:.2} ×", large / empty),
+            promise: "the same",
+            holds: Some(large / empty <= 1.2),
+        });
     }
     Ok(())
 }
@@ -250,7 +259,50 @@ fn kernel(rows: &mut Vec<Row>) -> Result<()> {
             holds: Some(ours / echo <= 3.0),
         });
     }
+    large(rows, &home)?;
     memory(rows, &home)
+}
+
+/// A command in a room of its own over a project of many files, beside one of a single file. Room, masks, base and record together.
+fn large(rows: &mut Vec<Row>, home: &Home) -> Result<()> {
+    const FILES: usize = 100_000;
+    let (small, big) = (home.path.join("small"), home.path.join("large"));
+    for (zone, files) in [(&small, 1), (&big, FILES)] {
+        for n in 0..files {
+            let folder = zone.join(format!("{}/{}", n / 10_000, n / 100));
+            if n % 100 == 0 {
+                std::fs::create_dir_all(&folder)?;
+            }
+            std::fs::write(folder.join(format!("{n}.txt")), n.to_string())?;
+        }
+        let git = |arguments: &[&str]| {
+            output(Command::new("git").arg("-C").arg(zone).args(["-c", "user.name=b", "-c", "user.email=b@b"]).args(arguments)).map(drop)
+        };
+        git(&["init", "-q"])?;
+        init(home, zone)?;
+        git(&["add", "-A"])?;
+        git(&["commit", "-q", "-m", "a start"])?;
+    }
+    // What git wrote in the same second as a file it does not trust yet, and reads; that is no project's everyday state.
+    std::thread::sleep(Duration::from_millis(1100));
+    for zone in [&small, &big] {
+        output(Command::new("git").arg("-C").arg(zone).args(["status", "--porcelain"]))?;
+    }
+    let room = |zone: &Path| time(|| output(home.skep(&["sandbox", "run", "--discard", "--", "true"]).current_dir(zone)));
+    let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+    let (first_small, first) = (ms(room(&small)?), ms(room(&big)?));
+    let (later_small, later) = (ms(median(7, || room(&small))?), ms(median(7, || room(&big))?));
+    for (what, ours, reference) in [("first", first, first_small), ("later", later, later_small)] {
+        rows.push(Row {
+            what: format!("{what} room over 100,000 files"),
+            ours: format!("{ours:.0} ms"),
+            reference: format!("over one file {reference:.0} ms"),
+            figure: format!("{:.2} ×", ours / reference),
+            promise: "the same",
+            holds: Some(ours / reference <= 1.2),
+        });
+    }
+    Ok(())
 }
 
 fn memory(rows: &mut Vec<Row>, home: &Home) -> Result<()> {

@@ -35,10 +35,13 @@ fn root_in_somebody_elses_project_leaves_it_theirs() {
     assert!(rustix::process::geteuid().is_root(), "this test gives files to another user: run the tests as root, or in a container");
     let site = Site::new(FILES);
     give(&site.project(), OTHER);
+    let mode = |path: &str| std::fs::metadata(site.project().join(path)).unwrap().mode() & 0o777;
+    std::fs::set_permissions(site.project().join("a.txt"), std::fs::Permissions::from_mode(0o640)).unwrap();
     let brain = site.script(SCRIPT);
     site.ok(&["act", "x", "--brain", &brain, "--await"]);
     site.ok(&["merge", "task-1", "--yes"]);
     check(&site, OTHER);
+    assert_eq!(mode("a.txt"), 0o640, "a file that was written again keeps its bits");
     let shell = site
         .records(&["--kind", "call.finished"])
         .iter()

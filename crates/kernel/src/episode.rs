@@ -217,6 +217,22 @@ pub struct Ask {
     pub discard: bool,
 }
 
+/// What came of an operator's call.
+#[derive(Clone, Debug)]
+pub struct Called {
+    pub outcome: call::Outcome,
+    /// Where its changes wait.
+    pub task: Option<TaskId>,
+    /// Paths whose changes were dropped, as it was asked.
+    pub dropped: Vec<String>,
+}
+
+impl Called {
+    fn new(outcome: call::Outcome, task: Option<TaskId>) -> Called {
+        Called { outcome, task, dropped: Vec::new() }
+    }
+}
+
 impl Kernel {
     /// Takes any process's call through the door; whoever accepted it says which process speaks.
     pub async fn make(&self, request: &Request) -> Result<call::Outcome, Fault> {
@@ -224,14 +240,7 @@ impl Kernel {
     }
 
     /// One call of the operator's own. What changes files gets a task and a room; its changes wait for their merge like any other.
-    pub async fn call(
-        &self,
-        path: &Path,
-        task: Option<TaskId>,
-        tool: &str,
-        input: Value,
-        ask: Ask,
-    ) -> Result<(call::Outcome, Option<TaskId>), Stop> {
+    pub async fn call(&self, path: &Path, task: Option<TaskId>, tool: &str, input: Value, ask: Ask) -> Result<Called, Stop> {
         let top = crate::zone::locate(path)?;
         let zone = self.zone(&top)?.id;
         let in_room = self.tools.find(tool).is_ok_and(|tool| tool.manifest().room == tool::Room::Sandbox);
@@ -243,7 +252,7 @@ impl Kernel {
         let Ask { run_mode, token, live, discard } = ask;
         let request = Request { run_mode, token, live, ..Request::new(Pid::OPERATOR, task.or(own), zone, tool, input) };
         let outcome = call::run(self, &request).await;
-        let Some(id) = own else { return Ok((outcome?, None)) };
+        let Some(id) = own else { return Ok(Called::new(outcome?, None)) };
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(fault) => {
@@ -253,17 +262,27 @@ impl Kernel {
         };
         if let End::Pending(Refusal { review: Some(review), .. }) = &outcome.end {
             self.ledger.record(TaskParked { pid: Pid::OPERATOR, task: Some(id), review: *review }).await?;
-            return Ok((outcome, Some(id)));
+            return Ok(Called::new(outcome, Some(id)));
         }
         if discard {
+            let dropped = self.changed(id).await;
             self.cancel(id, "operator").await?;
-            return Ok((outcome, None));
+            return Ok(Called { outcome, task: None, dropped: dropped? });
         }
         let task = self.task(id)?;
         merge::propose(self, &task, &request.tool).await?;
         let waits = !self.task(id)?.state.ended();
-        Ok((outcome, waits.then_some(id)))
+        Ok(Called::new(outcome, waits.then_some(id)))
     }
+
+    /// What a task's room changed, by path, without keeping any of it.
+    async fn changed(&self, id: TaskId) -> Result<Vec<String>, Fault> {
+        let Some(desk) = self.desks.find(id) else { return Ok(Vec::new()) };
+        let found = desk.room.changes().await.map_err(crate::desk::room_fault)?;
+        let paths = found.changes.iter().map(|change| &change.path).chain(found.refused.iter().map(|no| &no.path));
+        Ok(paths.map(|path| path.to_string_lossy().into_owned()).collect())
+    }
+
     /// Takes up a parked call of the operator's own, if `id` is one.
     async fn take_own(&self, id: TaskId) -> Result<Option<TaskId>, Stop> {
         let task = self.task(id)?;

@@ -35,7 +35,7 @@ mod tuning;
 mod zone;
 
 pub use call::{End, Outcome, Request};
-pub use episode::Ask;
+pub use episode::{Ask, Called};
 pub use fault::{Fault, FaultKind, Stop};
 pub use home::Home;
 pub use ledger::Ledger;

@@ -6,6 +6,7 @@
 
 use crate::Kernel;
 use crate::call::Request;
+use crate::config::Config;
 use crate::zone::Trusted;
 use sandbox::{Network, Profile, Template};
 use serde::Deserialize;
@@ -152,8 +153,12 @@ impl Templates {
 impl Kernel {
     /// The templates as a zone's trusted files narrow them.
     pub fn templates(&self, trusted: Option<&Trusted>) -> Result<Templates, Refusal> {
-        let Some(trusted) = trusted else { return Ok(self.templates.clone()) };
-        self.templates.narrowed(&trusted.config.sandbox).map_err(|why| {
+        trusted.map_or_else(|| Ok(self.templates.clone()), |trusted| self.narrowed(&trusted.config))
+    }
+
+    /// The templates as a `skep.yml` narrows them; one that widens is refused.
+    pub(crate) fn narrowed(&self, config: &Config) -> Result<Templates, Refusal> {
+        self.templates.narrowed(&config.sandbox).map_err(|why| {
             Refusal::new(Code::BadInput, format!("skep.yml: {why}"))
                 .hint("widen it in config.yml in $SKEP_HOME, or take it out of skep.yml")
         })

@@ -229,7 +229,8 @@ impl Kernel {
     }
 
     async fn put_in_force(&self, zone: &Zone, bundle: &Bundle, by: &str) -> Result<(), Stop> {
-        parse(bundle)?;
+        let (_, config, _) = parse(bundle)?;
+        self.narrowed(&config)?;
         if let Some(flaw) = self.check_extensions(&bundle.rules).await?.first() {
             return Err(Refusal::new(Code::BadInput, format!("{RULES_FOLDER}/{flaw}"))
                 .hint("mend the rule and run `skep trust` again")

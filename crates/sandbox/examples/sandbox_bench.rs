@@ -4,6 +4,7 @@
 //! machine is busy for all of them. `fifty_at_once_ms` is the wall time of fifty concurrent jobs.
 
 use std::error::Error;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,18 +22,43 @@ fn main() -> Fallible<()> {
     let project = folder.path().join("project");
     std::fs::create_dir(&project)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let work = folder.path().join("work");
-    let measured = runtime.block_on(async {
+    let (work, opened) = (folder.path().join("work"), folder.path().join("opened"));
+    let measured: Fallible<()> = runtime.block_on(async {
         let workspace = Arc::new(launcher.open(WorkspaceSpec::new(project, &work)).await?);
         // The main task has a thread of its own; measure where the kernel would be, on a worker.
-        tokio::spawn(measure(workspace)).await?
+        let mut report = tokio::spawn(measure(workspace)).await??;
+        report["open_empty_ms"] = openings(&launcher, &folder.path().join("empty"), &opened, 0).await?.into();
+        report["open_large_ms"] = openings(&launcher, &folder.path().join("large"), &opened, 100_000).await?.into();
+        println!("{report}");
+        Ok(())
     });
     // An ordinary user cannot simply remove what overlayfs leaves.
-    sandbox::sweep(&[work], |_| false);
+    sandbox::sweep(&[work, opened], |_| false);
     measured
 }
 
-async fn measure(workspace: Arc<Workspace>) -> Fallible<()> {
+/// Opening a workspace over a project of so many files, a job in it, and closing it.
+async fn openings(launcher: &Launcher, project: &Path, work: &Path, files: usize) -> Fallible<f64> {
+    std::fs::create_dir(project)?;
+    for n in 0..files {
+        let folder = project.join((n / 100).to_string());
+        if n % 100 == 0 {
+            std::fs::create_dir(&folder)?;
+        }
+        std::fs::write(folder.join(n.to_string()), "")?;
+    }
+    let mut times = Vec::new();
+    for _ in 0..31 {
+        let began = Instant::now();
+        let workspace = launcher.open(WorkspaceSpec::new(project, work)).await?;
+        room(&workspace).await?;
+        workspace.close().await?;
+        times.push(ms(began));
+    }
+    Ok(median(times))
+}
+
+async fn measure(workspace: Arc<Workspace>) -> Fallible<serde_json::Value> {
     let has_bwrap = bwrap().is_ok();
     let (mut ours, mut plain, mut theirs, mut fifty) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS + 10 {
@@ -69,14 +95,12 @@ async fn measure(workspace: Arc<Workspace>) -> Fallible<()> {
         }
         fifty.push(ms(began));
     }
-    let report = serde_json::json!({
+    Ok(serde_json::json!({
         "ours_ms": median(ours),
         "fork_exec_ms": median(plain),
         "bwrap_ms": if theirs.is_empty() { None } else { Some(median(theirs)) },
         "fifty_at_once_ms": median(fifty),
-    });
-    println!("{report}");
-    Ok(())
+    }))
 }
 
 async fn room(workspace: &Workspace) -> Fallible<()> {

@@ -114,7 +114,7 @@ pub(crate) async fn issue(kernel: &Kernel, params: grant::IssueParams, peer: &Pe
     let zone = kernel.zone(&top).map_err(no)?.id;
     let wish = TokenWish { tool: params.tool, paths: params.paths, max_ops: params.max_ops.unwrap_or(1), ttl_ms: params.ttl_ms };
     let (token, outcome) = kernel.issue_token(Pid::OPERATOR, zone, wish, peer.clone()).await.map_err(no)?;
-    let call = view::ran((outcome, None));
+    let call = view::ran(kernel::Called { outcome, task: None, dropped: Vec::new() });
     let review = call.refusal.as_ref().and_then(|refusal| refusal.review);
     Ok(grant::IssueResult { token: (!token.is_empty()).then_some(token), call, review })
 }

@@ -1,7 +1,7 @@
 //! The world as clients see it.
 
 use crate::method::{fault, no};
-use kernel::{End, Kernel, MergeDiff, Outcome, Proposal};
+use kernel::{Called, End, Kernel, MergeDiff, Proposal};
 use std::path::Path;
 use std::time::Duration;
 use wire::RpcError;
@@ -193,7 +193,10 @@ pub(crate) fn tools(kernel: &Kernel) -> call::ToolListResult {
     call::ToolListResult { tools: tools.collect() }
 }
 
-pub(crate) fn ran((outcome, task): (Outcome, Option<TaskId>)) -> call::RunResult {
+pub(crate) fn ran(called: Called) -> call::RunResult {
+    let Called { outcome, task, mut dropped } = called;
+    let count = dropped.len() as u64;
+    dropped.truncate(call::DROPPED_MAX);
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let (decision, refusal, ok, output) = match outcome.end {
         End::Done { ok, value } => (call::Decision::Allowed, None, ok, value),
@@ -212,6 +215,7 @@ pub(crate) fn ran((outcome, task): (Outcome, Option<TaskId>)) -> call::RunResult
         run_us: us(outcome.run),
         total_us: us(outcome.gate + outcome.run),
         task,
+        dropped: (count > 0).then_some(call::Dropped { count, paths: dropped }),
     }
 }
 

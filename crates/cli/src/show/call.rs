@@ -207,6 +207,7 @@ mod tests {
             run_us: 310,
             total_us: 1_240,
             task: Some(TaskId(2)),
+            dropped: None,
         };
         let expected = "
 ✓ fs.read allowed  call-4

@@ -35,7 +35,7 @@ impl Held {
     fn now(host: &Host) -> Held {
         Held {
             processes: descendants(),
-            mounts: fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count(),
+            mounts: mounts(host),
             cgroups: cgroups(&kernel_prefix(std::process::id())),
             descriptors: fs::read_dir("/proc/self/fd").unwrap().count(),
             files: fs::read_dir(host.work("")).map_or(0, Iterator::count),
@@ -50,6 +50,12 @@ impl Held {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Mounts that this process sees and that have to do with the test's folder; others come and go on a host.
+fn mounts(host: &Host) -> usize {
+    let folder = host.folder.path().to_string_lossy().into_owned();
+    fs::read_to_string("/proc/self/mountinfo").unwrap().lines().filter(|line| line.contains(&folder)).count()
 }
 
 /// Processes below this one, at any depth.

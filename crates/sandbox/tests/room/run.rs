@@ -13,6 +13,7 @@ pub const TESTS: &[Test] = &[
     ("runs_a_command", runs_a_command),
     ("tells_codes_from_signals", tells_codes_from_signals),
     ("everyday_programs_run", everyday_programs_run),
+    ("test_suites_run", test_suites_run),
     ("missing_and_unfit_programs_differ", missing_and_unfit_programs_differ),
     ("output_is_binary_and_capped", output_is_binary_and_capped),
     ("stdin_reaches_the_job", stdin_reaches_the_job),
@@ -79,6 +80,54 @@ fn everyday_programs_run(host: &Host) {
                          c=socket.create_connection(s.getsockname());s.accept()[0].send(b\"x\");print(c.recv(1))'");
     server.profile = Profile::StandardNet;
     assert_eq!(text(&host.run(&workspace, server).unwrap()), "b'x'");
+}
+
+/// What a project's own tests do, under each profile that commands may have. A suite that fails is seen to.
+fn test_suites_run(host: &Host) {
+    host.write(
+        "test_it.py",
+        "import os, subprocess, tempfile, threading, unittest\n\n\
+         class It(unittest.TestCase):\n    \
+             def test_files(self):\n        \
+                 with tempfile.NamedTemporaryFile('w') as file:\n            \
+                     file.write('x'); file.flush(); self.assertEqual(os.path.getsize(file.name), 1)\n    \
+             def test_children(self):\n        \
+                 self.assertEqual(subprocess.check_output(['echo', 'a']), b'a\\n')\n    \
+             def test_wish(self):\n        \
+                 self.assertNotEqual(os.environ.get('WISH'), 'fail')\n",
+    );
+    host.write(
+        "it.test.js",
+        "const test = require('node:test'), assert = require('node:assert'), fs = require('node:fs');\n\
+         test('files', () => { fs.writeFileSync('/tmp/x', 'x'); assert.equal(fs.readFileSync('/tmp/x', 'utf8'), 'x'); });\n\
+         test('children', () => assert.equal(require('node:child_process').execSync('echo a').toString(), 'a\\n'));\n\
+         test('wish', () => assert.notEqual(process.env.WISH, 'fail'));\n",
+    );
+    let git = "set -e; export GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=e GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=e; \
+               rm -rf /tmp/r; git init -q -b main /tmp/r; cd /tmp/r; echo a > a; git add a; git commit -qm one; \
+               git checkout -qb side; echo b > b; git add b; git commit -qm two; \
+               git checkout -q main; echo c > c; git add c; git commit -qm three; \
+               git merge -q --no-ff -m four side; git gc -q; git fsck --no-progress; git log --format=%s | sort | tr '\\n' ' '; test \"$WISH\" != fail";
+    for profile in [Profile::Standard, Profile::StandardNet] {
+        let workspace = host.open();
+        let python = ["/usr/bin/python3", "-m", "unittest", "-v"];
+        for (argv, passed) in [
+            (python.as_slice(), "Ran 3 tests"),
+            (["node", "--test"].as_slice(), "pass 3"),
+            (["sh", "-c", git].as_slice(), "four one three two"),
+        ] {
+            for (wish, succeeds) in [("", true), ("fail", false)] {
+                let mut job = JobSpec::exec(argv.iter().copied());
+                job.profile = profile;
+                job.env.push(("WISH".into(), wish.into()));
+                let outcome = host.run(&workspace, job).unwrap();
+                let told = [outcome.stdout, outcome.stderr].concat();
+                let told = String::from_utf8_lossy(&told);
+                assert_eq!(outcome.exit.success(), succeeds, "{profile:?} {argv:?}: {told}");
+                assert!(!succeeds || told.contains(passed), "{profile:?} {argv:?}: {told}");
+            }
+        }
+    }
 }
 
 fn missing_and_unfit_programs_differ(host: &Host) {
@@ -328,7 +377,10 @@ fn cargo_builds_and_tests(host: &Host) {
     let mut spec = host.spec("cargo");
     spec.binds = vec![sandbox::Bind { source: sysroot, target: "/opt/rust".into(), writable: false }];
     let workspace = host.open_with(spec).unwrap();
-    let mut job = JobSpec::exec(["cargo", "test", "--offline"]);
-    job.env = vec![("PATH".into(), "/opt/rust/bin:/usr/bin:/bin".into()), ("CARGO_HOME".into(), "/tmp/home/.cargo".into())];
-    assert!(text(&host.run(&workspace, job).unwrap()).contains("1 passed"));
+    for profile in [Profile::Standard, Profile::StandardNet] {
+        let mut job = JobSpec::exec(["cargo", "test", "--offline"]);
+        job.profile = profile;
+        job.env = vec![("PATH".into(), "/opt/rust/bin:/usr/bin:/bin".into()), ("CARGO_HOME".into(), "/tmp/home/.cargo".into())];
+        assert!(text(&host.run(&workspace, job).unwrap()).contains("1 passed"), "{profile:?}");
+    }
 }

@@ -74,4 +74,17 @@ pub struct RunResult {
     /// Where its writes are kept until they are merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
+    /// What was dropped of its writes, as it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<Dropped>,
 }
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    pub count: u64,
+    /// The first [`DROPPED_MAX`] of them.
+    pub paths: Vec<String>,
+}
+
+/// Nobody reads more of what is gone.
+pub const DROPPED_MAX: usize = 100;

@@ -185,6 +185,9 @@ fn print(to: &mut impl Write, bytes: &[u8]) -> Result<(), Trouble> {
     }
 }
 
+/// Names in one line of what is gone.
+const DROPPED_SHOWN: usize = 10;
+
 /// Says what became of it; the exit code is the command's own, or 128 and the signal as in a shell.
 fn end(console: &Console, result: &RunResult) -> Outcome {
     if let Some(refusal) = &result.refusal {
@@ -200,6 +203,14 @@ fn end(console: &Console, result: &RunResult) -> Outcome {
     }
     if let Some(task) = result.task {
         console.note(Line::new().name(task.to_string()).faint(format!("  its changes wait: `skep diff {task}`, `skep merge {task}`")));
+    }
+    if let Some(dropped) = &result.dropped {
+        let shown = &dropped.paths[..dropped.paths.len().min(DROPPED_SHOWN)];
+        let rest = match dropped.count - shown.len() as u64 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        console.note(Line::new().faint("dropped  ").plain(format!("{}{rest}", shown.join(", "))));
     }
     if console.json {
         console.err.json(result);

@@ -221,7 +221,7 @@ fn a_shell_has_the_terminal_and_gives_it_back() {
     let site = site();
     let screen = Screen::open(&site, "xterm-256color", "sandbox shell --discard");
     screen.shows(&["$"]);
-    enter(&screen, r"printf '\033[31mr''ed\033[0m\n'; stty size; tty >/dev/null && echo is''-one");
+    enter(&screen, r"printf '\033[31mr''ed\033[0m\n'; stty size; test -t 0 && echo is''-one");
     let text = screen.shows(&["red", "40 100", "is-one"]);
     assert!(!text.contains("no job control"), "{text}");
     let coloured = screen.tmux().args(["capture-pane", "-p", "-e"]).output().unwrap();

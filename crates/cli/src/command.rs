@@ -27,6 +27,7 @@ pub mod review;
 pub mod sandbox;
 pub mod status;
 pub mod token;
+pub mod trial;
 pub mod trust;
 pub mod usage;
 pub mod watch;
@@ -59,6 +60,7 @@ pub async fn run(command: Command, console: &Console) -> Outcome {
         Command::Token(token) => token.run(console).await,
         Command::Policy(policy) => policy.run(console).await,
         Command::Diff(diff) => diff.run(console).await,
+        Command::Try(try_out) => try_out.run(console).await,
         Command::Merge(merge) => merge.run(console).await,
         Command::Reject(reject) => reject.run(console).await,
         Command::Sandbox(sandbox) => sandbox.run(console).await,

@@ -31,6 +31,7 @@ mod runtime;
 mod scratch;
 mod template;
 mod token;
+mod trial;
 mod tuning;
 mod zone;
 
@@ -48,8 +49,10 @@ pub use review::Reply;
 pub use room::RoomView;
 pub use rules::{Checked, PastPolicy, Range};
 pub use runtime::Runtime;
+pub use sandbox::Exit;
 pub use template::{SANDBOX_RUN, SandboxConfig, Templates};
 pub use token::TokenWish;
+pub use trial::{Piece, Trial};
 pub use tuning::Tuning;
 pub use zone::{Bundle, Parsed, Proposal, Trusted, locate};
 

@@ -242,7 +242,7 @@ fn caller(kernel: &Kernel, task: &Task) -> (String, String, String) {
     found.unwrap_or_default()
 }
 
-fn facts<'a>(tool: &'a str, task: &Task, paths: &'a [RealPath<'a>], caller: &'a str, role: &'a str, user: &'a str) -> Facts<'a> {
+pub(crate) fn facts<'a>(tool: &'a str, task: &Task, paths: &'a [RealPath<'a>], caller: &'a str, role: &'a str, user: &'a str) -> Facts<'a> {
     Facts {
         tool,
         read_only: false,

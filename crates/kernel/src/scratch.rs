@@ -8,6 +8,7 @@ use crate::fault::{Fault, FaultKind, Stop};
 use sandbox::{Workspace, WorkspaceSpec};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use tokio::runtime::Handle;
 use world::ZoneId;
 
 pub(crate) struct Scratch {
@@ -22,7 +23,6 @@ pub(crate) enum Shows {
     /// The project as a job may see it.
     Project,
     /// That with a task's overlay between.
-    #[expect(dead_code, reason = "for `skep try`")]
     Task(PathBuf),
 }
 
@@ -65,11 +65,25 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        drop(self.room.take());
-        if let Err(error) = std::fs::remove_dir_all(&self.folder)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            eprintln!("skep: left behind `{}`: {error}", self.folder.display());
+        let (room, folder) = (self.room.take(), std::mem::take(&mut self.folder));
+        match (room, Handle::try_current()) {
+            // What still runs in there writes until it is dead.
+            (Some(room), Ok(runtime)) => drop(runtime.spawn(async move {
+                drop(room.close().await);
+                remove(&folder);
+            })),
+            (room, _) => {
+                drop(room);
+                remove(&folder);
+            }
         }
+    }
+}
+
+fn remove(folder: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(folder)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        eprintln!("skep: left behind `{}`: {error}", folder.display());
     }
 }

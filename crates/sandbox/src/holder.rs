@@ -12,6 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::thread::UnshareFlags;
 
 use crate::door;
+use crate::inlet;
 use crate::fault::{At, Failure, Step};
 use crate::job;
 use crate::landlock::Landlock;
@@ -133,14 +134,15 @@ fn start(
 ) -> io::Result<()> {
     let id = order.id;
     let started = spare.prepare().and_then(|()| {
-        let doors = door::open(&order.doors)?;
+        let mut openings = door::open(&order.doors)?;
+        openings.extend(inlet::open(order.inlets)?);
         spare.ready = false;
         let (pid, pidfd) = sys::clone_into(job::NAMESPACES, || job::main(holder, filters, &order, files)).at(Step::JobNamespaces)?;
-        Ok((pid, pidfd, doors))
+        Ok((pid, pidfd, openings))
     });
     match started {
-        Ok((pid, pidfd, doors)) => {
-            let fds: Vec<BorrowedFd<'_>> = [pidfd.as_fd()].into_iter().chain(doors.iter().map(AsFd::as_fd)).collect();
+        Ok((pid, pidfd, openings)) => {
+            let fds: Vec<BorrowedFd<'_>> = [pidfd.as_fd()].into_iter().chain(openings.iter().map(AsFd::as_fd)).collect();
             packet::send(kernel, &HolderReply::Started { id, pid }, &fds)?;
             running.insert(pid, Running { id, pidfd });
             Ok(())

@@ -17,7 +17,7 @@ use crate::packet;
 use crate::spec::Usage;
 use crate::sys;
 
-/// The pid and pidfd of a job's pid 1, and its doors.
+/// The pid and pidfd of a job's pid 1, its doors and its inlets.
 pub(crate) type Started = Result<(i32, OwnedFd, Vec<OwnedFd>), Failure>;
 /// The wait status and usage of a pid 1 that could not report.
 pub(crate) type Unreported = (i32, Usage);

@@ -97,6 +97,7 @@ pub(crate) struct SpawnOrder {
     pub(crate) limits: Limits,
     pub(crate) terminal: bool,
     pub(crate) doors: Vec<Door>,
+    pub(crate) inlets: usize,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -107,7 +108,7 @@ pub(crate) enum ActOrder {
     Move { from: Bytes, to: Bytes },
 }
 
-/// Holder to kernel. `Ready` brings the merged root, `Started` the pidfd of the job's pid 1 and its doors.
+/// Holder to kernel. `Ready` brings the merged root, `Started` the pidfd of the job's pid 1, its doors and its inlets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum HolderReply {
     Ready,

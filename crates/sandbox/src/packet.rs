@@ -6,6 +6,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use crate::inlet::Inlets;
 use crate::spec::Door;
 use rustix::fs::MemfdFlags;
 use rustix::net::{
@@ -19,8 +20,8 @@ use serde::de::DeserializeOwned;
 const INLINE_BYTES_MAX: usize = 32 * 1024;
 /// Linux refuses argument lists over a few MiB anyway.
 const VALUE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// To a holder four for a job's streams and report and up to three cgroups, back a pidfd and the doors; and one memfd.
-const FDS_MAX: usize = Door::MAX + 2;
+/// To a holder four for a job's streams and report and up to three cgroups, back a pidfd, the doors and the inlets; and one memfd.
+const FDS_MAX: usize = Door::MAX + Inlets::MAX + 2;
 
 const INLINE: u8 = 0;
 const IN_MEMFD: u8 = 1;

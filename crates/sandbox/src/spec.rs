@@ -51,6 +51,8 @@ pub struct JobSpec {
     pub doors: Vec<Door>,
     /// Its standard input is a terminal, which becomes its own: with job control, and signals for keys.
     pub terminal: bool,
+    /// Ways into the room: as many connections can lead to what listens there at a time.
+    pub inlets: usize,
     /// How much of each stream `run` keeps; the rest is read and dropped.
     pub output_max: usize,
 }
@@ -68,6 +70,7 @@ impl JobSpec {
             limits: Limits::default(),
             doors: Vec::new(),
             terminal: false,
+            inlets: 0,
             output_max: JobSpec::OUTPUT_MAX,
         }
     }

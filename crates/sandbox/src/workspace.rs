@@ -24,6 +24,7 @@ use crate::disk::{Bounds, Meter, Overfull};
 use crate::door;
 use crate::fault::{Failure, SandboxError, Step};
 use crate::figures::{Figures, Running};
+use crate::inlet::Inlets;
 use crate::link::{Link, Place, Unreported};
 use crate::order::{ActOrder, Bytes, Report, SpawnOrder};
 use crate::output;
@@ -184,13 +185,17 @@ impl Workspace {
             files.push(open_stream(stream).map_err(SandboxError::io("opening a stream"))?);
         }
         files.push(report_write);
-        let Underway { pid, pidfd, doors, unreported, keeper } = match &self.room {
+        let Underway { pid, pidfd, mut openings, unreported, keeper } = match &self.room {
             Room::Held(holder) => holder.start(order, files).await?,
             Room::Contained(room) => room.start(order, files).await?,
         };
         let pidfd = Arc::new(pidfd);
         let unopened = KillOnDrop(Some(Arc::clone(&pidfd)));
-        let doors = door::listeners(doors, spec.doors.len())?;
+        if openings.len() != spec.doors.len() + spec.inlets {
+            return Err(SandboxError::Gone { who: "holder" });
+        }
+        let inlets = Inlets::new(openings.split_off(spec.doors.len()));
+        let doors = door::listeners(openings)?;
         unopened.keep();
         let command = match &spec.act {
             Act::Exec { argv } => argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -214,7 +219,7 @@ impl Workspace {
         let cut = Arc::new(Mutex::new(None));
         let watches = self.watches(&spec.limits, bounds, before, &running, &cut);
         let data_limited = spec.limits.data_bytes.is_some();
-        Ok(Job { doors, act: spec.act, running, report, unreported, cut, watches, keeper, data_limited, over: false })
+        Ok(Job { doors, inlets, act: spec.act, running, report, unreported, cut, watches, keeper, data_limited, over: false })
     }
 
     /// Tasks that end the job when its time is over or the workspace is too full.
@@ -338,7 +343,9 @@ impl Holder {
         self.link.send(&order, &all).await?;
         drop(files);
         match started.await {
-            Ok(Ok((pid, pidfd, doors))) => Ok(Underway { pid, pidfd, doors, unreported, keeper: Keeper::Holder { group, _place: place } }),
+            Ok(Ok((pid, pidfd, openings))) => {
+                Ok(Underway { pid, pidfd, openings, unreported, keeper: Keeper::Holder { group, _place: place } })
+            }
             Ok(Err(failure)) => Err(failure.into()),
             Err(_) => Err(SandboxError::Gone { who: "holder" }),
         }
@@ -356,7 +363,8 @@ impl Drop for Holder {
 pub(crate) struct Underway {
     pub(crate) pid: i32,
     pub(crate) pidfd: OwnedFd,
-    pub(crate) doors: Vec<OwnedFd>,
+    /// Its doors, then its inlets.
+    pub(crate) openings: Vec<OwnedFd>,
     /// How pid 1 ended, when it did without a report.
     pub(crate) unreported: oneshot::Receiver<Unreported>,
     pub(crate) keeper: Keeper,
@@ -396,6 +404,7 @@ enum Cut {
 #[derive(Debug)]
 pub struct Job {
     doors: Vec<TcpListener>,
+    inlets: Arc<Inlets>,
     act: Act,
     running: Arc<Running>,
     report: pipe::Receiver,
@@ -435,6 +444,11 @@ impl Job {
     /// The listeners at the job's doors, in the order of the spec; nothing accepts at them but the caller of this.
     pub fn doors(&mut self) -> Vec<TcpListener> {
         std::mem::take(&mut self.doors)
+    }
+
+    /// Ways to what listens in the room, as many as the spec says.
+    pub fn inlets(&self) -> Arc<Inlets> {
+        Arc::clone(&self.inlets)
     }
 
     /// Kills the whole tree. `wait` then says so.
@@ -569,6 +583,9 @@ fn order(spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
     if ports.len() != spec.doors.len() || ports.len() > Door::MAX || ports.contains(&0) {
         return bad("its doors are too many, or two have one port, or one has none");
     }
+    if spec.inlets > Inlets::MAX {
+        return bad("its inlets are too many");
+    }
     let (act, cwd) = match &spec.act {
         Act::Exec { argv } if argv.first().is_none_or(|name| name.is_empty()) => return bad("the argument list names no program"),
         Act::Exec { argv } if argv.iter().any(has_nul) => return bad("an argument holds a zero byte"),
@@ -579,6 +596,7 @@ fn order(spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
         Act::Move { from, to } => (ActOrder::Move { from: from.clone().into(), to: to.clone().into() }, PathBuf::new()),
     };
     let env = spec.env.iter().map(|(key, value)| (key.clone().into(), value.clone().into())).collect();
-    let doors = spec.doors.clone();
-    Ok(SpawnOrder { id: 0, act, env, cwd: cwd.into(), profile: spec.profile, limits: spec.limits.clone(), terminal: spec.terminal, doors })
+    let (doors, inlets, terminal) = (spec.doors.clone(), spec.inlets, spec.terminal);
+    let (profile, limits) = (spec.profile, spec.limits.clone());
+    Ok(SpawnOrder { id: 0, act, env, cwd: cwd.into(), profile, limits, terminal, doors, inlets })
 }

@@ -1,6 +1,6 @@
 //! One connection: frames in, answers out, in whatever order the work ends.
 
-use crate::{follow, live, method, model, peer};
+use crate::{follow, live, method, model, peer, trial};
 use kernel::Kernel;
 use policy::Peer;
 use std::sync::Arc;
@@ -143,6 +143,9 @@ async fn answer(speaker: &Speaker, request: Request, out: &mpsc::Sender<String>)
     }
     if model::opens(&request) {
         return model::open(kernel, request, out).await;
+    }
+    if trial::wanted(&request) {
+        return trial::run(kernel, request, out).await;
     }
     let ends = method::ends_kernel(&request.method);
     let outcome = method::dispatch(kernel, peer, &request.method, request.params.as_deref()).await;

@@ -13,6 +13,7 @@ mod model;
 mod peer;
 mod rules;
 mod run;
+mod trial;
 mod view;
 
 pub use run::run;

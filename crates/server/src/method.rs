@@ -18,7 +18,8 @@ type Raw = Box<RawValue>;
 
 /// Methods whose work ends with the connection that asked.
 pub(crate) fn only_looks(name: &str) -> bool {
-    [task::Await::NAME, records::Follow::NAME, records::Read::NAME, task::Diff::NAME, models::Open::NAME].contains(&name)
+    let looks = [task::Await::NAME, records::Follow::NAME, records::Read::NAME, task::Diff::NAME, task::Try::NAME, models::Open::NAME];
+    looks.contains(&name)
 }
 
 pub(crate) fn ends_kernel(name: &str) -> bool {

@@ -65,6 +65,7 @@ pub const NAMES: &[&str] = &[
     task::Merge::NAME,
     task::Reject::NAME,
     task::Replay::NAME,
+    task::Try::NAME,
     merge::List::NAME,
     merge::Undo::NAME,
     call::ToolList::NAME,

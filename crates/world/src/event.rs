@@ -152,6 +152,8 @@ events! {
     MergeTested = "merge.tested", Security {
         merge: MergeId, digest: String, command: Vec<String>, exit: Option<i32>, passed: Option<u64>, failed: Option<u64>, output: String, ok: bool,
     }
+    /// The operator ran a command over what a task had made, in a room of its own.
+    TaskTried = "task.tried", Fact { command: Vec<String>, ports: Vec<u16> }
     MergeUndoBegun = "merge.undo_begun", Security { merge: MergeId, by: String }
     MergeUndone = "merge.undone", Security { merge: MergeId, paths: Vec<MergePath> }
 

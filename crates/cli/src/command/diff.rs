@@ -1,22 +1,85 @@
-//! `skep diff`: what a task changed.
+//! `skep diff`: what a task changed, once or as it happens.
 
 use crate::console::{Console, OK, Outcome};
 use crate::show::diff;
+use std::collections::BTreeMap;
+use std::time::Duration;
 use wire::TaskId;
-use wire::method::task::{Diff as Method, TaskParams};
+use wire::method::task::{Diff as Method, DiffResult, Show, TaskParams};
+
+/// Between two looks at a running task.
+const LOOK_MS: u64 = 1_000;
 
 /// Show what a task changed
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  skep diff task-3\n  skep diff task-3 | less -R")]
+#[command(after_help = "Examples:\n  skep diff task-3\n  skep diff task-3 --follow     until it is done\n  skep diff task-3 | less -R\n\n\
+In a pipe, --follow prints each file again when it has changed.")]
 pub struct Diff {
     task: TaskId,
+    /// Show changes as they are made, until the task is done
+    #[arg(long, short)]
+    follow: bool,
 }
 
 impl Diff {
     pub async fn run(self, console: &Console) -> Outcome {
         let mut kernel = console.kernel().await?;
-        let result = console.wait("comparing", kernel.call::<Method>(&TaskParams { task: self.task })).await?;
-        console.show_whole(&result, diff::full);
-        OK
+        let params = TaskParams { task: self.task };
+        if !self.follow {
+            let result = console.wait("comparing", kernel.call::<Method>(&params)).await?;
+            console.show_whole(&result, diff::full);
+            return OK;
+        }
+        let mut seen = Seen::default();
+        loop {
+            // The state first: what changed before the end is shown by the look after it.
+            let view = kernel.call::<Show>(&params).await?;
+            let over = view.state.ended() || view.merge.is_some();
+            let result = kernel.call::<Method>(&params).await?;
+            seen.tell(&result, console);
+            if over {
+                return OK;
+            }
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => return OK,
+                () = tokio::time::sleep(Duration::from_millis(LOOK_MS)) => {}
+            }
+        }
+    }
+}
+
+/// What was shown last.
+#[derive(Default)]
+struct Seen {
+    files: BTreeMap<String, String>,
+    once: bool,
+}
+
+impl Seen {
+    /// On a terminal the whole is drawn anew; elsewhere what is new is added.
+    fn tell(&mut self, result: &DiffResult, console: &Console) {
+        let now: BTreeMap<String, String> =
+            result.files.iter().map(|file| (file.path.clone(), format!("{} {:?} {}", file.kind, file.refused, file.diff))).collect();
+        if self.once && now == self.files {
+            return;
+        }
+        if console.json {
+            console.out.json(result);
+        } else if console.out.tty {
+            console.out.write(b"\x1b[H\x1b[2J");
+            console.out.page(&diff::full(result));
+        } else {
+            let fresh = |path: &String| now.get(path) != self.files.get(path);
+            let mut part = result.clone();
+            part.files.retain(|file| fresh(&file.path));
+            if !part.files.is_empty() {
+                console.out.whole(&diff::files(&part));
+            }
+            for path in self.files.keys().filter(|path| !now.contains_key(*path)) {
+                console.out.whole(&diff::gone(path));
+            }
+        }
+        self.files = now;
+        self.once = true;
     }
 }

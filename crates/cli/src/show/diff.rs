@@ -133,6 +133,21 @@ fn choices(diff: &DiffResult, page: &mut Page) {
 
 /// `skep diff`.
 pub fn full(diff: &DiffResult) -> Page {
+    let mut page = files(diff);
+    let files = many(diff.files.len() as u64, "file");
+    let state = if diff.digest.is_some() { "" } else { ", nothing proposed for merge" };
+    choices(diff, &mut page);
+    page.push(Line::new().name(diff.task.to_string()).plain(format!("  {files} changed{state}")));
+    page
+}
+
+/// A path that is as it was again, in a diff that is followed.
+pub fn gone(path: &str) -> Page {
+    Page(vec![Line::new().faint("unchanged again ").plain(path)])
+}
+
+/// Each file with its text.
+pub fn files(diff: &DiffResult) -> Page {
     let mut page = Page::new();
     for file in &diff.files {
         page.push(kind(file).plain(" ").join(name(file)));
@@ -147,10 +162,6 @@ pub fn full(diff: &DiffResult) -> Page {
         page.append(unified(&file.diff));
         page.blank();
     }
-    let files = many(diff.files.len() as u64, "file");
-    let state = if diff.digest.is_some() { "" } else { ", nothing proposed for merge" };
-    choices(diff, &mut page);
-    page.push(Line::new().name(diff.task.to_string()).plain(format!("  {files} changed{state}")));
     page
 }
 

@@ -229,7 +229,7 @@ const PROCESSES_OF_ALL: u64 = 16_384;
 
 /// Docker takes a profile itself, Podman the path of one.
 fn seccomp_option(engine: &Inner, job: &SpawnOrder) -> Result<String, SandboxError> {
-    let internet = job.profile == Profile::StandardNet || !job.doors.is_empty();
+    let internet = job.profile == Profile::StandardNet || !job.doors.is_empty() || job.inlets > 0;
     let profile = seccomp::profile(internet).to_string();
     if engine.settings.kind == Kind::Docker {
         return Ok(format!("seccomp={profile}"));

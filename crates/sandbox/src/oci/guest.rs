@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::link;
 use crate::door;
+use crate::inlet;
 use crate::fault::{At, Failure, Step};
 use crate::job;
 use crate::landlock::{self, Landlock};
@@ -42,7 +43,7 @@ pub(super) struct GuestOrder {
     pub(super) job: SpawnOrder,
 }
 
-/// Guest to kernel; `Started` brings the doors.
+/// Guest to kernel; `Started` brings the doors and the inlets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum GuestReply {
     Started,
@@ -56,8 +57,9 @@ pub fn guest() -> i32 {
     let _ = process::wipe_memory_of_start("skep: room");
     let Ok(Some((order, files))) = packet::receive::<GuestOrder>(&socket) else { return 1 };
     let entered = closed().and_then(|()| arrange(files)).and_then(|()| watch(&socket)).and_then(|()| {
-        let doors = door::open(&order.job.doors)?;
-        let fds: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
+        let mut openings = door::open(&order.job.doors)?;
+        openings.extend(inlet::open(order.job.inlets)?);
+        let fds: Vec<_> = openings.iter().map(AsFd::as_fd).collect();
         packet::send(&socket, &GuestReply::Started, &fds).at(Step::Socket)
     });
     if let Err(failure) = entered {

@@ -78,7 +78,7 @@ impl Room {
         let binds = self.order.binds.iter().filter(|bind| bind.writable).map(|bind| bind.target.clone());
         let project = self.order.project.clone();
         let writable = std::iter::once(project.clone()).chain(binds).collect();
-        let doors = grave.order(GuestOrder { project, writable, job }, &files).await?;
+        let openings = grave.order(GuestOrder { project, writable, job }, &files).await?;
         drop(files);
         grave.counter = grave.counter.filter(|_| memory.is_some());
         let (tell, unreported) = oneshot::channel();
@@ -87,7 +87,7 @@ impl Room {
         self.jobs.running.lock().insert(id, Arc::clone(&pidfd));
         self.jobs.unburied.send_modify(|count| *count += 1);
         tokio::spawn(bury(Arc::clone(&self.jobs), id, (container, private), pidfd, tell, Arc::clone(&grave.killed_for_memory)));
-        Ok(Underway { pid, pidfd: copy, doors, unreported, keeper: Keeper::Engine(grave) })
+        Ok(Underway { pid, pidfd: copy, openings, unreported, keeper: Keeper::Engine(grave) })
     }
 
     fn folder(&self, id: u64) -> PathBuf {
@@ -204,7 +204,7 @@ impl Grave {
         let fds: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
         self.socket.send(&order, &fds).await.map_err(SandboxError::io("telling a container its job"))?;
         match self.socket.receive().await {
-            Ok((GuestReply::Started, doors)) => Ok(doors),
+            Ok((GuestReply::Started, openings)) => Ok(openings),
             Ok((GuestReply::Failed(failure), _)) => Err(failure.into()),
             Err(_) => Err(SandboxError::Gone { who: "container" }),
         }

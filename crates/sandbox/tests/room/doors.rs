@@ -1,8 +1,8 @@
-//! Ways out of a room.
+//! Ways out of a room, and into it.
 
 use std::net::Ipv4Addr;
 
-use sandbox::{Door, JobSpec, Profile, SandboxError, Stdio, Workspace};
+use sandbox::{Door, Inlets, JobSpec, Profile, SandboxError, Stdio, Workspace};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -14,6 +14,7 @@ pub const TESTS: &[Test] = &[
     ("a_door_that_cannot_be_opened_starts_nothing", a_door_that_cannot_be_opened_starts_nothing),
     ("beside_its_doors_a_room_reaches_nothing", beside_its_doors_a_room_reaches_nothing),
     ("a_job_holds_no_descriptor_of_its_door", a_job_holds_no_descriptor_of_its_door),
+    ("an_inlet_leads_to_what_listens_in_the_room", an_inlet_leads_to_what_listens_in_the_room),
 ];
 
 const CALL: &str = "import socket,sys\nc=socket.create_connection((\"127.0.0.1\",int(sys.argv[1])))\n\
@@ -98,6 +99,50 @@ fn a_job_holds_no_descriptor_of_its_door(host: &Host) {
     let workspace = host.open();
     let mut spec = sh("ls /proc/self/fd /proc/1/fd 2>&1 | grep -c socket; ls -l /proc/self/fd | grep -c socket");
     spec.doors = vec![Door { port: 61_128 }];
+    spec.inlets = Inlets::MAX;
     let outcome = host.run(&workspace, spec).unwrap();
     assert_eq!(String::from_utf8(outcome.stdout).unwrap(), "0\n0\n");
+}
+
+const SERVE: &str = "import socket\ns=socket.socket();s.bind((\"127.0.0.1\",8080));s.listen(64);print(1,flush=True)\n\
+                     while 1:\n c,_=s.accept();c.sendall(b\"room heard \"+c.recv(9));c.close()";
+
+async fn call(inlets: &std::sync::Arc<Inlets>, port: u16) -> std::io::Result<String> {
+    let mut stream = inlets.connect(port).await?;
+    stream.write_all(b"ping").await?;
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).await?;
+    Ok(heard)
+}
+
+fn an_inlet_leads_to_what_listens_in_the_room(host: &Host) {
+    let workspace = host.open();
+    let mut spec = JobSpec::exec(["/usr/bin/python3", "-c", SERVE]);
+    spec.profile = Profile::StandardNet;
+    spec.inlets = Inlets::MAX + 1;
+    let refused = host.run(&workspace, spec.clone());
+    assert!(matches!(refused, Err(SandboxError::BadJob { .. })), "{refused:?}");
+    spec.inlets = 2;
+    host.block_on(async {
+        let (out, out_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let job = workspace.spawn(spec, Stdio::Null, Stdio::Fd(out_end), Stdio::Null).await.unwrap();
+        let mut out = tokio::net::unix::pipe::Receiver::from_owned_fd(out).unwrap();
+        assert_eq!(out.read_u8().await.unwrap(), b'1');
+        let inlets = job.inlets();
+        // A socket goes back after each use, also after one that nobody answered, or that was given up.
+        for _ in 0..20 {
+            assert_eq!(call(&inlets, 8080).await.unwrap(), "room heard ping");
+            assert_eq!(call(&inlets, 8081).await.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+            drop(inlets.connect(8080).await.unwrap());
+        }
+        let (first, second) = tokio::join!(call(&inlets, 8080), call(&inlets, 8080));
+        assert_eq!((first.unwrap().as_str(), second.unwrap().as_str()), ("room heard ping", "room heard ping"));
+        // The host's own loopback is another one, and after its end nothing answers in the room's.
+        let outside = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = outside.local_addr().unwrap().port();
+        assert_eq!(call(&inlets, port).await.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+        job.kill();
+        job.wait().await.unwrap();
+        assert_eq!(call(&inlets, 8080).await.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+    });
 }

@@ -90,6 +90,7 @@ fn detail(event: &Event) -> String {
             let (passed, failed) = (number(e.passed), number(e.failed));
             format!("{} {} exit {:?} passed {passed} failed {failed} ok {}", e.merge, e.command.join(" "), e.exit, e.ok)
         }
+        Event::TaskTried(e) => e.command.join(" "),
         Event::MergeUndoBegun(e) => format!("{} by {}", e.merge, e.by),
         Event::MergeUndone(e) => format!("{} {}", e.merge, paths(&e.paths)),
         Event::MergeRejected(e) => format!("{} by {}: {}", e.merge, e.by, e.reason),

@@ -37,7 +37,7 @@ pub(super) async fn run(manifest: &Manifest, input: &Value, context: &Context<'_
         OutputMode::Full => parse(&manifest.name, &outcome),
         OutputMode::Patch => {
             let diff = std::str::from_utf8(&outcome.stdout).map_err(|_| unfit("its patch is not UTF-8"))?;
-            patch::run(&manifest.name, diff, context, time).await
+            patch::run_output(&manifest.name, diff, context, time).await
         }
     }
 }

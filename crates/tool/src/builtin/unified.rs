@@ -1,168 +1,158 @@
-//! `fs.patch`: a unified diff over several files, in the room.
+//! A unified diff over several files: read, and tried in memory.
 //!
-//! Applied in memory first, and strictly: a line that is not where the diff says is a refusal. **Invariant.** All of it is written or, as far
-//! as the room lets us put things back, nothing.
+//! Strict: a hunk stands exactly where it says or nowhere, and what is not text, makes links or changes modes alone is refused. Nothing is
+//! written here. Knows no room.
 
-use super::{blocking, text, write};
 use crate::fault::{ToolFault, ToolStop};
-use crate::place::{Access, Found, Place, Real, Target};
-use crate::tool::{Context, Output};
-use diffy::Patch;
-use diffy::patch_set::{FileMode, FileOperation, ParseOptions, PatchKind, PatchSet};
-use sandbox::Act;
-use serde_json::{Value, json};
+use crate::place::{Found, Place, Real};
+use diffy::patch_set::{FileMode, FileOperation, FilePatch, ParseOptions, PatchKind, PatchSet};
+use diffy::{Line, Patch};
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::time::Duration;
 use world::limits::READ_BYTES_MAX;
 use world::{Code, Refusal};
 
-/// Files in one patch; more is a job for git in the room.
-const FILES_MAX: usize = 1_000;
+/// Files in one diff, each of which a person may review; more is a job for git in the room.
+const FILES_MAX: usize = 500;
 
-/// One file of a patch.
+/// One file of a diff.
 #[derive(Debug)]
-struct Part<'a> {
-    from: Option<String>,
-    to: Option<String>,
+pub(super) struct Part<'a> {
+    pub(super) from: Option<String>,
+    pub(super) to: Option<String>,
     patch: Patch<'a, str>,
     mode: Option<u32>,
     copied: bool,
 }
 
 /// What will be done to one path, and how to put it back.
-struct Step {
-    path: String,
-    old: Option<Vec<u8>>,
-    new: Option<Vec<u8>>,
-    mode: Option<u32>,
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) path: String,
+    pub(super) old: Option<String>,
+    /// `None` where it goes away.
+    pub(super) new: Option<String>,
+    /// Of the file that is made, or made again.
+    pub(super) mode: Option<u32>,
 }
 
-fn bad(what: impl Into<String>) -> Refusal {
-    Refusal::new(Code::BadInput, what).hint("make the diff again from the files as they are now: `diff -u`, `git diff`, or use fs.edit")
-}
-
-fn parts(text: &str) -> Result<Vec<Part<'_>>, Refusal> {
+/// The parts of a diff, or why there are none to be had. An empty text has none.
+pub(super) fn parts(text: &str) -> Result<Vec<Part<'_>>, String> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
     let options = if text.lines().any(|line| line.starts_with("diff --git ")) { ParseOptions::gitdiff() } else { ParseOptions::unidiff() };
     let mut parts = Vec::new();
     for file in PatchSet::parse(text, options) {
-        let file = file.map_err(|error| bad(format!("the patch cannot be read: {error}")))?;
-        let mode = match file.new_mode() {
-            Some(FileMode::Executable) => Some(0o755),
-            Some(FileMode::Regular) => Some(0o644),
-            Some(FileMode::Symlink | FileMode::Gitlink) => return Err(bad("a patch makes no links and no submodules")),
-            None => None,
-        };
-        let (from, to, copied) = match file.operation() {
-            FileOperation::Create(path) => (None, Some(stripped(path, "b/")), false),
-            FileOperation::Delete(path) => (Some(stripped(path, "a/")), None, false),
-            FileOperation::Modify { original, modified } => (Some(stripped(original, "a/")), Some(stripped(modified, "b/")), false),
-            FileOperation::Rename { from, to } => (Some(from.to_string()), Some(to.to_string()), false),
-            FileOperation::Copy { from, to } => (Some(from.to_string()), Some(to.to_string()), true),
-        };
-        let PatchKind::Text(patch) = file.into_patch() else { return Err(bad("a patch of this kind holds text only")) };
-        parts.push(Part { from, to, patch, mode, copied });
+        parts.push(part(file.map_err(|error| format!("it cannot be read: {error}"))?)?);
         if parts.len() > FILES_MAX {
-            return Err(bad(format!("the patch is about more than {FILES_MAX} files")));
+            return Err(format!("it is about more than {FILES_MAX} files"));
         }
     }
-    if parts.is_empty() {
-        return Err(bad("the patch changes nothing"));
-    }
     Ok(parts)
+}
+
+fn part(file: FilePatch<'_, str>) -> Result<Part<'_>, String> {
+    let mode = match file.new_mode() {
+        Some(FileMode::Executable) => Some(0o755),
+        Some(FileMode::Regular) => Some(0o644),
+        Some(FileMode::Symlink | FileMode::Gitlink) => return Err("it makes links or submodules".into()),
+        None => None,
+    };
+    if file.old_mode().is_some() && file.new_mode().is_some() && file.old_mode() != file.new_mode() {
+        return Err("it changes modes, which a patch does not".into());
+    }
+    let (from, to, copied) = match file.operation() {
+        FileOperation::Create(path) => (None, Some(stripped(path, "b/")), false),
+        FileOperation::Delete(path) => (Some(stripped(path, "a/")), None, false),
+        FileOperation::Modify { original, modified } => (Some(stripped(original, "a/")), Some(stripped(modified, "b/")), false),
+        FileOperation::Rename { from, to } => (Some(from.to_string()), Some(to.to_string()), false),
+        FileOperation::Copy { from, to } => (Some(from.to_string()), Some(to.to_string()), true),
+    };
+    let PatchKind::Text(patch) = file.into_patch() else { return Err("it is not text".into()) };
+    Ok(Part { from, to, patch, mode, copied })
 }
 
 fn stripped(path: &str, prefix: &str) -> String {
     path.strip_prefix(prefix).unwrap_or(path).to_owned()
 }
 
-/// Every path of a patch; the project itself for one that can't be read, so that it gets as far as its refusal.
-pub(super) fn targets(input: &Value) -> Vec<Target> {
-    let Ok(parts) = parts(text(input, "patch").unwrap_or_default()) else {
-        return vec![Target { path: ".".into(), access: Access::Name }];
-    };
-    let paths = parts.into_iter().flat_map(|part| named(&part));
-    paths.map(|path| Target { path, access: Access::Name }).collect()
-}
-
-fn named(part: &Part<'_>) -> Vec<String> {
-    let mut paths: Vec<String> = part.from.iter().chain(&part.to).cloned().collect();
-    paths.dedup();
-    paths
-}
-
-pub(super) fn would(input: &Value) -> Result<String, Refusal> {
-    let parts = parts(text(input, "patch").unwrap_or_default())?;
-    Ok(format!("patch {}", parts.iter().map(told).collect::<Vec<_>>().join(", ")))
-}
-
-fn told(part: &Part<'_>) -> String {
-    match (&part.from, &part.to) {
-        (None, Some(to)) => format!("created {to}"),
-        (Some(from), None) => format!("deleted {from}"),
-        (Some(from), Some(to)) if from == to => format!("modified {to}"),
-        (Some(from), Some(to)) => format!("{} {from} to {to}", if part.copied { "copied" } else { "renamed" }),
-        (None, None) => String::new(),
+impl Part<'_> {
+    /// The paths that it is about, in the order in which [`steps`] wants their places.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = self.from.iter().chain(&self.to).cloned().collect();
+        paths.dedup();
+        paths
     }
-}
 
-pub(super) async fn run(input: &Value, places: Vec<Place>, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
-    let patch = text(input, "patch").unwrap_or_default().to_owned();
-    let (steps, files) = blocking(time, move |_| {
-        let parts = parts(&patch)?;
-        let files: Vec<String> = parts.iter().map(told).collect();
-        Ok((steps(&parts, &places)?, files))
-    })
-    .await?;
-    for (done, step) in steps.iter().enumerate() {
-        if let Err(stop) = go(step, true, context, time).await {
-            for step in steps[..done].iter().rev() {
-                go(step, false, context, time).await?;
-            }
-            return Err(stop);
+    pub(super) fn told(&self) -> String {
+        match (&self.from, &self.to) {
+            (None, Some(to)) => format!("created {to}"),
+            (Some(from), None) => format!("deleted {from}"),
+            (Some(from), Some(to)) if from == to => format!("modified {to}"),
+            (Some(from), Some(to)) => format!("{} {from} to {to}", if self.copied { "copied" } else { "renamed" }),
+            (None, None) => String::new(),
         }
     }
-    Ok(Output::good(json!({ "files": files })))
 }
 
-/// The whole patch in memory.
-fn steps(parts: &[Part<'_>], places: &[Place]) -> Result<Vec<Step>, ToolStop> {
+/// The whole diff in memory. `places` are those of every path, part by part.
+pub(super) fn steps(parts: &[Part<'_>], places: &[Place]) -> Result<Vec<Step>, ToolStop> {
     let mut places = places.iter();
     let mut steps = Vec::new();
-    let mut seen = BTreeSet::new();
     for part in parts {
         let mut place = || places.next().ok_or_else(|| Refusal::new(Code::BadInput, "the call came without its place"));
         let from = part.from.as_ref().map(|_| place()).transpose()?;
-        let to = match (&part.from, &part.to) {
-            (Some(from), Some(to)) if from == to => None,
-            (_, Some(_)) => Some(place()?),
-            (_, None) => None,
-        };
+        let to = part.to.as_ref().filter(|to| part.from.as_ref() != Some(*to)).map(|_| place()).transpose()?;
         let old = from.map(content).transpose()?;
-        let before = old.clone().unwrap_or_default();
-        let name = from.or(to).map_or(".", |place| place.real.as_str());
-        let after = diffy::apply(&before, &part.patch).map_err(|error| bad(format!("the patch does not fit `{name}`: {error}")))?;
-        let same = part.from == part.to;
-        if let Some(place) = to {
-            free(place)?;
-            steps.push(Step { path: path(place)?, old: None, new: Some(after.into_bytes()), mode: part.mode });
-            if let Some(from) = from.filter(|_| !part.copied) {
-                steps.push(Step { path: path(from)?, old: old.map(String::into_bytes), new: None, mode: None });
+        let after = apply(from.or(to).map_or(".", |place| place.real.as_str()), old.as_deref().unwrap_or_default(), &part.patch)?;
+        let kept = from.and_then(mode);
+        match (from, to) {
+            (from, Some(to)) => {
+                free(to)?;
+                steps.push(Step { path: path(to)?, old: None, new: Some(after), mode: part.mode.or(kept) });
+                if let Some(from) = from.filter(|_| !part.copied) {
+                    steps.push(Step { path: path(from)?, old, new: None, mode: kept });
+                }
             }
-        } else if let Some(from) = from {
-            if !same && !after.is_empty() {
-                return Err(bad(format!("the patch deletes `{name}`, which holds more than it says")).into());
-            }
-            let new = same.then(|| after.into_bytes());
-            steps.push(Step { path: path(from)?, old: old.map(String::into_bytes), new, mode: part.mode });
+            (Some(from), None) if part.to.is_some() => steps.push(Step { path: path(from)?, old, new: Some(after), mode: kept }),
+            (Some(from), None) if after.is_empty() => steps.push(Step { path: path(from)?, old, new: None, mode: kept }),
+            (Some(from), None) => return Err(misfit(from.real.as_str(), "it would be deleted with lines that the patch does not know").into()),
+            (None, None) => {}
         }
     }
-    for step in &steps {
-        if !seen.insert(&step.path) {
-            return Err(bad(format!("the patch names `{}` twice", step.path)).into());
+    let mut seen = BTreeSet::new();
+    match steps.iter().find(|step| !seen.insert(&step.path)) {
+        Some(step) => Err(Refusal::new(Code::BadInput, format!("the patch changes `{}` twice", step.path)).into()),
+        None => Ok(steps),
+    }
+}
+
+fn misfit(path: &str, why: &str) -> Refusal {
+    Refusal::new(Code::WrongState, format!("the patch does not fit `{path}`: {why}"))
+        .hint("nothing was changed; make the diff again from the file as it is now, or use fs.edit")
+}
+
+/// The text with every hunk exactly at its line.
+fn apply(path: &str, old: &str, patch: &Patch<'_, str>) -> Result<String, Refusal> {
+    let lines: Vec<&str> = old.split_inclusive('\n').collect();
+    for (number, hunk) in patch.hunks().iter().enumerate() {
+        let before: Vec<&str> = hunk
+            .lines()
+            .iter()
+            .filter_map(|line| match line {
+                Line::Context(text) | Line::Delete(text) => Some(*text),
+                Line::Insert(_) => None,
+            })
+            .collect();
+        // A hunk without old lines stands after the line it names, any other at it.
+        let start = hunk.old_range().start();
+        let at = if before.is_empty() { start } else { start.saturating_sub(1) };
+        if lines.get(at..at + before.len()) != Some(before.as_slice()) {
+            return Err(misfit(path, &format!("hunk {} is not what stands at line {start}", number + 1)));
         }
     }
-    Ok(steps)
+    diffy::apply(old, patch).map_err(|error| misfit(path, &error.to_string()))
 }
 
 fn path(place: &Place) -> Result<String, Refusal> {
@@ -175,11 +165,14 @@ fn path(place: &Place) -> Result<String, Refusal> {
 fn free(place: &Place) -> Result<(), Refusal> {
     match place.found {
         Found::Missing => Ok(()),
-        Found::File { .. } | Found::Directory | Found::Link | Found::Special(_) => {
-            Err(bad(format!("the patch makes `{}`, which exists already", place.real.as_str())))
-        }
+        Found::File { .. } | Found::Directory | Found::Link | Found::Special(_) => Err(misfit(place.real.as_str(), "it exists already")),
         _ => Err(place.absent()),
     }
+}
+
+fn mode(place: &Place) -> Option<u32> {
+    let stat = rustix::fs::fstat(place.fd.as_ref()?).ok()?;
+    Some(stat.st_mode & 0o777)
 }
 
 fn content(place: &Place) -> Result<String, ToolStop> {
@@ -190,15 +183,7 @@ fn content(place: &Place) -> Result<String, ToolStop> {
     }
     let mut bytes = Vec::new();
     file.take(READ_BYTES_MAX).read_to_end(&mut bytes).map_err(|error| ToolFault::io("read", name, error))?;
-    String::from_utf8(bytes).map_err(|_| bad(format!("`{name}` is not text")).into())
-}
-
-async fn go(step: &Step, forth: bool, context: &Context<'_>, time: Duration) -> Result<(), ToolStop> {
-    let wanted = if forth { &step.new } else { &step.old };
-    match wanted {
-        Some(bytes) => write::store(&step.path, bytes.clone(), step.mode, context, time).await,
-        None => write::change(Act::Delete { path: step.path.clone().into() }, None, &step.path, "deleted", context, time).await,
-    }
+    String::from_utf8(bytes).map_err(|_| Refusal::new(Code::Unsupported, format!("`{name}` is not text")).into())
 }
 
 #[cfg(test)]
@@ -208,11 +193,12 @@ mod tests {
     #[track_caller]
     fn check(patch: &str, expected: &[&str]) {
         let found = parts(patch).unwrap();
-        assert_eq!(found.iter().map(told).collect::<Vec<_>>(), expected);
+        assert_eq!(found.iter().map(Part::told).collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn each_kind_of_part_is_read() {
+        check("", &[]);
         check("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n", &["modified x"]);
         check("--- x\n+++ x\n@@ -1 +1 @@\n-old\n+new\n", &["modified x"]);
         check(
@@ -224,11 +210,32 @@ mod tests {
 
     #[test]
     fn what_is_no_patch_is_refused() {
-        for text in ["", "hello", "--- a/x\n+++ b/x\n@@ nonsense\n"] {
-            assert_eq!(parts(text).unwrap_err().code, Code::BadInput, "{text}");
+        for text in ["hello", "--- a/x\n+++ b/x\n@@ nonsense\n"] {
+            assert!(parts(text).unwrap_err().starts_with("it cannot be read: "), "{text}");
         }
         let link =
             "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc/passwd\n\\ No newline at end of file\n";
-        assert_eq!(parts(link).unwrap_err().reason, "a patch makes no links and no submodules");
+        assert_eq!(parts(link).unwrap_err(), "it makes links or submodules");
+        let mode = "diff --git a/l b/l\nold mode 100644\nnew mode 100755\n";
+        assert_eq!(parts(mode).unwrap_err(), "it changes modes, which a patch does not");
+        let many: String = (0..=FILES_MAX).map(|n| format!("--- /dev/null\n+++ b/f{n}\n@@ -0,0 +1 @@\n+x\n")).collect();
+        assert_eq!(parts(&many).unwrap_err(), "it is about more than 500 files");
+    }
+
+    const OLD: &str = "one\ntwo\nthree\n";
+
+    fn applied(diff: &str) -> Result<String, String> {
+        let patch = Patch::from_str(diff).unwrap();
+        apply("f", OLD, &patch).map_err(|refusal| refusal.reason)
+    }
+
+    #[test]
+    fn a_hunk_stands_where_it_says_or_nowhere() {
+        assert_eq!(applied("--- a/f\n+++ b/f\n@@ -2 +2 @@\n-two\n+TWO\n"), Ok("one\nTWO\nthree\n".into()));
+        assert_eq!(applied("--- a/f\n+++ b/f\n@@ -1,0 +2 @@\n+new\n"), Ok("one\nnew\ntwo\nthree\n".into()));
+        let drifted = "the patch does not fit `f`: hunk 1 is not what stands at line 1";
+        assert_eq!(applied("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-two\n+TWO\n"), Err(drifted.into()));
+        assert!(applied("--- a/f\n+++ b/f\n@@ -9 +9 @@\n-two\n+TWO\n").is_err());
+        assert!(applied("--- a/f\n+++ b/f\n@@ -2 +2 @@\n-twO\n+TWO\n").is_err());
     }
 }

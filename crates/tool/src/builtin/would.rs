@@ -1,6 +1,6 @@
 //! What a call would do, in one sentence, for `dry_run`. Looks at places that are open anyway, and at nothing else.
 
-use super::{Body, http, name, run, text, unified, words, write};
+use super::{Body, http, name, patch, run, text, words, write};
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
 use crate::place::Place;
@@ -29,7 +29,7 @@ pub(super) fn tell(body: Body, manifest: &Manifest, input: &Value, places: &[Pla
         }
         Body::FsDelete => format!("delete `{}`", name::present(place(0)?)?),
         Body::FsMove => format!("move `{}` to `{}`", name::present(place(0)?)?, name::free(place(1)?)?),
-        Body::FsPatch => unified::would(input)?,
+        Body::FsPatch => patch::would(input)?,
         Body::SearchGrep => format!("search {} for `{}`", shown(place(0)?), field("pattern")),
         Body::SearchGlob => format!("look for `{}` below {}", field("pattern"), shown(directory(place(0)?)?)),
         Body::ShellRun | Body::SandboxRun => {

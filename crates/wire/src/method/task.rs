@@ -16,6 +16,8 @@ methods! {
     Merge = "task.merge" (MergeParams) -> MergeResult, wait None;
     /// Runs a task's brain again on its recorded traffic and compares.
     Replay = "task.replay" (ReplayParams) -> ReplayResult, wait None;
+    /// Runs a command over what the task has made, in a room that is thrown away; output comes as `try.output` notes.
+    Try = "task.try" (TryParams) -> TryResult, wait None;
     /// Drops the changes; the task's workspace is closed.
     Reject = "task.reject" (RejectParams) -> TaskView;
 }
@@ -233,4 +235,38 @@ pub struct Divergence {
     pub at: String,
     pub recorded: Vec<String>,
     pub replayed: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TryParams {
+    pub task: TaskId,
+    pub command: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<Forward>,
+}
+
+/// A port of the host's loopback that leads to one of the room's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forward {
+    pub here: std::num::NonZeroU16,
+    pub there: std::num::NonZeroU16,
+}
+
+/// The note that brings output.
+pub const OUTPUT: &str = "try.output";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputParams {
+    pub is_error: bool,
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TryResult {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
 }

@@ -132,6 +132,7 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         Event::CallRetried(e) => ensure(world.calls.contains_key(&e.call), || format!("{} is not open", e.call)),
         Event::MergeResolved(e) => merge_in(world, e.merge, MergeState::Proposed),
         Event::MergeTested(e) => merge_in(world, e.merge, MergeState::Proposed),
+        Event::TaskTried(e) => task(world, e.task).map(drop),
         Event::MergeUndoBegun(e) => merge_in(world, e.merge, MergeState::Applied),
         Event::MergeUndone(e) => merge_in(world, e.merge, MergeState::Undoing),
         Event::NetClosed(e) => ensure(world.calls.contains_key(&e.call), || format!("{} is not open", e.call)),
@@ -344,7 +345,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         }
         Event::MergeUndoBegun(e) => set_merge(world, e.merge, MergeState::Undoing),
         Event::MergeUndone(e) => set_merge(world, e.merge, MergeState::Undone),
-        Event::MergeTested(_) => {}
+        Event::MergeTested(_) | Event::TaskTried(_) => {}
         Event::MergeFinished(e) => set_merge(world, e.merge, MergeState::Applied),
         Event::MergeRejected(e) => set_merge(world, e.merge, MergeState::Rejected),
         Event::RecordsDropped(e) if e.kind == "call.refused" => {

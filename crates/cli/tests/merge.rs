@@ -1,0 +1,108 @@
+//! Merges as a person meets them: following, trying, choosing, hostile names and large files, with the real `skep`.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::Site;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+fn act(site: &Site, script: &str) -> String {
+    let brain = site.script(script);
+    let shown = site.skep(&["act", "change it", "--brain", &brain, "--await", "--json"]);
+    let view: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    view["task"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_is_tried_is_the_tasks_tree_and_leaves_nothing() {
+    let site = Site::new(&[("a.txt", "old\n"), ("gone.txt", "x\n")]);
+    let task = act(&site, "call fs.write path=a.txt content=\"new\\n\"\ncall fs.delete path=gone.txt\ndone\n");
+    let before = site.ok(&["diff", &task]);
+    assert_eq!(
+        site.ok(&["try", &task, "--", "sh", "-c", "cat a.txt; ls gone.txt 2>/dev/null; echo mark > a.txt; echo mark > b.txt"]),
+        "new\n"
+    );
+    assert_eq!(site.skep(&["try", &task, "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(site.ok(&["diff", &task]), before);
+    assert_eq!((site.read("a.txt"), site.project().join("b.txt").exists()), ("old\n".into(), false));
+    assert_eq!(site.count("task.tried"), 2);
+    site.ok(&["merge", &task, "--yes"]);
+    assert!(site.fails(9, &["try", &task, "--", "true"]).contains("has no workspace"));
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_port_leads_into_the_room_while_the_command_runs() {
+    let site = Site::new(&[("index.html", "old\n")]);
+    let task = act(&site, "call fs.write path=index.html content=\"from the room\\n\"\ndone\n");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let mut child = site.command(&["try", &task, "--port", &port, "--", "python3", "-m", "http.server", &port]).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(30);
+    let page = loop {
+        assert!(Instant::now() < end, "the room never answered");
+        let mut text = String::new();
+        if let Ok(mut stream) = TcpStream::connect(format!("127.0.0.1:{port}")) {
+            let asked = stream.write_all(b"GET /index.html HTTP/1.0\r\n\r\n").and_then(|()| stream.read_to_string(&mut text));
+            if asked.is_ok() && text.contains("200 OK") {
+                break text;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(page.ends_with("from the room\n"), "{page}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    while TcpStream::connect(format!("127.0.0.1:{port}")).is_ok() {
+        assert!(Instant::now() < end, "the port stays open after its command");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    site.ok(&["reject", &task]);
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_followed_diff_ends_with_its_task() {
+    let site = Site::new(&[("a.txt", "old\n")]);
+    let brain = site.script("call fs.write path=a.txt content=\"new\\n\"\ncall shell.run command=[\"sleep\", \"2\"]\ncall fs.write path=b.txt content=\"b\\n\"\ndone\n");
+    let task = site.json(&["act", "two files", "--brain", &brain])["task"].as_str().unwrap().to_owned();
+    let shown = site.ok(&["diff", &task, "--follow"]);
+    assert!(shown.contains("+new") && shown.contains("created b.txt"), "{shown}");
+}
+
+#[test]
+fn hostile_large_and_odd_files_are_shown_safely() {
+    let site = Site::new(&[("crlf.txt", "a\r\nb\r\n"), ("bare.txt", "x")]);
+    let script = "call shell.run command=[\"sh\", \"-c\", \"printf 'a\\\\033]0;owned\\\\007\\\\342\\\\200\\\\256b\\\\n' > evil.txt; \
+                  touch \\\"$(printf 'n\\\\n+++ b/fake\\\\033[2J')\\\"; head -c 10485760 /dev/zero | tr '\\\\0' a > big.txt; \
+                  head -c 100 /dev/zero > bin; printf 'A\\\\r\\\\nb\\\\r\\\\n' > crlf.txt; printf y > bare.txt; \
+                  mkdir many; for i in $(seq 5000); do echo $i > many/$i; done\"]\ndone\n";
+    let task = act(&site, script);
+    let shown = site.ok(&["merge", "show", &task]);
+    assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}') && !shown.contains('\u{7}'));
+    for part in
+        ["too large to show: 0 bytes become 10485760", "binary: 0 bytes become 100", "No newline at end of file", "5006 files changed"]
+    {
+        assert!(shown.contains(part), "{part}\n{}", &shown[..shown.len().min(3000)]);
+    }
+    assert!(!shown.lines().any(|line| line.starts_with("+++ b/fake")));
+    site.ok(&["merge", &task, "--yes"]);
+    assert_eq!((site.read("crlf.txt"), site.read("bare.txt"), site.read("many/5000")), ("A\r\nb\r\n".into(), "y".into(), "5000\n".into()));
+}
+
+#[test]
+fn a_patch_is_imported_as_a_task_or_refused_whole() {
+    let site = Site::new(&[("a.txt", "one\ntwo\n")]);
+    let patch = site.folder.path().join("fix.patch");
+    std::fs::write(&patch, "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n").unwrap();
+    let task = site.json(&["merge", "import", patch.to_str().unwrap()])["task"].as_str().unwrap().to_owned();
+    assert!(site.ok(&["merge", "list"]).contains("waits for you"));
+    site.ok(&["merge", "apply", &task, "--yes"]);
+    assert_eq!(site.read("a.txt"), "one\nTWO\n");
+    let told = common::text(&site.skep(&["merge", "import", patch.to_str().unwrap()]));
+    assert!(told.contains("does not fit `a.txt`"), "{told}");
+    site.ok(&["merge", "undo", &task]);
+    assert_eq!(site.read("a.txt"), "one\ntwo\n");
+}

@@ -1,0 +1,121 @@
+//! `skep try`: a command in the tree of a task, in a room that is thrown away.
+//!
+//! **Invariant.** Nothing that the command writes gets into the task or the project, and it ends with whoever watches it.
+
+use crate::desk::room_fault;
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::scratch::Shows;
+use crate::{Kernel, merge};
+use policy::{Standing, Verdict};
+use sandbox::{Exit, Inlets, JobSpec, Profile, Stdio};
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use world::event::TaskTried;
+use world::{Code, Refusal, TaskId};
+
+/// Bytes of output that are handed on at once.
+const CHUNK: usize = 16 * 1024;
+
+/// What somebody wants to try.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    pub task: TaskId,
+    pub command: Vec<String>,
+    /// Ports of this machine's loopback, each with the one of the room's that it leads to.
+    pub ports: Vec<(u16, u16)>,
+}
+
+/// A piece of output.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    pub is_error: bool,
+    pub bytes: Vec<u8>,
+}
+
+impl Kernel {
+    /// Runs a command over what a task has made so far. Output goes to `told` as it comes; a reader that is slow slows the command.
+    pub async fn try_out(&self, trial: Trial, told: mpsc::Sender<Piece>) -> Result<Exit, Stop> {
+        let task = self.task(trial.task)?;
+        if task.workspace.is_none() || task.state.ended() {
+            return Err(Refusal::new(Code::WrongState, format!("{} has no workspace to look at", task.id))
+                .hint("a task can be tried from its start until its changes are merged or rejected")
+                .into());
+        }
+        self.may_try(&task, &trial)?;
+        let mut listeners = Vec::new();
+        for (here, there) in &trial.ports {
+            listeners.push((*there, TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await.map_err(|error| busy(*here, &error))?));
+        }
+        let desk = self.desk(task.id).await?;
+        let scratch = self.scratch(task.zone, &desk.project, Shows::Task(desk.work.join("upper"))).await?;
+        let tried =
+            TaskTried { pid: world::Pid::OPERATOR, task: Some(task.id), command: trial.command.clone(), ports: trial.ports.iter().map(|(here, _)| *here).collect() };
+        self.ledger.record(tried).await?;
+        let mut job = JobSpec::exec(trial.command.iter().cloned());
+        job.profile = Profile::StandardNet;
+        job.inlets = if listeners.is_empty() { 0 } else { Inlets::MAX };
+        let pipe =
+            || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| Fault::new(FaultKind::Io, "no pipe", error));
+        let ((out, out_end), (err, err_end)) = (pipe()?, pipe()?);
+        let job = scratch.room()?.spawn(job, Stdio::Null, Stdio::Fd(out_end), Stdio::Fd(err_end)).await.map_err(room_fault)?;
+        let mut doors = JoinSet::new();
+        for (port, listener) in listeners {
+            doors.spawn(forward(listener, port, job.inlets()));
+        }
+        let (ended, ()) = tokio::join!(job.wait(), async {
+            tokio::join!(pass(out, false, told.clone()), pass(err, true, told.clone()));
+        });
+        drop(doors);
+        scratch.close().await?;
+        Ok(ended.map_err(room_fault)?.exit)
+    }
+
+    /// The operator's command is its own answer to a question; a denial stays one.
+    fn may_try(&self, task: &world::Task, trial: &Trial) -> Result<(), Stop> {
+        let trusted =
+            self.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
+        let mut facts = merge::facts("shell.run", task, &[], "operator", "operator", &self.user);
+        facts.command = Some(&trial.command);
+        match policy::decide(&trusted.policy, &facts, &Standing { grant: None, calls_left: None }) {
+            Verdict::Deny { refusal, .. } => Err(refusal.into()),
+            Verdict::Allow(_) | Verdict::Review { .. } => Ok(()),
+        }
+    }
+}
+
+fn busy(port: u16, error: &std::io::Error) -> Refusal {
+    Refusal::new(Code::WrongState, format!("port {port} of this machine cannot be had: {error}"))
+        .hint("end what uses it, or let another lead there: --port 8081:8080")
+}
+
+/// Hands a stream on until its end; a reader that hung up ends it too.
+async fn pass(stream: OwnedFd, is_error: bool, told: mpsc::Sender<Piece>) {
+    let Ok(mut stream) = pipe::Receiver::from_owned_fd(stream) else { return };
+    let mut buffer = vec![0; CHUNK];
+    while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+        if told.send(Piece { is_error, bytes: buffer[..length].to_vec() }).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Joins each connection to the host's port with one to the room's. Aborted with the trial.
+async fn forward(listener: TcpListener, port: u16, inlets: Arc<Inlets>) {
+    let mut open = JoinSet::new();
+    while let Ok((mut outer, _)) = listener.accept().await {
+        let inlets = Arc::clone(&inlets);
+        open.spawn(async move {
+            // Where nobody listens in the room, the caller is hung up on.
+            if let Ok(mut inner) = inlets.connect(port).await {
+                drop(tokio::io::copy_bidirectional(&mut outer, &mut *inner).await);
+            }
+        });
+        while open.try_join_next().is_some() {}
+    }
+}

@@ -54,8 +54,12 @@ impl Kernel {
         }
         let desk = self.desk(task.id).await?;
         let scratch = self.scratch(task.zone, &desk.project, Shows::Task(desk.work.join("upper"))).await?;
-        let tried =
-            TaskTried { pid: world::Pid::OPERATOR, task: Some(task.id), command: trial.command.clone(), ports: trial.ports.iter().map(|(here, _)| *here).collect() };
+        let tried = TaskTried {
+            pid: world::Pid::OPERATOR,
+            task: Some(task.id),
+            command: trial.command.clone(),
+            ports: trial.ports.iter().map(|(here, _)| *here).collect(),
+        };
         self.ledger.record(tried).await?;
         let mut job = JobSpec::exec(trial.command.iter().cloned());
         job.profile = Profile::StandardNet;

@@ -12,8 +12,8 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::thread::UnshareFlags;
 
 use crate::door;
-use crate::inlet;
 use crate::fault::{At, Failure, Step};
+use crate::inlet;
 use crate::job;
 use crate::landlock::Landlock;
 use crate::namespace::{self, User};

@@ -16,7 +16,11 @@ pub fn unified(diff: &str) -> Page {
         Part::Removed => Tone::Bad,
         Part::Same => Tone::Plain,
     };
-    parts(diff).map(|(part, line)| Line::new().plain("  ").add(tone(part), line)).collect()
+    // Carriage returns are shown where only some lines have them: else a change of nothing but them would look like none.
+    let text = |(part, line): &(Part, &str)| !matches!(part, Part::Header | Part::Place) && !line.starts_with('\\');
+    let plain = parts(diff).filter(text).all(|(_, line)| line.ends_with('\r'));
+    let shown = |line: &'_ str| if plain { line.trim_end_matches('\r').to_owned() } else { line.to_owned() };
+    parts(diff).map(|(part, line)| Line::new().plain("  ").add(tone(part), shown(line))).collect()
 }
 
 /// The way from one text of a file to another, as a unified diff; empty when they are the same.
@@ -52,7 +56,7 @@ enum Part {
 /// What each line is. The counts of a place say how far it reaches, so that no line of a file can pose as a header.
 fn parts(diff: &str) -> impl Iterator<Item = (Part, &str)> {
     let mut left = (0u64, 0u64);
-    diff.lines().map(move |line| {
+    diff.split_terminator('\n').map(move |line| {
         let part = match line.as_bytes().first() {
             _ if left == (0, 0) => match place(line) {
                 Some(counts) => {
@@ -134,10 +138,12 @@ fn choices(diff: &DiffResult, page: &mut Page) {
 /// `skep diff`.
 pub fn full(diff: &DiffResult) -> Page {
     let mut page = files(diff);
-    let files = many(diff.files.len() as u64, "file");
+    let out = diff.files.iter().filter(|file| file.refused.is_some()).count();
+    let files = many((diff.files.len() - out) as u64, "file");
+    let out = if out > 0 { format!(", {out} stay out") } else { String::new() };
     let state = if diff.digest.is_some() { "" } else { ", nothing proposed for merge" };
     choices(diff, &mut page);
-    page.push(Line::new().name(diff.task.to_string()).plain(format!("  {files} changed{state}")));
+    page.push(Line::new().name(diff.task.to_string()).plain(format!("  {files} changed{out}{state}")));
     page
 }
 
@@ -241,6 +247,13 @@ pub fn merged(result: &MergeResult) -> Page {
 mod tests {
     use super::*;
     use wire::{MergePath, MergeState, TaskId};
+
+    #[test]
+    fn line_ends_are_shown_where_they_differ() {
+        let lines = |diff: &str| unified(diff).0.iter().map(|line| line.render(false)).collect::<Vec<_>>();
+        assert_eq!(lines("@@ -1 +1 @@\n-a\r\n+b\r\n")[1..], ["  -a", "  +b"]);
+        assert_eq!(lines("@@ -1 +1 @@\n-a\n+a\r\n")[1..], ["  -a", "  +a\\x0d"]);
+    }
 
     fn diff() -> DiffResult {
         let file = |path: &str, kind: &str, refused: Option<&str>, diff: &str| FileDiff {

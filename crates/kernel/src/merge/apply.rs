@@ -3,7 +3,7 @@
 //! **Invariant.** A path is touched only while it still holds what the log says it held; one that holds its new content already is done.
 //! So a retry after a crash finishes exactly the rest, in both directions, and nothing that a person wrote meanwhile is overwritten.
 
-use super::freeze::Frozen;
+use super::frozen::Frozen;
 use super::tree::{Moment, State, Tree};
 use crate::Kernel;
 use crate::fault::{Fault, FaultKind, Stop};

@@ -5,7 +5,7 @@
 
 use super::count::count;
 use super::diff::lines;
-use super::freeze::Frozen;
+use super::frozen::Frozen;
 use super::tree::State;
 use crate::Kernel;
 use crate::config::Config;

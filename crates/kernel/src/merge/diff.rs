@@ -1,6 +1,7 @@
 //! What a task changed, for a person to read.
 
-use super::freeze::{self, Frozen};
+use super::freeze;
+use super::frozen::Frozen;
 use super::tree::State;
 use crate::Kernel;
 use crate::fault::Stop;

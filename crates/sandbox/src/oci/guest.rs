@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::link;
 use crate::door;
-use crate::inlet;
 use crate::fault::{At, Failure, Step};
+use crate::inlet;
 use crate::job;
 use crate::landlock::{self, Landlock};
 use crate::order::{ActOrder, Bytes, SpawnOrder};

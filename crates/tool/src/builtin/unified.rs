@@ -117,7 +117,9 @@ pub(super) fn steps(parts: &[Part<'_>], places: &[Place]) -> Result<Vec<Step>, T
             }
             (Some(from), None) if part.to.is_some() => steps.push(Step { path: path(from)?, old, new: Some(after), mode: kept }),
             (Some(from), None) if after.is_empty() => steps.push(Step { path: path(from)?, old, new: None, mode: kept }),
-            (Some(from), None) => return Err(misfit(from.real.as_str(), "it would be deleted with lines that the patch does not know").into()),
+            (Some(from), None) => {
+                return Err(misfit(from.real.as_str(), "it would be deleted with lines that the patch does not know").into());
+            }
             (None, None) => {}
         }
     }

@@ -138,7 +138,7 @@ impl Templates {
     }
 
     /// What a tool has: by configuration, else by its manifest, else the default.
-    fn of_tool(&self, tool: &str, manifest: Option<&str>) -> Result<&Template, Refusal> {
+    pub(crate) fn of_tool(&self, tool: &str, manifest: Option<&str>) -> Result<&Template, Refusal> {
         self.find(self.tools.get(tool).map(String::as_str).or(manifest).unwrap_or(Template::DEFAULT))
     }
 

@@ -7,7 +7,7 @@ use crate::fault::{Fault, FaultKind, Stop};
 use crate::scratch::Shows;
 use crate::{Kernel, merge};
 use policy::{Standing, Verdict};
-use sandbox::{Exit, Inlets, JobSpec, Profile, Stdio};
+use sandbox::{Exit, Inlets, JobSpec, Profile, Stdio, Template};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,6 +21,9 @@ use world::{Code, Refusal, TaskId};
 
 /// Bytes of output that are handed on at once.
 const CHUNK: usize = 16 * 1024;
+
+/// The tool whose rules and bounds hold.
+const TOOL: &str = "shell.run";
 
 /// What somebody wants to try.
 #[derive(Clone, Debug)]
@@ -47,7 +50,7 @@ impl Kernel {
                 .hint("a task can be tried from its start until its changes are merged or rejected")
                 .into());
         }
-        self.may_try(&task, &trial)?;
+        let template = self.may_try(&task, &trial)?;
         let mut listeners = Vec::new();
         for (here, there) in &trial.ports {
             listeners.push((*there, TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await.map_err(|error| busy(*here, &error))?));
@@ -63,6 +66,9 @@ impl Kernel {
         self.ledger.record(tried).await?;
         let mut job = JobSpec::exec(trial.command.iter().cloned());
         job.profile = Profile::StandardNet;
+        template.bound(&mut job);
+        // A server runs until its reader has seen enough.
+        job.limits.wall = None;
         job.inlets = if listeners.is_empty() { 0 } else { Inlets::MAX };
         let pipe =
             || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| Fault::new(FaultKind::Io, "no pipe", error));
@@ -80,15 +86,15 @@ impl Kernel {
         Ok(ended.map_err(room_fault)?.exit)
     }
 
-    /// The operator's command is its own answer to a question; a denial stays one.
-    fn may_try(&self, task: &world::Task, trial: &Trial) -> Result<(), Stop> {
+    /// The operator's command is its own answer to a question; a denial stays one. Gives the bounds of its room.
+    fn may_try(&self, task: &world::Task, trial: &Trial) -> Result<Template, Stop> {
         let trusted =
             self.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
-        let mut facts = merge::facts("shell.run", task, &[], "operator", "operator", &self.user);
+        let mut facts = merge::facts(TOOL, task, &[], "operator", "operator", &self.user);
         facts.command = Some(&trial.command);
         match policy::decide(&trusted.policy, &facts, &Standing { grant: None, calls_left: None }) {
             Verdict::Deny { refusal, .. } => Err(refusal.into()),
-            Verdict::Allow(_) | Verdict::Review { .. } => Ok(()),
+            Verdict::Allow(_) | Verdict::Review { .. } => Ok(self.templates(Some(&trusted))?.of_tool(TOOL, Some("default"))?.clone()),
         }
     }
 }

@@ -5,8 +5,9 @@ use crate::method::{no, parse, raw};
 use kernel::{Kernel, Trial};
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use wire::method::task::{OUTPUT, OutputParams, Try, TryResult};
-use wire::{Method, Notification, Request, Response, RpcError};
+use wire::method::sandbox::{OUTPUT, Output, Stream};
+use wire::method::task::{Try, TryResult};
+use wire::{Method, Notification, Request, Response, RpcError, base64};
 
 /// Pieces of output on their way to a slow reader.
 const PIECES: usize = 16;
@@ -27,7 +28,8 @@ async fn tried(kernel: &Kernel, request: &Request, out: &mpsc::Sender<String>) -
     let (told, mut pieces) = mpsc::channel::<kernel::Piece>(PIECES);
     let show = async {
         while let Some(piece) = pieces.recv().await {
-            let Ok(params) = raw(&OutputParams { is_error: piece.is_error, bytes: piece.bytes }) else { return };
+            let stream = if piece.is_error { Stream::Err } else { Stream::Out };
+            let Ok(params) = raw(&Output { stream, data: base64::encode(&piece.bytes) }) else { return };
             if !send(out, Notification { method: OUTPUT.to_owned(), params: Some(params) }.text()).await {
                 return;
             }

@@ -1,10 +1,15 @@
 //! `skep try`: a command in the tree of a task, before anything is merged.
 
+use crate::command::sandbox::line::Shown;
+use crate::command::sandbox::run;
 use crate::console::{Console, Outcome};
-use crate::show::{Line, visible};
-use wire::TaskId;
+use crate::show::Line;
+use serde_json::json;
+use std::io::{self, IsTerminal};
 use wire::code::EXIT_FAILED;
-use wire::method::task::{Forward, OUTPUT, OutputParams, Try as Method, TryParams};
+use wire::method::sandbox::Stream;
+use wire::method::task::{Forward, Try as Method, TryParams};
+use wire::{Said, TaskId};
 
 /// Run a command over what a task has made, in a room that is thrown away
 #[derive(Debug, clap::Args)]
@@ -23,21 +28,29 @@ pub struct Try {
 
 impl Try {
     pub async fn run(self, console: &Console) -> Outcome {
-        let mut kernel = console.kernel().await?;
         for port in &self.port {
             console.note(Line::new().faint(format!("http://127.0.0.1:{} leads into the room", port.here)));
         }
         let params = TryParams { task: self.task, command: self.command, ports: self.port };
-        let told = |note: wire::Notification| {
-            let piece = note.params.filter(|_| note.method == OUTPUT).map(|params| serde_json::from_str::<OutputParams>(params.get()));
-            if let Some(Ok(piece)) = piece {
-                print(&piece, console);
+        // The kernel ends the command when this connection does.
+        let (mut ear, _voice) = console.kernel().await?.begin::<Method>(&params).await?;
+        let (mut out, mut err) = (Shown::new(io::stdout().is_terminal()), Shown::new(io::stderr().is_terminal()));
+        let ended = loop {
+            let said = tokio::select! {
+                said = ear.next() => said?,
+                _ = tokio::signal::ctrl_c() => return Ok(130),
+            };
+            match said {
+                Said::Note(note) => match run::output(&note) {
+                    Some((stream, bytes)) if console.json => {
+                        console.out.json(&json!({ "stream": stream, "text": String::from_utf8_lossy(&bytes) }));
+                    }
+                    Some((Stream::Out, bytes)) => run::print(&mut io::stdout(), &out.pass(&bytes))?,
+                    Some((Stream::Err, bytes)) => run::print(&mut io::stderr(), &err.pass(&bytes))?,
+                    None => {}
+                },
+                Said::Answer(ended) => break ended,
             }
-        };
-        let ended = tokio::select! {
-            ended = kernel.call_told::<Method>(&params, told) => ended?,
-            // The kernel ends the command when this connection does.
-            _ = tokio::signal::ctrl_c() => return Ok(130),
         };
         if let Some(signal) = ended.signal {
             console.note(Line::new().bad(format!("it was ended by signal {signal}")));
@@ -55,19 +68,4 @@ fn forward(text: &str) -> Result<Forward, String> {
     let port = |text: &str| text.parse().map_err(|_| format!("`{text}` is no port; one is 1 to 65535"));
     let (here, there) = text.split_once(':').unwrap_or((text, text));
     Ok(Forward { here: port(here)?, there: port(there)? })
-}
-
-/// To a program byte for byte; to a terminal with what it would obey made visible.
-fn print(piece: &OutputParams, console: &Console) {
-    let screen = if piece.is_error { console.err } else { console.out };
-    if console.json {
-        let stream = if piece.is_error { "stderr" } else { "stdout" };
-        return console.out.json(&serde_json::json!({ "stream": stream, "text": String::from_utf8_lossy(&piece.bytes) }));
-    }
-    if !screen.tty {
-        return screen.write(&piece.bytes);
-    }
-    let text = String::from_utf8_lossy(&piece.bytes);
-    let lines: Vec<_> = text.split('\n').map(|line| visible::visible(line.trim_end_matches('\r'))).collect();
-    screen.write(lines.join("\n").as_bytes());
 }

@@ -16,7 +16,7 @@ methods! {
     Merge = "task.merge" (MergeParams) -> MergeResult, wait None;
     /// Runs a task's brain again on its recorded traffic and compares.
     Replay = "task.replay" (ReplayParams) -> ReplayResult, wait None;
-    /// Runs a command over what the task has made, in a room that is thrown away; output comes as `try.output` notes.
+    /// Runs a command over what the task has made, in a room that is thrown away; output comes as notes, as that of `sandbox.run` does.
     Try = "task.try" (TryParams) -> TryResult, wait None;
     /// Drops the changes; the task's workspace is closed.
     Reject = "task.reject" (RejectParams) -> TaskView;
@@ -252,15 +252,6 @@ pub struct TryParams {
 pub struct Forward {
     pub here: std::num::NonZeroU16,
     pub there: std::num::NonZeroU16,
-}
-
-/// The note that brings output.
-pub const OUTPUT: &str = "try.output";
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OutputParams {
-    pub is_error: bool,
-    pub bytes: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

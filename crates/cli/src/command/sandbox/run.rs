@@ -170,13 +170,13 @@ fn pieces() -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
-fn output(note: &wire::Notification) -> Option<(Stream, Vec<u8>)> {
+pub(crate) fn output(note: &wire::Notification) -> Option<(Stream, Vec<u8>)> {
     let params = note.params.as_ref().filter(|_| note.method == OUTPUT)?;
     let output: Output = serde_json::from_str(params.get()).ok()?;
     Some((output.stream, base64::decode(&output.data)?))
 }
 
-fn print(to: &mut impl Write, bytes: &[u8]) -> Result<(), Trouble> {
+pub(crate) fn print(to: &mut impl Write, bytes: &[u8]) -> Result<(), Trouble> {
     match to.write_all(bytes).and_then(|()| to.flush()) {
         // Whoever read our output has enough; so has the command.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(i32::from(EXIT_FAILED)),

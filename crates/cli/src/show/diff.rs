@@ -140,7 +140,11 @@ pub fn full(diff: &DiffResult) -> Page {
     let mut page = files(diff);
     let out = diff.files.iter().filter(|file| file.refused.is_some()).count();
     let files = many((diff.files.len() - out) as u64, "file");
-    let out = if out > 0 { format!(", {out} stay out") } else { String::new() };
+    let out = match out {
+        0 => String::new(),
+        1 => ", 1 stays out".to_owned(),
+        _ => format!(", {out} stay out"),
+    };
     let state = if diff.digest.is_some() { "" } else { ", nothing proposed for merge" };
     choices(diff, &mut page);
     page.push(Line::new().name(diff.task.to_string()).plain(format!("  {files} changed{out}{state}")));
@@ -281,7 +285,7 @@ mod tests {
         assert_eq!(summary(&diff()).render(false, None), expected);
         let text = full(&diff()).render(true, None);
         assert!(text.contains("\x1b[32m+echo\\x1b[31m\x1b[0m"), "{text:?}");
-        assert!(full(&diff()).render(false, None).ends_with("task-1  2 files changed\n"));
+        assert!(full(&diff()).render(false, None).ends_with("task-1  1 file changed, 1 stays out\n"));
     }
 
     #[test]

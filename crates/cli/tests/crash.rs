@@ -99,6 +99,37 @@ fn killed_before_each_answer() {
     every("before_ack");
 }
 
+/// The kernel dies before it has looked through the project, and a person works on. What they touched then has no base and stays theirs.
+#[test]
+fn killed_before_the_base_is_known() {
+    // A kernel that dies before it answers leaves a task that nobody knows of; this is about one that answered.
+    assert!((0..20).any(|_| base_is_lost()), "no kernel ever acknowledged the task");
+}
+
+/// Says whether the dying kernel acknowledged the task.
+fn base_is_lost() -> bool {
+    let site = Site::new(&[("a.txt", "old\n"), ("b.txt", "old\n")]);
+    let mut victim = site.kernel(Some("base:0"));
+    let brain = site.script("call fs.write path=a.txt content=\"new\\n\"\ncall fs.write path=b.txt content=\"new\\n\"\ndone\n");
+    let output = site.skep(&["act", "change two files", "--brain", &brain, "--json"]);
+    if !output.status.success() {
+        drop(victim.wait());
+        return false;
+    }
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(victim.wait().unwrap().signal(), Some(9));
+    std::fs::write(site.project().join("a.txt"), "mine\n").unwrap();
+    wait_for(|| site.count("merge.proposed") == 1);
+    assert_eq!((site.count("workspace.opened"), site.count("workspace.based")), (1, 1));
+    let shown = site.json(&["review", "list"]);
+    let reasons = shown["reviews"][0]["reasons"].to_string();
+    assert!(reasons.contains("a.txt: what it held when the task began is not known") && !reasons.contains("b.txt"), "{shown}");
+    finish(&site, answer["task"].as_str().unwrap());
+    assert_eq!((site.read("a.txt"), site.read("b.txt")), ("mine\n".into(), "new\n".into()));
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+    true
+}
+
 /// Two files, and for each: before it, with the new content written beside it, and with it renamed but not yet made durable.
 #[test]
 fn killed_at_each_step_of_a_merge() {

@@ -1,25 +1,29 @@
 //! The base of a workspace: what the project held when the task began.
 //!
-//! HEAD says what committed files held. What differs from it then, dirty or untracked, is kept as blobs. Git runs inside the task's room,
-//! without hooks, fsmonitor or anybody's configuration but the repository's. It looks at size and time of each tracked file and reads
-//! those that its index does not vouch for. One that was changed with neither showing passes for HEAD's here; at the merge it differs
-//! from its base and counts as edited meanwhile.
+//! HEAD says what committed files held. What differs from it then, dirty or untracked, is kept as blobs. Git looks through the project in
+//! a room of its own, without hooks, fsmonitor or anybody's configuration but the repository's. It looks at size and time of each tracked
+//! file and reads those that its index does not vouch for. One that was changed with neither showing passes for HEAD's here; at the merge
+//! it differs from its base and counts as edited meanwhile.
+//!
+//! A large project takes git seconds, so the task works meanwhile. **Invariant.** What was changed between the opening of the workspace
+//! and the end of that look, by the times that the file system gave it, has no base: the task may have seen what was there before.
 
 use crate::Kernel;
 use crate::desk::{Desk, room_fault};
 use crate::fault::{Fault, FaultKind, Stop};
+use crate::scratch::Shows;
+use ignore::gitignore::Gitignore;
 use sandbox::{JobSpec, Workspace};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
-use world::{Code, Refusal, limits};
-
-/// What is on record about a base.
-pub(crate) struct Base {
-    pub head: Option<String>,
-    /// Blob with a [`Dirty`].
-    pub blob: String,
-}
+use tokio::task::JoinHandle;
+use world::event::WorkspaceBased;
+use world::{Base, Code, Refusal, TaskId, limits};
 
 /// Files that were not as HEAD has them, by path.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -38,23 +42,131 @@ pub(crate) enum DirtyFile {
         #[serde(default)]
         executable: bool,
     },
-    /// Too large or not an ordinary file: a change to it goes to a person.
+    /// Too large, not an ordinary file, or changed too late to tell: a change to it goes to a person.
     Unproven,
 }
 
+/// The look through a project that goes on while its task works already.
+#[derive(Default)]
+pub(crate) struct Scan(tokio::sync::Mutex<Option<JoinHandle<Result<(), Stop>>>>);
+
+impl Scan {
+    /// Starts it, unless the base is on record. Where the times of files are another machine's, they prove nothing: there it is waited for.
+    pub async fn begin(&self, kernel: &Kernel, task: TaskId, desk: &Arc<Desk>) -> Result<(), Stop> {
+        if kernel.task(task)?.workspace.is_some_and(|workspace| workspace.base.is_none()) {
+            *self.0.lock().await = Some(start(kernel, task, desk)?);
+            if !stamps_are_local(&desk.project) {
+                kernel.base(task, desk).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn end(&self) {
+        if let Some(scan) = self.0.lock().await.take() {
+            scan.abort();
+            // It was told to stop: whatever it says now is of no use.
+            drop(scan.await);
+        }
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        if let Some(scan) = self.0.get_mut() {
+            scan.abort();
+        }
+    }
+}
+
+impl Kernel {
+    /// A task's base, once it is on record.
+    pub(crate) async fn base(&self, task: TaskId, desk: &Arc<Desk>) -> Result<Base, Stop> {
+        let mut scan = desk.scan.0.lock().await;
+        if let Some(base) = self.task(task)?.workspace.and_then(|workspace| workspace.base) {
+            return Ok(base);
+        }
+        let running = match scan.take() {
+            Some(running) => running,
+            // The last one failed.
+            None => start(self, task, desk)?,
+        };
+        running.await.map_err(|error| Fault::new(FaultKind::Bug, "the look through a project failed", error))??;
+        let workspace = self.task(task)?.workspace;
+        let base = workspace.and_then(|workspace| workspace.base);
+        Ok(base.ok_or_else(|| Refusal::new(Code::WrongState, format!("{task} has ended")))?)
+    }
+}
+
+fn start(kernel: &Kernel, task: TaskId, desk: &Arc<Desk>) -> Result<JoinHandle<Result<(), Stop>>, Stop> {
+    let kernel = kernel.me.upgrade().ok_or_else(|| Fault::new(FaultKind::Bug, "the kernel is gone", task))?;
+    // Not the desk itself: a look through the project does not keep a room open.
+    let (project, secrets) = (desk.project.clone(), desk.secrets.clone());
+    Ok(tokio::spawn(async move { record(&kernel, task, &project, &secrets).await }))
+}
+
 /// Records HEAD and every file that differs from it.
-pub(crate) async fn record(kernel: &Kernel, desk: &Desk) -> Result<Base, Stop> {
-    let (head, changed) = status(&desk.room).await?;
+async fn record(kernel: &Kernel, id: TaskId, project: &Path, secrets: &Gitignore) -> Result<(), Stop> {
+    let task = kernel.task(id)?;
+    let Some(since_us) = task.workspace.map(|workspace| workspace.since_us) else { return Ok(()) };
+    kernel.fault_at("base", 0);
+    let scratch = kernel.scratch(task.zone, project, Shows::Repository).await?;
+    let (head, changed) = status(scratch.room()?).await?;
+    scratch.close().await?;
     let mut dirty = Dirty::default();
     for path in changed {
         // What no room shows, no task can change: its content is not kept.
-        let secret = desk.secrets.matched_path_or_any_parents(&path, false).is_ignore();
-        let file = if secret { DirtyFile::Unproven } else { hold(kernel, desk, &path)? };
+        let secret = secrets.matched_path_or_any_parents(&path, false).is_ignore();
+        let file = if secret { DirtyFile::Unproven } else { hold(kernel, project, &path, since_us)? };
         dirty.files.insert(path, file);
     }
     let bytes = serde_json::to_vec(&dirty).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a base", error))?;
     let blob = kernel.ledger.keep(&bytes)?;
-    Ok(Base { head, blob })
+    let until_us = stamp_us();
+    Ok(kernel.ledger.record(WorkspaceBased { pid: task.pid, task: Some(id), head, blob, until_us }).await?)
+}
+
+/// The time that the kernel would stamp on a file that is changed now.
+pub(crate) fn stamp_us() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    us(now.tv_sec, now.tv_nsec)
+}
+
+fn us(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.saturating_mul(1_000_000).saturating_add(nanoseconds / 1000)
+}
+
+/// Whether this machine's clock stamps the files of a project.
+fn stamps_are_local(project: &Path) -> bool {
+    const EXT4: i64 = 0xef53;
+    const XFS: i64 = 0x5846_5342;
+    const BTRFS: i64 = 0x9123_683e;
+    const TMPFS: i64 = 0x0102_1994;
+    const OVERLAY: i64 = 0x794c_7630;
+    const F2FS: i64 = 0xf2f5_2010;
+    const ZFS: i64 = 0x2fc1_2fc1;
+    const BCACHEFS: i64 = 0xca45_1a4e;
+    const LOCAL: [i64; 8] = [EXT4, XFS, BTRFS, TMPFS, OVERLAY, F2FS, ZFS, BCACHEFS];
+    rustix::fs::statfs(project).is_ok_and(|fs| LOCAL.contains(&fs.f_type))
+}
+
+/// Whether something came, went or changed at a path in a span of time, as far as the times of files tell. A folder's own change of name
+/// shows only in its second time: the first tells of what is in it.
+pub(crate) fn touched(project: &Path, path: &str, span: &RangeInclusive<i64>) -> bool {
+    let mut is_leaf = true;
+    for part in Path::new(path).ancestors() {
+        let meta = match std::fs::symlink_metadata(project.join(part)) {
+            Ok(meta) => meta,
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => continue,
+            Err(_) => return true,
+        };
+        let (changed, modified) = (us(meta.ctime(), meta.ctime_nsec()), us(meta.mtime(), meta.mtime_nsec()));
+        if span.contains(&changed) && (is_leaf || changed != modified) {
+            return true;
+        }
+        is_leaf = false;
+    }
+    false
 }
 
 /// HEAD, and the paths that are not as it has them.
@@ -82,19 +194,24 @@ fn changed_path(entry: &str) -> Option<&str> {
     }
 }
 
-fn hold(kernel: &Kernel, desk: &Desk, path: &str) -> Result<DirtyFile, Stop> {
-    let full = desk.project.join(path);
+fn hold(kernel: &Kernel, project: &Path, path: &str, since_us: i64) -> Result<DirtyFile, Stop> {
+    let full = project.join(path);
     let meta = match std::fs::symlink_metadata(&full) {
         Ok(meta) => meta,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(DirtyFile::Absent),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let late = touched(project, path, &(since_us..=i64::MAX));
+            return Ok(if late { DirtyFile::Unproven } else { DirtyFile::Absent });
+        }
         Err(error) => return Err(Fault::io("look at", &full, error).into()),
     };
     if !meta.is_file() || meta.len() > limits::MERGE_FILE_MAX {
         return Ok(DirtyFile::Unproven);
     }
     match std::fs::read(&full) {
+        // Looked at last: a change during the reading counts too.
+        Ok(_) if touched(project, path, &(since_us..=i64::MAX)) => Ok(DirtyFile::Unproven),
         Ok(bytes) => {
-            let executable = std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o100 != 0;
+            let executable = meta.mode() & 0o100 != 0;
             Ok(DirtyFile::Held { blob: kernel.ledger.keep(&bytes)?, executable })
         }
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(DirtyFile::Unproven),
@@ -145,7 +262,36 @@ pub(crate) async fn git(room: &Workspace, args: &[&str], stdin: Option<Vec<u8>>)
 
 #[cfg(test)]
 mod tests {
-    use super::changed_path;
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn times_tell_what_was_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path();
+        fs::create_dir_all(project.join("a/b")).unwrap();
+        fs::write(project.join("a/b/old"), "").unwrap();
+        fs::write(project.join("a/plain"), "").unwrap();
+        let tick = || {
+            let before = stamp_us();
+            while stamp_us() == before {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            stamp_us()
+        };
+        let start = tick();
+        let late = |path: &str| touched(project, path, &(start..=i64::MAX));
+        assert!(!late("a/b/old") && !late("a/b/none") && !late("nowhere/none"));
+        fs::write(project.join("a/plain"), "x").unwrap();
+        assert!(late("a/plain") && !late("a/b/old") && !late("a/none"));
+        fs::remove_file(project.join("a/plain")).unwrap();
+        assert!(late("a/plain") && late("a/none") && !late("a/b/old"), "what is gone shows in its folder");
+        fs::rename(project.join("a/b"), project.join("a/c")).unwrap();
+        assert!(late("a/c/old"), "a folder took another's place");
+        let end = tick();
+        fs::write(project.join("later"), "").unwrap();
+        assert!(!touched(project, "later", &(start..=end - 1)));
+    }
 
     #[test]
     fn paths_with_spaces_are_read_whole() {

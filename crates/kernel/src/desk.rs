@@ -1,6 +1,6 @@
 //! Open workspaces: one room for each task that is worked on.
 //!
-//! **Invariant.** A task has at most one open room, and its base is on record before anything runs in it.
+//! **Invariant.** A task has at most one open room, and what runs in it began after `workspace.opened` was on record.
 
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::{Kernel, base, config, git, replay};
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 use tool::Lanes;
-use world::event::{WorkspaceClosed, WorkspaceOpened};
-use world::{Code, Pid, Refusal, TaskId};
+use world::event::{WorkspaceBased, WorkspaceClosed, WorkspaceOpened};
+use world::{Base, Code, Pid, Refusal, Task, TaskId};
 
 /// A task's room with what the kernel knows of it.
 pub(crate) struct Desk {
@@ -24,6 +24,7 @@ pub(crate) struct Desk {
     pub work: PathBuf,
     /// What the room does not show.
     pub secrets: Gitignore,
+    pub scan: base::Scan,
 }
 
 impl Desk {
@@ -88,9 +89,9 @@ impl Kernel {
         let found = self.ledger.look(|world| {
             let task = world.tasks.get(&task).filter(|task| !task.state.ended())?;
             let zone = world.zones.get(&task.zone)?;
-            Some((task.pid, task.workspace.clone(), zone.id, PathBuf::from(&zone.path), task.replays))
+            Some((task.clone(), zone.id, PathBuf::from(&zone.path)))
         });
-        let Some((pid, recorded, zone, project, replays)) = found else {
+        let Some((Task { pid, workspace: recorded, replays, .. }, zone, project)) = found else {
             return Err(Refusal::new(Code::WrongState, format!("{task} has ended")).into());
         };
         let work = self.home.work_of(task);
@@ -117,21 +118,31 @@ impl Kernel {
         if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
             room.pause().await.map_err(room_fault)?;
         }
-        let desk = Arc::new(Desk { room, secrets, project, work });
+        let desk = Arc::new(Desk { room, secrets, project, work, scan: base::Scan::default() });
         if recorded.is_none() {
-            let base = match then {
-                Some(then) => then,
-                None => base::record(self, &desk).await?,
+            let since_us = base::stamp_us();
+            let (head, base) = match then {
+                Some(then) => (then.opened, Some(then.base)),
+                None => (git::head(&desk.project), None),
             };
-            self.ledger.record(WorkspaceOpened { pid, task: Some(task), head: base.head, base: base.blob }).await?;
+            let mut events = vec![WorkspaceOpened { pid, task: Some(task), head, since_us }.into()];
+            if let Some(Base { head, blob, .. }) = base {
+                // It was true before: nothing that is touched from now on takes from it.
+                events.push(WorkspaceBased { pid, task: Some(task), head, blob, until_us: since_us - 1 }.into());
+            }
+            self.ledger.commit(|_, _| (events, ()))?.durable().await?;
         }
+        desk.scan.begin(self, task, &desk).await?;
         Ok(desk)
     }
 
     /// Ends a task's room and forgets what was written in it.
     pub(crate) async fn close_desk(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
-        self.desks.open.lock().remove(&task);
+        let desk = self.desks.open.lock().remove(&task).and_then(|cell| cell.get().cloned());
         self.desks.lanes.lock().remove(&task);
+        if let Some(desk) = desk {
+            desk.scan.end().await;
+        }
         self.models.cassettes.forget((pid, Some(task)));
         let work = self.home.work_of(task);
         if self.ledger.look(|world| world.tasks.get(&task).is_some_and(|task| task.workspace.is_some())) {

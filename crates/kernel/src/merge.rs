@@ -209,6 +209,12 @@ fn with_note(summary: &str, note: &str) -> String {
 }
 
 pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut events: Vec<Event>) -> Result<(), Stop> {
+    // A brain's work can be replayed only from what it started with. Where that can't be had, the replay says so.
+    if task.mode != world::Mode::Call
+        && let Some(desk) = kernel.desks.find(task.id)
+    {
+        drop(kernel.base(task.id, &desk).await);
+    }
     events.push(TaskFinished { pid: task.pid, task: Some(task.id), summary: summary.to_owned() }.into());
     kernel.ledger.commit(|_, _| (events, ()))?.durable().await?;
     Ok(kernel.close_desk(task.pid, task.id).await?)

@@ -127,7 +127,7 @@ impl Kill {
             "before_write" => kill.journal.kill_at = Some((journal::Point::BeforeWrite, nth)),
             "before_sync" => kill.journal.kill_at = Some((journal::Point::BeforeSync, nth)),
             "before_ack" => kill.journal.kill_at = Some((journal::Point::BeforeAck, nth)),
-            "merge" | "undo" => kill.at = Some((point.to_owned(), nth)),
+            "base" | "merge" | "undo" => kill.at = Some((point.to_owned(), nth)),
             _ => return Err(bad()),
         }
         Ok(kill)

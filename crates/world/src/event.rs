@@ -102,7 +102,10 @@ events! {
     TaskFailed = "task.failed", Fact { reason: String }
     TaskCancelled = "task.cancelled", Fact { by: String }
 
-    WorkspaceOpened = "workspace.opened", Fact { head: Option<String>, base: String }
+    /// From `since_us` on, by the clock that stamps files, something may run in the room.
+    WorkspaceOpened = "workspace.opened", Fact { head: Option<String>, since_us: i64 }
+    /// What the project held then. A file that was changed between `since_us` and `until_us` has no base.
+    WorkspaceBased = "workspace.based", Fact { head: Option<String>, blob: String, until_us: i64 }
     WorkspaceClosed = "workspace.closed", Fact { }
     WorkspacePaused = "workspace.paused", Fact { by: String }
     WorkspaceResumed = "workspace.resumed", Fact { by: String }

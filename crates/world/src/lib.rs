@@ -26,5 +26,5 @@ pub use id::{BanId, CallId, GrantId, MergeId, Pid, ReviewId, TaskId, TokenId, Zo
 pub use merge::{Merge, MergePath, MergeState, Side};
 pub use process::{NetUse, Process, ProcessState};
 pub use refusal::{Code, Refusal};
-pub use task::{Mode, Task, TaskState, Workspace};
+pub use task::{Base, Mode, Task, TaskState, Workspace};
 pub use world::{Illegal, World, Zone};

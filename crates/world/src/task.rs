@@ -96,13 +96,27 @@ impl TaskState {
     }
 }
 
+/// What a project held when a workspace was opened over it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// The commit that says what unnamed files held.
+    pub head: Option<String>,
+    /// Names the files that were not as it has them.
+    pub blob: String,
+    /// When the look was over: a file that was changed between the opening and this has no base.
+    pub until_us: i64,
+}
+
 /// Where a task's writes go, and what they are measured against.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
     /// The commit the project stood at, if it had one.
     pub head: Option<String>,
-    /// Blob with the list of files that were dirty or untracked then.
-    pub base: String,
+    /// When it was opened, by the clock that stamps files.
+    pub since_us: i64,
+    /// Not known until the project has been looked through.
+    #[serde(default)]
+    pub base: Option<Base>,
     /// Nothing runs in its room until a person says so.
     #[serde(default)]
     pub paused: bool,

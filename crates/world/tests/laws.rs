@@ -99,7 +99,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             }
             .into(),
             16 => MergeStarted { pid, task, merge: MergeId(c), by: "h".into(), snapshot: None }.into(),
-            17 => WorkspaceOpened { pid, task, head: None, base: String::new() }.into(),
+            17 => WorkspaceOpened { pid, task, head: None, since_us: 0 }.into(),
             _ => ProcExited { pid, task: None, killed: c > 2, reason: String::new() }.into(),
         }
     })

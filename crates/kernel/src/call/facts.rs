@@ -80,7 +80,8 @@ struct Caller {
     zone: String,
     mode: Mode,
     session: String,
-    base: String,
+    /// Where the task's workspace began.
+    head: String,
     replays: Option<TaskId>,
 }
 
@@ -96,7 +97,7 @@ fn caller(kernel: &Kernel, request: &Request) -> Result<Caller, Refusal> {
             zone: zone.path.clone(),
             mode: task.map_or(Mode::Call, |task| task.mode),
             session: world.session(request.pid),
-            base: task.and_then(|task| task.workspace.as_ref()).map(|workspace| workspace.base.clone()).unwrap_or_default(),
+            head: task.and_then(|task| task.workspace.as_ref()).and_then(|workspace| workspace.head.clone()).unwrap_or_default(),
             replays: task.and_then(|task| task.replays),
         })
     });
@@ -133,7 +134,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
         }
         None => Root::Project(desk::open_root(&project)?),
     };
-    // Asked again: opening the desk may have recorded the base that the bind speaks of.
+    // Asked again: opening the desk may have recorded the workspace that the bind speaks of.
     let caller = caller(kernel, request)?;
     let secrets = desk::secrets(&project, &trusted.config.mask)?;
     let places = open_places(request, tool, &root, &project)?;
@@ -226,12 +227,12 @@ struct Parts {
 }
 
 fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Facts {
-    let Caller { name, role, user, zone, mode, session, base, replays } = caller;
+    let Caller { name, role, user, zone, mode, session, head, replays } = caller;
     let Parts { trusted, places, command, size, read_only, room, secrets, root, project } = parts;
     let task = request.task.map(|task| task.to_string()).unwrap_or_default();
     let input = request.input.to_string();
     let bound =
-        |task: &str| hash::of_parts(&[session.as_bytes(), task.as_bytes(), request.tool.as_bytes(), input.as_bytes(), base.as_bytes()]);
+        |task: &str| hash::of_parts(&[session.as_bytes(), task.as_bytes(), request.tool.as_bytes(), input.as_bytes(), head.as_bytes()]);
     let (bind, then) = (bound(&task), replays.map(|of| (of, bound(&of.to_string()))));
     let url = request.input["url"].as_str();
     let (host, port) = (url.and_then(host_of), url.and_then(tool::port_of));

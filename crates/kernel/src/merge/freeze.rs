@@ -35,27 +35,30 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
     refused.extend(nameless.iter().map(|change| left_out(&change.path.to_string_lossy(), word(change), "its name is not valid UTF-8")));
     let ignored = ignored(&desk, &named, &found.refused).await?;
     let wanted: Vec<Change> = whole(named).into_iter().filter(|change| !ignored.contains(&*change.path.to_string_lossy())).collect();
-    let paths: Vec<&str> = wanted.iter().filter_map(|change| change.path.to_str()).collect();
-    let bases = Bases::load(kernel, task, &desk.project, &paths).await?;
     let trusted =
         kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
-    let look =
-        Look { kernel, task, trusted: &trusted, bases: &bases, upper: Tree::at(desk.work.join("upper"))?, tree: Tree::of(kernel, task)? };
-    let renames = look.renames(&wanted)?;
     let (mut changes, mut conflicts) = (Vec::new(), Vec::new());
-    for change in &wanted {
-        let path = change.path.to_string_lossy().into_owned();
-        match look.at(change, &path, &renames).await? {
-            Found::Same => {}
-            Found::Goes(frost) => changes.push(frost),
-            Found::Clash(conflict) => conflicts.push(conflict),
-            Found::Stays(why) => refused.push(left_out(&path, word(change), &why)),
+    // Who changed nothing does not wait for the base.
+    if !wanted.is_empty() {
+        let paths: Vec<&str> = wanted.iter().filter_map(|change| change.path.to_str()).collect();
+        let bases = Bases::load(kernel, task, &desk, &paths).await?;
+        let (upper, tree) = (Tree::at(desk.work.join("upper"))?, Tree::of(kernel, task)?);
+        let look = Look { kernel, task, trusted: &trusted, bases: &bases, upper, tree };
+        let renames = look.renames(&wanted)?;
+        for change in &wanted {
+            let path = change.path.to_string_lossy().into_owned();
+            match look.at(change, &path, &renames).await? {
+                Found::Same => {}
+                Found::Goes(frost) => changes.push(frost),
+                Found::Clash(conflict) => conflicts.push(conflict),
+                Found::Stays(why) => refused.push(left_out(&path, word(change), &why)),
+            }
         }
+        drop(look);
+        bases.close().await?;
     }
     pair(&mut changes);
-    let began = bases.head.clone();
-    drop(look);
-    bases.close().await?;
+    let began = kernel.task(task.id)?.workspace.and_then(|workspace| workspace.head);
     let (head, policy_version) = (git::head(&desk.project), trusted.version);
     let summary = summary.to_owned();
     let mut frozen = Frozen { task: task.id, summary, head, began, policy_version, changes, conflicts, refused, digest: String::new() };

@@ -1,6 +1,7 @@
 //! What a task changed, told so that two runs of it can be compared, whatever became of the project since.
 
-use super::freeze::{self, Frozen};
+use super::freeze;
+use super::frozen::Frozen;
 use super::tree::{Now, State, Tree};
 use super::was::{Bases, Was};
 use crate::Kernel;
@@ -60,7 +61,7 @@ pub(crate) async fn of_desk(kernel: &Kernel, task: &Task, also: BTreeSet<String>
     paths.extend(freeze::whole(named).iter().map(|change| change.path.to_string_lossy().into_owned()));
     paths.retain(|path| !ignored.contains(path));
     let list: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let bases = Bases::load(kernel, task, &desk.project, &list).await?;
+    let bases = Bases::load(kernel, task, &desk, &list).await?;
     let view = Tree::through(desk.room.root().as_fd(), &desk.project)?;
     let mut tally = Tally::new();
     for path in &paths {

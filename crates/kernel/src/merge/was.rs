@@ -3,14 +3,16 @@
 //! Git answers from a room that holds the project alone: what a task wrote into its own `.git` has no say in what its base was.
 
 use super::tree::Now;
-use crate::base::{self, Base, Dirty, DirtyFile};
+use crate::base::{self, Dirty, DirtyFile};
+use crate::desk::Desk;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::scratch::{Scratch, Shows};
 use crate::{Kernel, hash};
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
 use std::path::Path;
-use world::{Task, ZoneId};
+use std::sync::Arc;
+use world::{Base, Task, ZoneId};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Was {
@@ -64,15 +66,21 @@ impl Was {
 pub(crate) struct Bases {
     dirty: Dirty,
     committed: BTreeMap<String, Was>,
-    /// HEAD when the task began.
-    pub head: Option<String>,
+    /// The commit that `committed` is from.
+    head: Option<String>,
     scratch: Scratch,
 }
 
 impl Bases {
-    pub async fn load(kernel: &Kernel, task: &Task, project: &Path, paths: &[&str]) -> Result<Bases, Stop> {
-        let workspace = kernel.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a desk has no base", task.id))?;
-        Bases::at(kernel, task.zone, project, &Base { head: workspace.head, blob: workspace.base }, paths).await
+    pub async fn load(kernel: &Kernel, task: &Task, desk: &Arc<Desk>, paths: &[&str]) -> Result<Bases, Stop> {
+        let base = kernel.base(task.id, desk).await?;
+        let workspace = kernel.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a base has no workspace", task.id))?;
+        let mut bases = Bases::at(kernel, task.zone, &desk.project, &base, paths).await?;
+        let span = workspace.since_us..=base.until_us;
+        for path in paths.iter().filter(|path| base::touched(&desk.project, path, &span)) {
+            bases.dirty.files.insert((*path).to_owned(), DirtyFile::Unproven);
+        }
+        Ok(bases)
     }
 
     /// What a recorded base held.

@@ -4,7 +4,7 @@
 //! content then is not known is a refusal, never today's content in its place. Files that git ignores are today's.
 
 use crate::Kernel;
-use crate::base::{self, Base};
+use crate::base;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::merge::{Bases, Now, Tree, Was};
 use crate::scratch::Shows;
@@ -12,7 +12,7 @@ use ignore::gitignore::Gitignore;
 use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
-use world::{Code, Event, Refusal, Task, TaskId, ZoneId};
+use world::{Base, Code, Event, Refusal, Task, TaskId, ZoneId};
 
 /// The layer of recorded contents, and the list of its paths.
 const LAYER: &str = "base";
@@ -33,6 +33,13 @@ pub(super) fn moved(kernel: &Kernel, task: &Task) -> Result<BTreeSet<String>, Fa
     }
 }
 
+/// Where the original started.
+pub(crate) struct Then {
+    /// HEAD when its workspace was opened.
+    pub opened: Option<String>,
+    pub base: Base,
+}
+
 /// What the original started from, with the layer that brings it back.
 pub(crate) async fn rebuild(
     kernel: &Kernel,
@@ -41,14 +48,18 @@ pub(crate) async fn rebuild(
     project: &Path,
     work: &Path,
     secrets: &Gitignore,
-) -> Result<Base, Stop> {
-    let opened = kernel.events(of, &["workspace.opened"])?.into_iter().find_map(|event| match event {
-        Event::WorkspaceOpened(opened) => Some(opened),
-        _ => None,
-    });
+) -> Result<Then, Stop> {
+    let (mut opened, mut based) = (None, None);
+    for event in kernel.events(of, &["workspace.opened", "workspace.based"])? {
+        match event {
+            Event::WorkspaceOpened(event) => opened = Some(event.head),
+            Event::WorkspaceBased(event) => based = Some(Base { head: event.head, blob: event.blob, until_us: event.until_us }),
+            _ => {}
+        }
+    }
     let unknown = |why: String| Refusal::new(Code::WrongState, why).hint("replay it in a clone that stands where the task began");
     let opened = opened.ok_or_else(|| unknown(format!("{of} had no workspace, so what it started from is not known")))?;
-    let then = Base { head: opened.head, blob: opened.base };
+    let then = based.ok_or_else(|| unknown(format!("{of} ended before it was on record what it started from")))?;
     let scratch = kernel.scratch(zone, project, Shows::Repository).await?;
     let (now_head, now_dirty) = base::status(scratch.room()?).await?;
     let mut paths: BTreeSet<String> = now_dirty.into_iter().collect();
@@ -70,7 +81,7 @@ pub(crate) async fn rebuild(
     if !paths.is_empty() {
         lay(kernel, of, zone, project, work, &then, &paths).await?;
     }
-    Ok(then)
+    Ok(Then { opened, base: then })
 }
 
 async fn lay(

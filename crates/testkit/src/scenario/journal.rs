@@ -5,15 +5,20 @@ use kernel::{Fault, FaultKind, Kernel};
 use serde_json::Value;
 use world::{Event, MergePath, Scope};
 
-/// Every record after `from`.
+/// Every record after `from`, but those that come when they come: a project is looked through while its task works.
 pub(super) fn told(kernel: &Kernel, bed: &Bed, from: u64) -> Result<String, Fault> {
     let records = kernel.ledger.read(&journal::Filter { after_seq: Some(from), ..journal::Filter::default() })?;
     let mut text = String::new();
+    let mut number = 0;
     for record in records {
         let event: Event =
             serde_json::from_str(&record.line).map_err(|error| Fault::new(FaultKind::Bug, "a record cannot be read", error))?;
+        if matches!(event, Event::WorkspaceBased(_)) {
+            continue;
+        }
+        number += 1;
         let detail = visible(&detail(&event).replace(&*bed.folder().to_string_lossy(), "BED"));
-        let line = format!("{:<2} {:<17} p{} {detail}", record.seq - from, event.kind(), event.pid());
+        let line = format!("{number:<2} {:<17} p{} {detail}", event.kind(), event.pid());
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -113,6 +118,7 @@ fn detail(event: &Event) -> String {
         | Event::WorkspaceOpened(_)
         | Event::WorkspacePaused(_)
         | Event::WorkspaceResumed(_)
+        | Event::WorkspaceBased(_)
         | Event::WorkspaceClosed(_) => String::new(),
     }
 }

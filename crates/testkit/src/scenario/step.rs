@@ -146,6 +146,15 @@ impl<'a> Story<'a> {
         Ok(journal::told(self.kernel()?, self.bed, self.from)? + &self.aside)
     }
 
+    /// Waits until every open workspace has its base: what a person does after that is told apart from what was there before.
+    async fn based(&self) -> Result<(), Stop> {
+        let open = |task: &world::Task| task.workspace.as_ref().is_some_and(|workspace| workspace.base.is_none());
+        while self.kernel()?.ledger.look(|world| world.tasks.values().any(open)) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        Ok(())
+    }
+
     /// Does one step. `false` when the story ends here.
     pub async fn take(&mut self, step: &Step) -> Result<bool, Stop> {
         let question = self.question().await?;
@@ -156,8 +165,14 @@ impl<'a> Story<'a> {
                 let reply = self.reply(review, *how, terms)?;
                 self.kernel()?.answer(review, reply, "human", why.clone()).await?;
             }
-            Step::Edit(path, text) => self.bed.write(path, text).map_err(|why| wrong(&why))?,
-            Step::Commit => self.bed.commit().map_err(|why| wrong(&why))?,
+            Step::Edit(path, text) => {
+                self.based().await?;
+                self.bed.write(path, text).map_err(|why| wrong(&why))?;
+            }
+            Step::Commit => {
+                self.based().await?;
+                self.bed.commit().map_err(|why| wrong(&why))?;
+            }
             Step::Merge(path, side) => {
                 let task = self.task.ok_or_else(|| wrong("there is no task to merge"))?;
                 let merged = self.kernel()?.merge(task, None, [(path.clone(), *side)].into(), "human").await;

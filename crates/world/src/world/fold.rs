@@ -4,8 +4,8 @@ use super::{World, Zone};
 use crate::budget::Cap;
 use crate::event::Event;
 use crate::{
-    Ban, CallId, Grant, Merge, MergeState, Moment, Need, OpenCall, Pid, Process, ProcessState, Reserved, Review, ReviewState, Short, Task,
-    TaskId, TaskState, Token, What, Workspace, limits,
+    Ban, Base, CallId, Grant, Merge, MergeState, Moment, Need, OpenCall, Pid, Process, ProcessState, Reserved, Review, ReviewState, Short,
+    Task, TaskId, TaskState, Token, What, Workspace, limits,
 };
 
 type Verdict = Result<(), String>;
@@ -70,6 +70,11 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         Event::WorkspaceOpened(e) => {
             let task = task(world, e.task)?;
             ensure(task.workspace.is_none(), || format!("{} has a workspace", task.id))
+        }
+        Event::WorkspaceBased(e) => {
+            let task = task(world, e.task)?;
+            let unbased = task.workspace.as_ref().is_some_and(|workspace| workspace.base.is_none());
+            ensure(unbased, || format!("{} has no workspace without a base", task.id))
         }
         Event::WorkspaceClosed(e) => {
             let task = task(world, e.task)?;
@@ -232,7 +237,12 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::TaskCancelled(e) => end(world, e.pid, e.task, TaskState::Cancelled, &format!("cancelled by {}", e.by), at_ms),
         Event::WorkspaceOpened(e) => {
             if let Some(task) = task_mut(world, e.task) {
-                task.workspace = Some(Workspace { head: e.head.clone(), base: e.base.clone(), paused: false });
+                task.workspace = Some(Workspace { head: e.head.clone(), since_us: e.since_us, base: None, paused: false });
+            }
+        }
+        Event::WorkspaceBased(e) => {
+            if let Some(workspace) = task_mut(world, e.task).and_then(|task| task.workspace.as_mut()) {
+                workspace.base = Some(Base { head: e.head.clone(), blob: e.blob.clone(), until_us: e.until_us });
             }
         }
         Event::WorkspaceClosed(e) => {

@@ -152,6 +152,8 @@ impl<'a> Story<'a> {
         while self.kernel()?.ledger.look(|world| world.tasks.values().any(open)) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+        // Files are stamped by a clock that ticks every 10 ms at most: the next tick is surely another.
+        tokio::time::sleep(Duration::from_millis(20)).await;
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 mod egress;
 mod facts;
 mod gate;
+mod like;
 mod part;
 mod settle;
 
@@ -137,8 +138,11 @@ pub(crate) async fn run_syscall(
 ) -> Result<Outcome, Stop> {
     let start = Instant::now();
     let facts = facts::of_syscall(kernel, request)?;
+    if let Some(no) = unmet(kernel, request, &facts) {
+        return Ok(settle::refuse(kernel, request, no, start).await?);
+    }
     let Some(admission) = gate::admit(kernel, request, &facts).await? else {
-        return Err(Refusal::new(Code::Denied, "the policy changed while the call was being decided").hint("ask again").into());
+        return Ok(settle::refuse(kernel, request, changed(), start).await?);
     };
     let (permit, rules) = match admission {
         Admission::Admitted { permit, rules } => (permit, rules),
@@ -176,10 +180,14 @@ pub(crate) enum Entered {
 /// Admits a request to a model, with what is reserved for it; the gateway carries it out, and its end is recorded by `model`.
 pub(crate) async fn admit_model(kernel: &Kernel, request: &Request, about: About<'_>, with: &gate::With<'_>) -> Result<Entered, Stop> {
     let facts = facts::of_model(kernel, request, about).await?;
+    if let Some(no) = unmet(kernel, request, &facts) {
+        settle::refuse(kernel, request, no.clone(), Instant::now()).await?;
+        return Ok(Entered::No(no));
+    }
     match gate::admit_with(kernel, request, &facts, with).await? {
         Some(Admission::Admitted { permit, .. }) => Ok(Entered::Admitted(Entry(permit))),
         Some(Admission::Refused { refusal, .. } | Admission::Pending { refusal, .. }) => Ok(Entered::No(refusal)),
-        None => Err(Refusal::new(Code::Denied, "the policy changed while the call was being decided").hint("ask again").into()),
+        None => Err(changed().into()),
     }
 }
 
@@ -195,17 +203,31 @@ async fn consider(kernel: &Kernel, asked: &Request, tool: &Tool) -> Result<Consi
     for _ in 0..2 {
         let mut request = asked.clone();
         let mut facts = facts::gather(kernel, &request, tool).await?;
-        if let Some(input) = gate::overridden(kernel, &request, &facts) {
+        if let Some((grant, input)) = gate::overridden(kernel, &request, &facts) {
             request.input = input;
             tool.check(&request.input)?;
             // INVARIANT: the answer was bound to what was asked; what runs differs from it only by what the answer itself demanded.
-            facts = Facts { bind: facts.bind, ..facts::gather(kernel, &request, tool).await? };
+            facts = Facts { bind: facts.bind, demanded: Some(grant), ..facts::gather(kernel, &request, tool).await? };
         }
         if let Some(admission) = gate::admit(kernel, &request, &facts).await? {
             return Ok(Considered { request, facts, admission });
         }
     }
-    Err(Refusal::new(Code::Denied, "the policy changed while the call was being decided").hint("ask again").into())
+    Err(changed().into())
+}
+
+/// What a call was to be decided on changed meanwhile, twice.
+fn changed() -> Refusal {
+    Refusal::new(Code::Denied, "the policy or a grant changed while the call was being decided").hint("ask again")
+}
+
+/// Why a call whose input nobody can change does not run: its grant demands another.
+fn unmet(kernel: &Kernel, request: &Request, facts: &Facts) -> Option<Refusal> {
+    let (grant, _) = gate::overridden(kernel, request, facts)?;
+    Some(
+        Refusal::new(Code::Denied, format!("{grant} demands another input, and `{}` takes none from a grant", request.tool))
+            .hint(format!("`skep grant revoke {grant}`, then answer without --set")),
+    )
 }
 
 /// Who would speak about a call, and why. Decides nothing and records nothing.

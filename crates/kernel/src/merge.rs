@@ -105,6 +105,7 @@ fn question(world: &World, task: &Task, frozen: &Frozen, reasons: Vec<String>, r
         rules,
         paths: frozen.changes.iter().map(|change| change.path.clone()).collect(),
         size: None,
+        zone: Some(task.zone),
     };
     let mut events: Vec<Event> = vec![asked.into()];
     if world.tasks.get(&task.id).is_some_and(|task| task.state == TaskState::Running) {

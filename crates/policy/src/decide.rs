@@ -197,11 +197,14 @@ fn names<'a>(rules: impl Iterator<Item = Cow<'a, str>>) -> Vec<String> {
     names
 }
 
-/// `fs.write` on `src/lib.rs`
+/// `fs.write` on `src/lib.rs`, `net.connect` to `docs.rs:443`
 fn act(facts: &Facts<'_>, path: Option<RealPath<'_>>) -> String {
-    match path {
-        Some(path) => format!("`{}` on `{}`", facts.tool, path.as_str()),
-        None => format!("`{}`", facts.tool),
+    match (path, facts.host, facts.port) {
+        (Some(path), ..) => format!("`{}` on `{}`", facts.tool, path.as_str()),
+        (None, Some(host), Some(port)) if host.contains(':') => format!("`{}` to `[{host}]:{port}`", facts.tool),
+        (None, Some(host), Some(port)) => format!("`{}` to `{host}:{port}`", facts.tool),
+        (None, Some(host), None) => format!("`{}` to `{host}`", facts.tool),
+        (None, None, _) => format!("`{}`", facts.tool),
     }
 }
 
@@ -228,8 +231,9 @@ fn unspoken(facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Refusal {
         return Refusal::new(Code::Denied, format!("{act} is denied: it lies outside the project"))
             .hint("use a path inside the project, or have the operator copy the file there");
     }
+    let host = facts.host.filter(|_| path.is_none()).map_or_else(String::new, |host| format!(", `host: {host}`"));
     Refusal::new(Code::Denied, format!("{act} is denied: no rule allows it"))
-        .hint(format!("add a rule with `syscall: {}` and `action: allow`: edit .skep/policy.yaml and run `skep trust`", facts.tool))
+        .hint(format!("add a rule with `syscall: {}`{host} and `action: allow`: edit .skep/policy.yaml and run `skep trust`", facts.tool))
 }
 
 fn exhausted(facts: &Facts<'_>) -> Refusal {

@@ -2,29 +2,42 @@
 //! of a grant and everything of a ban.
 
 use crate::decide::{Facts, RealPath};
+use crate::rule::Command;
 use crate::scope::Globs;
 use world::{Ban, Constraints, Grant, What};
 
 /// Is this exactly, or in kind, a call that the grant was given for, inside its constraints?
 pub fn grant_covers(grant: &Grant, facts: &Facts<'_>, bind: &str) -> bool {
-    covers(&grant.what, facts, bind) == Some(true) && grant.terms.constraints.as_ref().is_none_or(|constraints| within(constraints, facts))
+    covers(&grant.what, Means::Yes, facts, bind) == Some(true)
+        && grant.terms.constraints.as_ref().is_none_or(|constraints| within(constraints, facts))
 }
 
 /// Is this a call that was refused for good?
 pub fn ban_covers(ban: &Ban, facts: &Facts<'_>, bind: &str) -> bool {
-    covers(&ban.what, facts, bind) != Some(false)
+    covers(&ban.what, Means::No, facts, bind) != Some(false)
+}
+
+/// A yes is about calls that lie in it whole; a no about every call that it touches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Means {
+    Yes,
+    No,
 }
 
 /// `None` when the pattern itself does not parse.
-fn covers(what: &What, facts: &Facts<'_>, bind: &str) -> Option<bool> {
+fn covers(what: &What, means: Means, facts: &Facts<'_>, bind: &str) -> Option<bool> {
     if what.tool() != facts.tool {
         return Some(false);
     }
     match what {
         What::Exact { bind: exact, .. } => Some(exact == bind),
-        What::Like { paths, command, host, port, method, .. } => {
-            let on_paths = paths.is_empty() || (!facts.paths.is_empty() && every_path(paths, facts)?);
-            let by_command = command.as_ref().is_none_or(|prefix| facts.command.is_some_and(|argv| argv.starts_with(prefix)));
+        What::Like { paths, command, whole, host, port, method, .. } => {
+            let on_paths = paths.is_empty()
+                || match means {
+                    Means::Yes => !facts.paths.is_empty() && every_path(paths, facts)?,
+                    Means::No => some_path(paths, facts)?,
+                };
+            let by_command = command.as_ref().is_none_or(|prefix| facts.command.is_some_and(|argv| begins(argv, prefix, *whole, means)));
             let to_host = host.as_ref().is_none_or(|host| facts.host == Some(host.as_str()));
             let to_port = port.is_none_or(|port| facts.port == Some(port));
             let by_method = method.as_ref().is_none_or(|method| facts.method == Some(method.as_str()));
@@ -33,12 +46,43 @@ fn covers(what: &What, facts: &Facts<'_>, bind: &str) -> Option<bool> {
     }
 }
 
-/// Does every path of the call lie in the project and match? `/.` is the project itself, which no glob can name.
+/// A no to `rm` is one to `/usr/bin/rm` too.
+fn begins(argv: &[String], prefix: &[String], whole: bool, means: Means) -> bool {
+    if whole && argv.len() != prefix.len() {
+        return false;
+    }
+    match means {
+        Means::Yes => argv.starts_with(prefix),
+        Means::No => Command { prefix: prefix.to_vec(), any_folder: true }.matches(argv),
+    }
+}
+
+/// Does every path of the call lie in the project and match?
 fn every_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
-    let (itself, others): (Vec<&String>, Vec<&String>) = globs.iter().partition(|glob| *glob == "/.");
-    let others = Globs::parse(&others).ok()?;
-    let matches = |path: &str| others.matches(path) || (path == "." && !itself.is_empty());
-    Some(facts.paths.iter().all(|path| matches!(path, RealPath::Inside(path) if matches(path))))
+    let named = Named::parse(globs)?;
+    Some(facts.paths.iter().all(|path| named.has(*path)))
+}
+
+fn some_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
+    let named = Named::parse(globs)?;
+    Some(facts.paths.iter().any(|path| named.has(*path)))
+}
+
+/// Paths by their globs. `/.` is the project itself, which no glob can name.
+struct Named {
+    globs: Globs,
+    itself: bool,
+}
+
+impl Named {
+    fn parse(globs: &[String]) -> Option<Named> {
+        let (itself, others): (Vec<&String>, Vec<&String>) = globs.iter().partition(|glob| *glob == "/.");
+        Some(Named { globs: Globs::parse(&others).ok()?, itself: !itself.is_empty() })
+    }
+
+    fn has(&self, path: RealPath<'_>) -> bool {
+        matches!(path, RealPath::Inside(path) if self.globs.matches(path) || (path == "." && self.itself))
+    }
 }
 
 fn within(constraints: &Constraints, facts: &Facts<'_>) -> bool {
@@ -86,7 +130,7 @@ mod tests {
 
     fn grant(what: What, constraints: Option<Constraints>) -> Grant {
         let terms = Terms { constraints, ..Terms::default() };
-        Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used_ms: Vec::new() }
+        Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used: Vec::new() }
     }
 
     fn like(paths: &[&str], command: Option<&[&str]>) -> What {
@@ -95,6 +139,7 @@ mod tests {
             tool: "fs.write".into(),
             paths: paths.iter().map(|path| (*path).to_owned()).collect(),
             command,
+            whole: false,
             host: None,
             port: None,
             method: None,
@@ -122,6 +167,7 @@ mod tests {
             tool: "net.request".into(),
             paths: Vec::new(),
             command: None,
+            whole: false,
             host: Some("a.test".into()),
             port,
             method: method.map(str::to_owned),
@@ -143,12 +189,41 @@ mod tests {
         }
     }
 
+    fn ban(what: What) -> Ban {
+        Ban { id: world::BanId(1), pid: Pid(3), scope: Scope::All, what, reason: String::new(), alternative: None }
+    }
+
+    #[test]
+    fn a_no_to_one_path_is_none_to_be_had_beside_others() {
+        let both = [RealPath::Inside("src/a.rs"), RealPath::Inside("docs/b.md")];
+        let refused = like(&["/src/a.rs"], None);
+        assert!(ban_covers(&ban(refused.clone()), &facts("fs.write", &both, None), "b"));
+        assert!(!ban_covers(&ban(refused.clone()), &facts("fs.write", &both[1..], None), "b"), "the control");
+        assert!(!grant_covers(&grant(refused, None), &facts("fs.write", &both, None), "b"), "a yes to the one is none to both");
+    }
+
+    #[test]
+    fn a_yes_to_a_whole_command_is_none_to_more_of_it_and_a_no_is_one_to_any_folder() {
+        let argv = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let What::Like { tool, paths, command, host, port, method, .. } = like(&[], Some(&["rm", "build"])) else { panic!("a kind") };
+        let whole = What::Like { tool, paths, command, whole: true, host, port, method };
+        let asked = |line: &str, test: &dyn Fn(&Facts<'_>) -> bool| test(&facts("fs.write", &[], Some(&argv(line))));
+        let given = grant(whole.clone(), None);
+        assert!(asked("rm build", &|facts| grant_covers(&given, facts, "b")));
+        assert!(!asked("rm build src", &|facts| grant_covers(&given, facts, "b")));
+        assert!(!asked("/tmp/rm build", &|facts| grant_covers(&given, facts, "b")));
+        let refused = ban(whole.wherever());
+        for line in ["rm build", "rm build src", "/usr/bin/rm build"] {
+            assert!(asked(line, &|facts| ban_covers(&refused, facts, "b")), "{line}");
+        }
+        assert!(!asked("rm src", &|facts| ban_covers(&refused, facts, "b")), "the control");
+    }
+
     #[test]
     fn what_does_not_parse_grants_nothing_and_bans_all() {
         let broken = like(&["["], None);
         let path = [RealPath::Inside("a")];
         assert!(!grant_covers(&grant(broken.clone(), None), &facts("fs.write", &path, None), "b"));
-        let ban = Ban { id: world::BanId(1), pid: Pid(3), scope: Scope::All, what: broken, reason: String::new(), alternative: None };
-        assert!(ban_covers(&ban, &facts("fs.write", &path, None), "b"));
+        assert!(ban_covers(&ban(broken), &facts("fs.write", &path, None), "b"));
     }
 }

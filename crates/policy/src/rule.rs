@@ -270,7 +270,7 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    fn matches(&self, argv: &[String]) -> bool {
+    pub(crate) fn matches(&self, argv: &[String]) -> bool {
         let Some((program, args)) = self.prefix.split_first() else { return false };
         let Some((own_program, own_args)) = argv.split_first() else { return false };
         let same = own_program == program

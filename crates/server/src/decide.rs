@@ -28,7 +28,7 @@ pub(crate) async fn answer(kernel: &Kernel, params: AnswerParams) -> Result<(), 
 
 fn reply(kernel: &Kernel, review: &Review, params: &AnswerParams) -> Result<Reply, RpcError> {
     let wrong = |what: &str| Err(RpcError::new(Code::BadInput, what.to_owned()));
-    let scope = params.reach.map(|reach| kernel.ledger.look(|world| scope(world, review.pid, reach))).transpose()?;
+    let scope = params.reach.map(|reach| kernel.ledger.look(|world| scope(world, review, reach))).transpose()?;
     match (params.answer, scope) {
         (Answer::Allow, _) if params.alternative.is_some() => wrong("an alternative goes with a no"),
         (Answer::Deny, _) if params.terms.is_some() => wrong("terms go with a yes"),
@@ -41,7 +41,8 @@ fn reply(kernel: &Kernel, review: &Review, params: &AnswerParams) -> Result<Repl
 }
 
 /// Whom an answer holds for, seen from the process that asked.
-fn scope(world: &World, pid: Pid, reach: Reach) -> Result<Scope, RpcError> {
+fn scope(world: &World, review: &Review, reach: Reach) -> Result<Scope, RpcError> {
+    let pid = review.pid;
     let process = world.processes.get(&pid);
     let none = |what: &str| {
         let name = process.map_or("the process that asks", |process| process.name.as_str());
@@ -50,7 +51,7 @@ fn scope(world: &World, pid: Pid, reach: Reach) -> Result<Scope, RpcError> {
     Ok(match reach {
         Reach::Process => Scope::Process { pid },
         Reach::Session => Scope::Session { session: world.session(pid) },
-        Reach::Zone => Scope::Zone { zone: process.and_then(|process| process.zone).ok_or_else(|| none("zone"))? },
+        Reach::Zone => Scope::Zone { zone: review.zone.or(process.and_then(|process| process.zone)).ok_or_else(|| none("zone"))? },
         Reach::User => Scope::User { user: process.map(|process| process.user.clone()).ok_or_else(|| none("user"))? },
         Reach::All => Scope::All,
     })

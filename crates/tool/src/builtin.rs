@@ -182,8 +182,17 @@ fn text<'a>(input: &'a Value, field: &str) -> Option<&'a str> {
     input.get(field).and_then(Value::as_str)
 }
 
-fn number(input: &Value, field: &str) -> Option<u64> {
-    input.get(field).and_then(Value::as_u64)
+/// A whole number, also one written as `5.0`. What is none or too large is refused: a default in its place would be another call.
+pub(crate) fn number(input: &Value, field: &str) -> Result<Option<u64>, Refusal> {
+    /// Above it, numbers in JSON are no longer exact.
+    const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
+    let Some(value) = input.get(field) else { return Ok(None) };
+    let whole = value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(number));
+    match value.as_u64().or(whole.map(|number| number as u64)) {
+        Some(number) => Ok(Some(number)),
+        None => Err(Refusal::new(Code::BadInput, format!("`{field}` is {value}, which is no whole number that it can be"))
+            .hint("`skep list tools` shows what it takes")),
+    }
 }
 
 fn words(input: &Value, field: &str) -> Vec<String> {

@@ -35,7 +35,6 @@ pub use leave::{Alone, Change, Leave};
 pub use live::{Live, Streams, Terms};
 pub use manifest::{Manifest, ManifestError, OutputMode, RESULT_TOKENS_MAX, Room, Runner, Supports, Truncate};
 pub use net::{Aim, Hop, Reach, host_of, port_of};
-pub use pipeline::strip;
 pub use place::{Access, Found, Place, Real, Target};
 pub use registry::Registry;
 pub use sanitize::{Cleaned, PatternError, Sanitizer};

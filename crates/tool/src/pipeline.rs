@@ -4,12 +4,14 @@
 //! A call ends within its time, and what it began ends with it: dropping a body kills its job or closes its socket, and readers on
 //! other threads watch a deadline. **Invariant.** Only a call that changes nothing is made twice.
 
+use crate::builtin::number;
 use crate::fault::{ToolFault, ToolStop};
 use crate::place::Place;
 use crate::tool::{Context, Output, Tool};
 use serde_json::Value;
 use std::future::Future;
 use std::time::Duration;
+use world::Refusal;
 
 /// Tries after the first, where a manifest names no number.
 const RETRIES_DEFAULT: u32 = 1;
@@ -20,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(tool: &Tool, input: &Value, places: Vec<Place>, context: &Context<'_>) -> Result<Output, ToolStop> {
     let retries = if tool.reads_only(input) { tool.manifest().retries.unwrap_or(RETRIES_DEFAULT) } else { 0 };
-    let time = time(tool, input) + GRACE;
+    let time = time(tool, input)? + GRACE;
     let mut kept = places;
     let told = |attempt: u32, fault: &ToolFault| context.leave.retried(attempt, &fault.to_string());
     let output = retrying(retries, told, |left| {
@@ -47,9 +49,9 @@ pub(crate) async fn run(tool: &Tool, input: &Value, places: Vec<Place>, context:
 }
 
 /// What the caller asked for, or else the manifest.
-fn time(tool: &Tool, input: &Value) -> Duration {
-    let asked = input.get("timeout_ms").and_then(Value::as_u64);
-    Duration::from_millis(asked.unwrap_or(0).max(tool.manifest().timeout_ms))
+fn time(tool: &Tool, input: &Value) -> Result<Duration, Refusal> {
+    let asked = if tool.is_builtin() { number(input, "timeout_ms")? } else { None };
+    Ok(Duration::from_millis(asked.unwrap_or(0).max(tool.manifest().timeout_ms)))
 }
 
 /// Tries until something other than a passing fault comes of it. `attempt` is told how many tries are left after it.
@@ -74,18 +76,6 @@ async fn retrying<F: Future<Output = Result<Output, ToolStop>>>(
 /// A call that used up its time once would only use it up again.
 fn is_worth_a_try(fault: &ToolFault) -> bool {
     fault.is_passing() && !matches!(fault, ToolFault::TimedOut { .. })
-}
-
-/// Takes the fields away that a grant keeps from the caller (`output_redact_fields`), at any depth.
-pub fn strip(value: &mut Value, fields: &[String]) {
-    match value {
-        Value::Object(object) => {
-            object.retain(|key, _| !fields.contains(key));
-            object.values_mut().for_each(|value| strip(value, fields));
-        }
-        Value::Array(items) => items.iter_mut().for_each(|value| strip(value, fields)),
-        _ => {}
-    }
 }
 
 #[cfg(test)]
@@ -137,12 +127,5 @@ mod tests {
         assert_eq!(played(1, vec![Err(ToolFault::TimedOut { ms: 1 }.into())]).await.1, 1);
         let refusal = world::Refusal::new(world::Code::NotFound, "no");
         assert_eq!(played(1, vec![Err(refusal.into())]).await.1, 1);
-    }
-
-    #[test]
-    fn fields_are_stripped_at_any_depth() {
-        let mut value = json!({ "a": 1, "secret": 2, "list": [{ "secret": 3, "b": { "secret": 4, "c": 5 } }] });
-        strip(&mut value, &["secret".to_owned()]);
-        assert_eq!(value, json!({ "a": 1, "list": [{ "b": { "c": 5 } }] }));
     }
 }

@@ -138,6 +138,11 @@ impl Tool {
         &self.manifest
     }
 
+    /// Is it part of skep? Of other tools only their schema says what a field means.
+    pub(crate) fn is_builtin(&self) -> bool {
+        self.body != Body::Foreign
+    }
+
     /// Does the input fit the schema?
     pub fn check(&self, input: &Value) -> Result<(), Refusal> {
         let Manifest { name, input_schema, .. } = &self.manifest;

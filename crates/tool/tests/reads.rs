@@ -396,3 +396,15 @@ fn the_door_learns_what_a_call_is_about() {
     assert!(!meet(("git.status", json!({})), read("a")) && !meet(("http.request", get.clone()), ("test.run", json!({}))));
     assert_eq!(tool("fs.read").aim(&json!({ "path": "a" })), Ok(None));
 }
+
+#[test]
+fn a_number_that_cannot_be_meant_is_refused_and_never_another() {
+    let ground = Ground::new(&[("a.txt", "0123456789")]);
+    for whole in [json!(5), json!(5.0)] {
+        assert_eq!(ground.call("fs.read", json!({ "path": "a.txt", "offset": whole }))["content"], "56789");
+    }
+    for text in ["18446744073709551616", "9007199254740992", "1e300", "-1", "0.5", "\"5\"", "null", "true"] {
+        let refusal = ground.refused("fs.read", json!({ "path": "a.txt", "offset": serde_json::from_str::<Value>(text).ok() }));
+        assert!(refusal.code == Code::BadInput && refusal.reason.contains("`offset`"), "{text}: {refusal:?}");
+    }
+}

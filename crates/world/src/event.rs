@@ -112,7 +112,7 @@ events! {
 
     CallAdmitted = "call.admitted", Fact {
         call: CallId, tool: String, input: Value, digest: String, bind: String, hands: Hands, read_only: bool, rules: Vec<String>, grant: Option<GrantId>, token: Option<TokenId>,
-        paths: Vec<String>, size: Option<u64>, of: Option<CallId>,
+        paths: Vec<String>, size: Option<u64>, of: Option<CallId>, up: Option<Until>,
     }
     CallRefused = "call.refused", Security {
         call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,
@@ -126,7 +126,7 @@ events! {
 
     ReviewAsked = "review.asked", Security {
         review: ReviewId, tool: String, input: Value, bind: String, like: What, reasons: Vec<String>, rules: Vec<String>,
-        paths: Vec<String>, size: Option<u64>,
+        paths: Vec<String>, size: Option<u64>, zone: Option<ZoneId>,
     }
     ReviewAnswered = "review.answered", Security {
         review: ReviewId, answer: Answer, by: String, reason: Option<String>, alternative: Option<Alternative>,

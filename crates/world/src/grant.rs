@@ -14,8 +14,27 @@ pub struct Grant {
     pub scope: Scope,
     pub what: What,
     pub terms: Terms,
-    /// Times of its uses, as far back as its rate looks.
-    pub used_ms: Vec<i64>,
+    /// Its uses, as far back as its rate looks.
+    #[serde(default)]
+    pub used: Vec<Used>,
+}
+
+/// When a grant with a rate was used: by the record, and since the machine's boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    pub at_ms: i64,
+    #[serde(default)]
+    pub up: Option<Until>,
+}
+
+impl Used {
+    /// Was it within the last `per_ms`? What another boot of the machine saw is dated by its record alone.
+    fn is_recent(&self, per_ms: u64, now: &Moment, now_ms: i64) -> bool {
+        match &self.up {
+            Some(up) if up.boot == now.boot => now.boottime_ms.saturating_sub(up.boottime_ms) < per_ms,
+            _ => self.at_ms > now_ms.saturating_sub_unsigned(per_ms),
+        }
+    }
 }
 
 /// Whom it holds for.
@@ -52,6 +71,9 @@ pub enum What {
         paths: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<Vec<String>>,
+        /// The command is the whole argument list; else it is how one begins.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        whole: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
         /// Of that host; without one it is about every port of it.
@@ -64,10 +86,14 @@ pub enum What {
 }
 
 impl What {
-    /// The same without port and method: who wants nothing more to do with a host means all of it.
+    /// The same as a no means it: all of a host, without port and method, and a command whatever more is written behind it and
+    /// wherever it runs.
     pub fn wherever(self) -> What {
         match self {
-            What::Like { tool, paths, command, host, .. } => What::Like { tool, paths, command, host, port: None, method: None },
+            What::Like { tool, paths, command, host, .. } => {
+                let paths = if command.is_some() { Vec::new() } else { paths };
+                What::Like { tool, paths, command, whole: false, host, port: None, method: None }
+            }
             exact @ What::Exact { .. } => exact,
         }
     }
@@ -108,6 +134,13 @@ pub struct Until {
 pub struct Moment {
     pub boot: String,
     pub boottime_ms: u64,
+}
+
+impl Moment {
+    /// This very moment, to be kept.
+    pub fn until(&self) -> Until {
+        Until { boot: self.boot.clone(), boottime_ms: self.boottime_ms }
+    }
 }
 
 impl Until {
@@ -158,22 +191,19 @@ impl Grant {
     /// May it still be used at all?
     pub fn is_live(&self, now: &Moment, now_ms: i64) -> bool {
         let Terms { uses_left, until, rate, .. } = &self.terms;
-        let rested = rate.is_none_or(|rate| self.recent(rate, now_ms) < rate.max as usize);
+        let recent = |rate: &Rate| self.used.iter().filter(|used| used.is_recent(rate.per_ms, now, now_ms)).count();
+        let rested = rate.as_ref().is_none_or(|rate| recent(rate) < rate.max as usize);
         *uses_left != Some(0) && until.as_ref().is_none_or(|until| !until.is_over(now)) && rested
     }
 
-    fn recent(&self, rate: Rate, now_ms: i64) -> usize {
-        let since = now_ms.saturating_sub_unsigned(rate.per_ms);
-        self.used_ms.iter().filter(|used| **used > since).count()
-    }
-
-    /// Counts one use at `at_ms`.
-    pub(crate) fn use_once(&mut self, at_ms: i64) {
+    /// Counts one use.
+    pub(crate) fn use_once(&mut self, used: Used) {
         self.terms.uses_left = self.terms.uses_left.map(|left| left.saturating_sub(1));
         if let Some(rate) = self.terms.rate {
-            let since = at_ms.saturating_sub_unsigned(rate.per_ms);
-            self.used_ms.retain(|used| *used > since);
-            self.used_ms.push(at_ms);
+            // More than the rate's number are never asked for: the newest tell whether it is spent.
+            let keep = (rate.max as usize).saturating_sub(1);
+            self.used.drain(..self.used.len().saturating_sub(keep));
+            self.used.push(used);
         }
     }
 }
@@ -213,6 +243,9 @@ pub struct Review {
     pub id: ReviewId,
     pub pid: Pid,
     pub task: Option<TaskId>,
+    /// Where the call was to be made.
+    #[serde(default)]
+    pub zone: Option<ZoneId>,
     pub tool: String,
     /// Redacted: what the reviewer is shown.
     pub input: Value,
@@ -261,7 +294,11 @@ mod tests {
 
     fn grant(terms: Terms) -> Grant {
         let what = What::Exact { tool: "fs.write".into(), bind: "b".into() };
-        Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used_ms: Vec::new() }
+        Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used: Vec::new() }
+    }
+
+    fn used(at_ms: i64, boot: &str, boottime_ms: u64) -> Used {
+        Used { at_ms, up: Some(Until { boot: boot.into(), boottime_ms }) }
     }
 
     #[test]
@@ -276,13 +313,20 @@ mod tests {
     fn a_rate_forgets_and_a_number_does_not() {
         let now = moment("a", 0);
         let mut limited = grant(Terms { rate: Some(Rate { max: 2, per_ms: 1_000 }), ..Terms::default() });
-        limited.use_once(0);
-        limited.use_once(500);
-        assert!(!limited.is_live(&now, 900));
-        assert!(limited.is_live(&now, 1_001));
+        limited.use_once(used(0, "a", 0));
+        assert!(limited.is_live(&moment("a", 1), 0));
+        limited.use_once(used(500, "a", 500));
+        assert!(!limited.is_live(&moment("a", 999), 999) && limited.is_live(&moment("a", 1_000), 1_000));
+        assert!(!limited.is_live(&moment("a", 999), 999_999), "a step of the wall clock gives nothing back");
+        assert!(
+            !limited.is_live(&moment("b", 999_999), 999) && limited.is_live(&moment("b", 0), 1_500),
+            "another boot has only the record"
+        );
+        limited.use_once(used(1_000, "a", 1_000));
+        assert_eq!(limited.used.len(), 2, "no more is kept than the rate can ask for");
         let mut counted = grant(Terms { uses_left: Some(1), ..Terms::default() });
         assert!(counted.is_live(&now, 0));
-        counted.use_once(0);
+        counted.use_once(used(0, "a", 0));
         assert!(!counted.is_live(&now, i64::MAX));
     }
 }

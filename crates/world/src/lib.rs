@@ -20,7 +20,7 @@ pub use budget::{Account, AtCap, Books, Budget, Cap, Figures, Need, Reserved, Ro
 pub use call::{Hands, OpenCall};
 pub use event::{Event, Weight};
 pub use grant::{
-    Alternative, Answer, Ban, Constraints, Grant, Moment, Observe, Rate, Review, ReviewState, Scope, Terms, Token, Until, What,
+    Alternative, Answer, Ban, Constraints, Grant, Moment, Observe, Rate, Review, ReviewState, Scope, Terms, Token, Until, Used, What,
 };
 pub use id::{BanId, CallId, GrantId, MergeId, Pid, ReviewId, TaskId, TokenId, ZoneId};
 pub use merge::{Merge, MergePath, MergeState, Side};

@@ -133,11 +133,11 @@ impl World {
     }
 
     /// Does what holds for `scope` hold for this process?
-    pub fn in_scope(&self, scope: &Scope, pid: Pid) -> bool {
+    pub fn in_scope(&self, scope: &Scope, pid: Pid, zone: ZoneId) -> bool {
         match scope {
             Scope::Process { pid: of } => self.line(pid).any(|process| process.pid == *of),
             Scope::Session { session } => self.session(pid) == *session,
-            Scope::Zone { zone } => self.processes.get(&pid).is_some_and(|process| process.zone == Some(*zone)),
+            Scope::Zone { zone: of } => zone == *of,
             Scope::User { user } => self.processes.get(&pid).is_some_and(|process| process.user == *user),
             Scope::All => true,
         }

@@ -57,6 +57,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 paths: vec![],
                 size: None,
                 of: None,
+                up: None,
             }
             .into(),
             10 => CallFinished { pid, task, call: CallId(c), ok: true, output: json!(1), blob: None, blob_bytes: 0, ms: 0 }.into(),
@@ -73,6 +74,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 rules: vec![],
                 paths: vec![],
                 size: None,
+                zone: None,
             }
             .into(),
             13 => ReviewAnswered { pid, task, review: ReviewId(c), answer: Answer::Allow, by: "h".into(), reason: None, alternative: None }

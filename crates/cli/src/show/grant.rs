@@ -37,13 +37,14 @@ pub fn scope(scope: &Scope) -> String {
 pub fn what(what: &What) -> String {
     match what {
         What::Exact { tool, .. } => format!("{tool}, this one call"),
-        What::Like { tool, paths, command, host, port, method } => {
+        What::Like { tool, paths, command, whole, host, port, method } => {
             let mut text = tool.clone();
-            if !paths.is_empty() {
-                text.push_str(&format!(" on {}", paths.join(", ")));
-            }
             if let Some(command) = command {
-                text.push_str(&format!(" of {} …", super::call::words(command)));
+                text.push_str(&format!(" of {}{}", super::call::words(command), if *whole { "" } else { " …" }));
+            }
+            if !paths.is_empty() {
+                let paths: Vec<&str> = paths.iter().map(|path| if path == "/." { "the project's root" } else { path.as_str() }).collect();
+                text.push_str(&format!(" {} {}", if command.is_some() { "in" } else { "on" }, paths.join(", ")));
             }
             if let Some(method) = method {
                 text.push_str(&format!(" by {method}"));

@@ -115,6 +115,7 @@ mod tests {
                 tool: "shell.run".into(),
                 paths: Vec::new(),
                 command: Some(vec!["npm".into(), "install".into()]),
+                whole: false,
                 host: None,
                 port: None,
                 method: None,

@@ -283,8 +283,8 @@ impl Doorkeeper {
         }
         for _ in 0..2 {
             let facts = facts::at_a_door(&self.kernel, request, ask, &self.template).await?;
-            if gate::overridden(&self.kernel, request, &facts).is_some() {
-                return refuse(Refusal::new(Code::Denied, "the grant for it demands another input")).await;
+            if let Some(no) = super::unmet(&self.kernel, request, &facts) {
+                return refuse(no).await;
             }
             match gate::admit(&self.kernel, request, &facts).await? {
                 None => {}
@@ -292,7 +292,7 @@ impl Doorkeeper {
                 Some(Admission::Refused { refusal, .. } | Admission::Pending { refusal, .. }) => return Err(refusal.into()),
             }
         }
-        refuse(Refusal::new(Code::Denied, "the policy changed while the call was being decided").hint("try again")).await
+        refuse(super::changed()).await
     }
 
     fn leave(&self, ask: &Ask, meter: Told) -> Leave {

@@ -3,11 +3,12 @@
 //! **Invariant.** The file that is decided is the file that is opened: each place is opened once, here, and goes with the permit.
 
 use super::Request;
+use super::like::{self, To};
 use crate::desk::{self, Desk};
 use crate::fault::Stop;
 use crate::token::Presented;
 use crate::zone::Trusted;
-use crate::{Kernel, extension, hash};
+use crate::{Kernel, extension};
 use ignore::gitignore::Gitignore;
 use policy::{Opinion, RealPath, Standing, TokenFacts, Verdict};
 use sandbox::Template;
@@ -16,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tool::{Place, Real, Tool};
-use world::{Code, Hands, Mode, Pid, Refusal, TaskId, What};
+use world::{Ban, Code, Hands, Mode, Pid, Refusal, TaskId, What};
 
 pub(super) struct Facts {
     pub trusted: Arc<Trusted>,
@@ -35,10 +36,12 @@ pub(super) struct Facts {
     pub user: String,
     pub mode: Mode,
     pub zone: String,
-    /// Hash of session, task, tool and exact input: what a person's answer is bound to.
+    /// Hash of the exact call: what a person's answer is bound to.
     pub bind: String,
     /// In a replay, the task it replays and what this call was bound to there.
     pub then: Option<(TaskId, String)>,
+    /// The grant that demanded another input than was asked; the call runs with that grant or not at all.
+    pub demanded: Option<world::GrantId>,
     /// The call without its exact input: what a wider answer would be about.
     pub like: What,
     pub host: Option<String>,
@@ -196,7 +199,7 @@ pub(super) async fn at_a_door(kernel: &Kernel, request: &Request, ask: &Ask, tem
     facts.host = Some(ask.host.clone());
     facts.method = ask.method.clone();
     facts.port = Some(ask.port);
-    facts.like = like(&request.tool, &[], None, facts.to());
+    facts.like = like::like(request, &facts.bind, &[], None, facts.to());
     facts.opinions = opinions(kernel, request, &facts).await;
     Ok(facts)
 }
@@ -205,9 +208,9 @@ pub(super) async fn at_a_door(kernel: &Kernel, request: &Request, ask: &Ask, tem
 pub(super) async fn of_model(kernel: &Kernel, request: &Request, about: super::About<'_>) -> Result<Facts, Stop> {
     let super::About { tier, host, words } = about;
     let host = (!host.is_empty()).then(|| host.to_owned());
-    let like = like(&request.tool, &[], Some(&words), To { host: host.as_deref(), ..To::default() });
     // Asked again after a crash it costs, but it changes nothing: it counts as a read.
     let own = of_syscall(kernel, request)?;
+    let like = like::like(request, &own.bind, &[], Some(&words), To { host: host.as_deref(), ..To::default() });
     let mut facts = Facts { read_only: true, command: Some(words), tier: tier.to_owned(), host, like, ..own };
     facts.opinions = opinions(kernel, request, &facts).await;
     Ok(facts)
@@ -229,17 +232,14 @@ struct Parts {
 fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Facts {
     let Caller { name, role, user, zone, mode, session, head, replays } = caller;
     let Parts { trusted, places, command, size, read_only, room, secrets, root, project } = parts;
-    let task = request.task.map(|task| task.to_string()).unwrap_or_default();
-    let input = request.input.to_string();
-    let bound =
-        |task: &str| hash::of_parts(&[session.as_bytes(), task.as_bytes(), request.tool.as_bytes(), input.as_bytes(), head.as_bytes()]);
-    let (bind, then) = (bound(&task), replays.map(|of| (of, bound(&of.to_string()))));
+    let bound = |task| like::bind(request, task, &session, &zone, &head);
+    let (bind, then) = (bound(request.task), replays.map(|of| (of, bound(Some(of)))));
     let url = request.input["url"].as_str();
     let (host, port) = (url.and_then(host_of), url.and_then(tool::port_of));
     // Left out, it is GET, and a rule about GET means that too.
     let method = host.as_ref().map(|_| request.input["method"].as_str().unwrap_or("GET").to_ascii_uppercase());
     let to = To { host: host.as_deref(), port, method: method.as_deref() };
-    let like = like(&request.tool, &places, command.as_deref(), to);
+    let like = like::like(request, &bind, &places, command.as_deref(), to);
     let token = request.token.as_ref().and_then(|(text, peer)| kernel.presented(text, peer.clone()));
     Facts {
         trusted,
@@ -257,6 +257,7 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
         zone,
         bind,
         then,
+        demanded: None,
         like,
         host,
         method,
@@ -277,42 +278,6 @@ pub(crate) fn tags(pid: Pid, role: &str) -> Vec<String> {
 /// The host of a URL, by the reader that the request itself goes through: two readers would be two opinions.
 pub(crate) fn host_of(url: &str) -> Option<String> {
     tool::host_of(url)
-}
-
-/// Where in the network a call goes, and what it does there.
-#[derive(Clone, Copy, Default)]
-struct To<'a> {
-    host: Option<&'a str>,
-    port: Option<u16>,
-    method: Option<&'a str>,
-}
-
-/// The kind of call this is: the same tool on the same paths, with the same command, to the same host and port by the same method.
-fn like(tool: &str, places: &[Place], command: Option<&[String]>, to: To<'_>) -> What {
-    let inside = places.iter().filter_map(|place| match &place.real {
-        Real::Inside(path) if command.is_none() => Some(format!("/{}", literal(path))),
-        _ => None,
-    });
-    What::Like {
-        tool: tool.to_owned(),
-        paths: inside.collect(),
-        command: command.map(<[String]>::to_vec),
-        host: to.host.map(str::to_owned),
-        port: to.host.and(to.port),
-        method: to.host.and(to.method).map(str::to_owned),
-    }
-}
-
-/// A path as a glob that matches it alone.
-fn literal(path: &str) -> String {
-    let mut text = String::with_capacity(path.len());
-    for letter in path.chars() {
-        if "*?[]!\\{}".contains(letter) {
-            text.push('\\');
-        }
-        text.push(letter);
-    }
-    text
 }
 
 fn open_places(request: &Request, tool: &Tool, root: &Root, project: &std::path::Path) -> Result<Vec<Place>, Refusal> {
@@ -366,21 +331,24 @@ impl Facts {
         .collect()
     }
 
-    /// May a result of this call name `path`? Not what is masked, nor what the policy denies to this tool, nor what a rule keeps from
-    /// being read; and what would ask only with a person's leave.
-    pub fn shows(&self, request: &Request, path: &str, granted: bool) -> bool {
+    /// May a result of this call name `path`? Not what is masked, nor what the policy denies to this tool, nor what a rule or one of
+    /// these bans keeps from being read; and what would ask only with a person's leave.
+    pub fn shows(&self, request: &Request, path: &str, bans: &[Ban], granted: bool) -> bool {
         if self.secrets.matched_path_or_any_parents(path, false).is_ignore() {
             return false;
         }
         let paths = [RealPath::Inside(path)];
         let standing = Standing { grant: None, calls_left: None };
         let own = policy::Facts { opinions: &[], ..self.as_policy(request, &paths, None) };
+        let read = policy::Facts { tool: "fs.read", ..own.clone() };
+        if bans.iter().any(|ban| policy::ban_covers(ban, &own, "") || policy::ban_covers(ban, &read, "")) {
+            return false;
+        }
         match policy::decide(&self.trusted.policy, &own, &standing) {
             Verdict::Deny { .. } => return false,
             Verdict::Review { .. } if !granted => return false,
             Verdict::Review { .. } | Verdict::Allow(_) => {}
         }
-        let read = policy::Facts { tool: "fs.read", ..own };
         match policy::decide(&self.trusted.policy, &read, &standing) {
             // Silence about reading says nothing against a search that a rule allows.
             Verdict::Deny { rules, .. } => rules.is_empty(),
@@ -439,12 +407,5 @@ mod tests {
         ] {
             assert_eq!(host_of(url).as_deref(), host, "{url}");
         }
-    }
-
-    #[test]
-    fn a_literal_glob_matches_its_path_alone() {
-        let globs = policy::Globs::parse(&[format!("/{}", literal("a[1]*.txt"))]).unwrap();
-        assert!(globs.matches("a[1]*.txt"));
-        assert!(!globs.matches("a1x.txt") && !globs.matches("b/a[1]*.txt"));
     }
 }

@@ -10,8 +10,9 @@ use crate::fault::Fault;
 use crate::replay;
 use crate::token::Presented;
 use policy::{Standing, Verdict, Warrant};
+use serde_json::Value;
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
-use world::{Alternative, Ban, CallId, Code, Event, Grant, Moment, Pid, Refusal, ReviewState, What, World, limits};
+use world::{Alternative, Ban, CallId, Code, Event, Grant, GrantId, Moment, Pid, Refusal, ReviewState, What, World, ZoneId, limits};
 
 pub(super) enum Admission {
     Admitted { permit: Permit, rules: Vec<String> },
@@ -29,7 +30,7 @@ pub(super) struct Permit {
 
 /// What a commit found.
 enum Ruling {
-    /// The policy changed between facts and commit, or a grant was just given: gather again.
+    /// The policy changed between facts and commit, or a grant was given or taken back: gather again.
     Stale,
     Admit {
         call: CallId,
@@ -99,10 +100,10 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
     let paths = facts.paths();
     let token = facts.token.as_ref().and_then(|token| token.facts(world, now));
     let spoken = facts.as_policy(request, &paths, token.as_ref());
-    if let Some(ban) = world.bans.values().find(|ban| world.in_scope(&ban.scope, pid) && policy::ban_covers(ban, &spoken, &facts.bind)) {
+    if let Some(ban) = bans(world, (pid, request.zone)).find(|ban| policy::ban_covers(ban, &spoken, &facts.bind)) {
         return refuse(world, asked, refused_for_good(ban), vec![ban.id.to_string()]);
     }
-    let grant = pick(world, pid, &spoken, &facts.bind, now, *now_ms);
+    let grant = pick(world, (pid, request.zone), &spoken, &facts.bind, now, *now_ms);
     let standing = Standing { grant: grant.map(|grant| grant.id), calls_left: world.calls_left(task) };
     if let Some((refusal, rules)) = beyond_its_parents(world, asked, &spoken) {
         return refuse(world, asked, refusal, rules);
@@ -110,11 +111,25 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
     let verdict = policy::decide(&facts.trusted.policy, &spoken, &standing);
     // A call that may have happened already is a person's to repeat, whatever the policy says of it.
     let lost = task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.lost.contains(&facts.bind));
+    // INVARIANT: a grant that sets fields of the input is used with those, and a call that a grant has changed is that grant's alone.
+    let used = match &verdict {
+        Verdict::Allow(warrant) => {
+            if lost {
+                standing.grant
+            } else {
+                warrant.grant()
+            }
+        }
+        Verdict::Review { .. } | Verdict::Deny { .. } => None,
+    };
+    let unmet = grant.is_some_and(|grant| Some(grant.id) == used && demands(grant, &request.input).is_some());
+    if unmet || (facts.demanded.is_some() && used != facts.demanded && !matches!(verdict, Verdict::Deny { .. })) {
+        return (Vec::new(), Ruling::Stale);
+    }
     match verdict {
         Verdict::Allow(warrant) if !lost || grant.is_some() => {
             let call = world.next_call();
             let rules = warrant.rules().to_vec();
-            let used = if lost { standing.grant } else { warrant.grant() };
             let more = match with(world, call, *now_ms) {
                 Ok(more) => more,
                 Err(refusal) => return refuse(world, asked, refusal, rules),
@@ -135,6 +150,7 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
                 paths: facts.real_paths(),
                 size: facts.size,
                 of: request.of,
+                up: grant.filter(|grant| Some(grant.id) == used && grant.terms.rate.is_some()).map(|_| now.until()),
             };
             let grant = grant.filter(|grant| Some(grant.id) == used).cloned().map(Box::new);
             let events = std::iter::once(event.into()).chain(more).collect();
@@ -149,24 +165,47 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
     }
 }
 
+/// The bans that hold for a process in a zone.
+pub(super) fn bans(world: &World, (pid, zone): (Pid, ZoneId)) -> impl Iterator<Item = &Ban> {
+    world.bans.values().filter(move |ban| world.in_scope(&ban.scope, pid, zone))
+}
+
 /// The grant this call would use: the exact one first.
-pub(crate) fn pick<'a>(world: &'a World, pid: Pid, facts: &policy::Facts<'_>, bind: &str, now: &Moment, now_ms: i64) -> Option<&'a Grant> {
-    let live = world.grants.values().filter(|grant| grant.is_live(now, now_ms) && world.in_scope(&grant.scope, pid));
+pub(crate) fn pick<'a>(
+    world: &'a World,
+    (pid, zone): (Pid, ZoneId),
+    facts: &policy::Facts<'_>,
+    bind: &str,
+    now: &Moment,
+    now_ms: i64,
+) -> Option<&'a Grant> {
+    let live = world.grants.values().filter(|grant| grant.is_live(now, now_ms) && world.in_scope(&grant.scope, pid, zone));
     live.filter(|grant| policy::grant_covers(grant, facts, bind)).min_by_key(|grant| (matches!(grant.what, What::Like { .. }), grant.id))
 }
 
-/// The input as a grant demands it, where it demands something else than was asked.
-pub(super) fn overridden(kernel: &Kernel, request: &Request, facts: &Facts) -> Option<serde_json::Value> {
+/// The grant that demands something else than was asked, and the input as it wants it.
+pub(super) fn overridden(kernel: &Kernel, request: &Request, facts: &Facts) -> Option<(GrantId, Value)> {
     let now = kernel.moment();
     let paths = facts.paths();
     kernel.ledger.look(|world| {
-        let grant = pick(world, request.pid, &facts.as_policy(request, &paths, None), &facts.bind, &now, world.now_ms)?;
-        let overrides = &grant.terms.constraints.as_ref()?.input_overrides;
-        let mut input = request.input.clone();
-        let fields = input.as_object_mut()?;
-        overrides.iter().for_each(|(key, value)| drop(fields.insert(key.clone(), value.clone())));
-        (input != request.input).then_some(input)
+        let spoken = facts.as_policy(request, &paths, None);
+        let grant = pick(world, (request.pid, request.zone), &spoken, &facts.bind, &now, world.now_ms)?;
+        let input = demands(grant, &request.input)?;
+        // A call that needs no grant is nobody's to change.
+        let standing = Standing { grant: None, calls_left: world.calls_left(request.task) };
+        let lost = request.task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.lost.contains(&facts.bind));
+        let needed = lost || matches!(policy::decide(&facts.trusted.policy, &spoken, &standing), Verdict::Review { .. });
+        needed.then_some((grant.id, input))
     })
+}
+
+/// The input as a grant wants it, where that is another.
+fn demands(grant: &Grant, input: &Value) -> Option<Value> {
+    let overrides = &grant.terms.constraints.as_ref()?.input_overrides;
+    let mut wanted = input.clone();
+    let fields = wanted.as_object_mut()?;
+    overrides.iter().for_each(|(key, value)| drop(fields.insert(key.clone(), value.clone())));
+    (wanted != *input).then_some(wanted)
 }
 
 /// Who would speak about this call now, by the policy in force or by a candidate.
@@ -176,7 +215,7 @@ pub(super) fn explain(kernel: &Kernel, request: &Request, facts: &Facts, candida
     kernel.ledger.look(|world| {
         let token = facts.token.as_ref().and_then(|token| token.facts(world, &now));
         let spoken = facts.as_policy(request, &paths, token.as_ref());
-        let grant = pick(world, request.pid, &spoken, &facts.bind, &now, world.now_ms).map(|grant| grant.id);
+        let grant = pick(world, (request.pid, request.zone), &spoken, &facts.bind, &now, world.now_ms).map(|grant| grant.id);
         let standing = Standing { grant, calls_left: world.calls_left(request.task) };
         policy::explain(candidate.unwrap_or(&facts.trusted.policy), &spoken, &standing)
     })
@@ -192,7 +231,7 @@ fn refused_for_good(ban: &Ban) -> Refusal {
 
 fn instead(alternative: &Alternative) -> String {
     match &alternative.input {
-        serde_json::Value::Null => format!("use `{}` instead", alternative.tool),
+        Value::Null => format!("use `{}` instead", alternative.tool),
         input => format!("use `{}` with {input} instead", alternative.tool),
     }
 }
@@ -201,7 +240,8 @@ fn instead(alternative: &Alternative) -> String {
 fn beyond_its_parents(world: &World, asked: &Asked<'_>, spoken: &policy::Facts<'_>) -> Option<(Refusal, Vec<String>)> {
     let parents = world.line(asked.request.pid).skip(1).filter(|process| process.pid != Pid::KERNEL);
     for parent in parents {
-        let facts = policy::Facts { caller: &parent.name, role: &parent.role, user: &parent.user, ..spoken.clone() };
+        let tags = super::tags(parent.pid, &parent.role);
+        let facts = policy::Facts { caller: &parent.name, caller_tags: &tags, role: &parent.role, user: &parent.user, ..spoken.clone() };
         let standing = Standing { grant: None, calls_left: None };
         if let Verdict::Deny { refusal, rules } = policy::decide(&asked.facts.trusted.policy, &facts, &standing) {
             let reason = format!("its parent {} may not: {}", parent.name, refusal.reason);
@@ -302,6 +342,7 @@ fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String
         rules: rules.clone(),
         paths: facts.real_paths(),
         size: facts.size,
+        zone: Some(request.zone),
     };
     (vec![event.into()], Ruling::Ask { refusal: pending(review), rules })
 }

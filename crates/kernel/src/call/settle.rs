@@ -2,7 +2,7 @@
 
 use super::egress::Way;
 use super::facts::Facts;
-use super::gate::Permit;
+use super::gate::{self, Permit};
 use super::part::Parts;
 use super::{End, Outcome, Request};
 use crate::Kernel;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::{Context, Output, Pass, Tool, ToolStop};
 use world::event::{CallFinished, CallObserved, CallRefused, RecordsDropped};
-use world::{CallId, Code, Constraints, Event, Observe, Refusal, limits};
+use world::{Ban, CallId, Code, Constraints, Event, Observe, Refusal, limits};
 
 /// A request as the journal may hold it: secrets taken out, and a keyed hash of what was really said.
 pub(super) struct Sealed {
@@ -119,7 +119,8 @@ impl Permit {
             return (Err(Stop::Failed(fault)), start.elapsed());
         };
         // A walk shows nothing that a call on the path itself would not.
-        let visible = |path: &str| facts.shows(request, path, self.grant.is_some());
+        let bans: Vec<Ban> = kernel.ledger.look(|world| gate::bans(world, (request.pid, request.zone)).cloned().collect());
+        let visible = |path: &str| facts.shows(request, path, &bans, self.grant.is_some());
         let template = facts.room.as_ref();
         let way = template.filter(|template| template.network == sandbox::Network::Restricted || template.models).and_then(|template| {
             let kernel = kernel.me.upgrade()?;
@@ -177,14 +178,15 @@ impl Permit {
 
     /// Takes out of an output what the grant keeps from the caller.
     fn narrow(&self, value: &mut Value) {
-        let (Some(constraints), Some(fields)) = (self.constraints(), value.as_object_mut()) else { return };
-        let Constraints { output_redact_fields, output_allow_fields, .. } = constraints;
-        fields.retain(|key, _| output_allow_fields.is_empty() || output_allow_fields.contains(key));
-        for field in output_redact_fields {
-            if let Some(value) = fields.get_mut(field) {
-                *value = journal::REDACTED.into();
+        let Some(Constraints { output_redact_fields, output_allow_fields, .. }) = self.constraints() else { return };
+        if !output_allow_fields.is_empty() {
+            match value.as_object_mut() {
+                Some(fields) => fields.retain(|key, _| output_allow_fields.contains(key)),
+                // What has no fields has none that may be seen.
+                None => *value = Value::Null,
             }
         }
+        hide(value, output_redact_fields);
     }
 
     /// What the grant wants written down besides the call itself: sizes, and for `detailed` what went in and came out.
@@ -202,6 +204,18 @@ impl Permit {
             CallObserved { pid: request.pid, task: request.task, call: self.call, grant: grant.id, level, bytes_in, bytes_out, ms, detail }
                 .into(),
         )
+    }
+}
+
+/// Takes what stands under these names away, at any depth.
+fn hide(value: &mut Value, names: &[String]) {
+    match value {
+        Value::Object(fields) => fields.iter_mut().for_each(|(name, field)| match names.contains(name) {
+            true => *field = journal::REDACTED.into(),
+            false => hide(field, names),
+        }),
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, names)),
+        _ => {}
     }
 }
 
@@ -224,6 +238,12 @@ pub(super) async fn finish(
     let mut value = whole.clone();
     if let (Some(tool), Some(trusted)) = (tool, kernel.trusted(request.zone)?) {
         trusted.sanitizer.clean(tool.manifest(), &mut value);
+        // A secret may have hidden behind the escape codes that are gone now. Then the whole, which has them still, is kept nowhere.
+        let cleaned = value.clone();
+        kernel.redactor.value(&mut value);
+        if value != cleaned {
+            whole = value.clone();
+        }
     }
     let bytes = serde_json::to_vec(&whole).map_err(|error| Fault::new(FaultKind::Bug, "an output cannot be written", error))?;
     let mut inline = value.clone();

@@ -280,10 +280,11 @@ impl Look<'_> {
         facts.opinions = &opinions;
         let now = kernel.moment();
         let (ban, grant) = kernel.ledger.look(|world| {
-            let ban = world.bans.values().find(|ban| world.in_scope(&ban.scope, task.pid) && policy::ban_covers(ban, &facts, ""));
+            let ban =
+                world.bans.values().find(|ban| world.in_scope(&ban.scope, task.pid, task.zone) && policy::ban_covers(ban, &facts, ""));
             (
                 ban.map(|ban| format!("{} refuses it: {}", ban.id, ban.reason)),
-                call::pick(world, task.pid, &facts, "", &now, world.now_ms).map(|g| g.id),
+                call::pick(world, (task.pid, task.zone), &facts, "", &now, world.now_ms).map(|g| g.id),
             )
         });
         if let Some(why) = ban {

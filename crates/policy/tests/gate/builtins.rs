@@ -152,7 +152,7 @@ fn commands_hosts_methods_and_sizes() {
     check(
         "name: api, match: { host: '*.example.com', method: POST }, action: allow",
         &call,
-        "deny: `http.request` is denied: no rule allows it []",
+        "deny: `http.request` to `API.Example.com` is denied: no rule allows it []",
     );
 
     let lines = "name: small, match: { syscall: fs.write, size: '<=1KiB' }, action: allow";

@@ -141,6 +141,9 @@ fn target(input: &Value) -> String {
     if let (Some(host), Some(port)) = (input["host"].as_str(), input["port"].as_u64()) {
         return format!("{}{host}:{port}", input["method"].as_str().map(|method| format!("{method} ")).unwrap_or_default());
     }
+    if let (Some(from), Some(to)) = (input["from"].as_str(), input["to"].as_str()) {
+        return format!("{from} to {to}");
+    }
     let path = ["path", "pattern", "url"].iter().find_map(|key| input[*key].as_str()).map(str::to_owned);
     path.or_else(|| words(&input["command"])).or_else(|| words(&input["changes"])).unwrap_or_default()
 }

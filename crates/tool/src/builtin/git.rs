@@ -112,7 +112,7 @@ pub(super) async fn diff(input: &Value, place: &Place, context: &Context<'_>, ti
 
 pub(super) async fn log(input: &Value, place: Option<Place>, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let git = Git::open(context, time).await?;
-    let max = number(input, "max").unwrap_or(COMMITS_DEFAULT);
+    let max = number(input, "max")?.unwrap_or(COMMITS_DEFAULT);
     let mut arguments: Vec<String> =
         ["log", "-z", "--no-color", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--encoding=UTF-8"]
             .map(str::to_owned)

@@ -17,7 +17,7 @@ const PATHS_DEFAULT: u64 = 500;
 pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let glob = parse(text(input, "pattern").unwrap_or_default())?;
     let found = files(place, context, time).await?;
-    let max = usize::try_from(number(input, "max").unwrap_or(PATHS_DEFAULT)).unwrap_or(usize::MAX);
+    let max = usize::try_from(number(input, "max")?.unwrap_or(PATHS_DEFAULT)).unwrap_or(usize::MAX);
     let (mut paths, mut bytes, mut truncated) = (Vec::new(), 0, found.truncated);
     for path in found.files.into_iter().filter(|path| matches(&glob, path) && (context.visible)(path)) {
         bytes += path.len() + 3;

@@ -29,7 +29,7 @@ const SKIPPED_MAX: usize = 20;
 pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let matcher = parse(text(input, "pattern").unwrap_or_default())?;
     let filter = text(input, "glob").map(glob::parse).transpose()?;
-    let max = usize::try_from(number(input, "max").unwrap_or(LINES_DEFAULT)).unwrap_or(usize::MAX);
+    let max = usize::try_from(number(input, "max")?.unwrap_or(LINES_DEFAULT)).unwrap_or(usize::MAX);
     let search = Search {
         matcher,
         hits: Vec::new(),

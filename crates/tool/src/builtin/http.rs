@@ -27,7 +27,7 @@ pub(super) fn reads_only(input: &Value) -> bool {
 }
 
 pub(super) async fn run(input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
-    let body_max = number(input, "max_bytes").unwrap_or(BODY_BYTES_DEFAULT);
+    let body_max = number(input, "max_bytes")?.unwrap_or(BODY_BYTES_DEFAULT);
     let aim = aim(input)?;
     let secrets: Vec<&Secret> = context.secrets.iter().filter(|secret| secret.hosts.contains(&aim.host)).collect();
     let question = Question {
@@ -36,7 +36,7 @@ pub(super) async fn run(input: &Value, context: &Context<'_>) -> Result<Output, 
         body: Bytes::from(text(input, "body").unwrap_or_default().as_bytes().to_vec()),
         body_max: usize::try_from(body_max).unwrap_or(usize::MAX).min(context.output_max),
     };
-    let ms = number(input, "timeout_ms").unwrap_or(TIMEOUT_MS_DEFAULT);
+    let ms = number(input, "timeout_ms")?.unwrap_or(TIMEOUT_MS_DEFAULT);
     let work = net::fetch(question, context.reach, context.leave);
     match tokio::time::timeout(Duration::from_millis(ms), work).await {
         Ok(answer) => {

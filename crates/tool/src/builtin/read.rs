@@ -17,7 +17,7 @@ const CHAR_BYTES_MAX: usize = 4;
 const CHUNK_BYTES: usize = 256 * 1024;
 
 pub(super) async fn run(input: &Value, place: Place, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
-    let (offset, limit) = (number(input, "offset"), number(input, "limit"));
+    let (offset, limit) = (number(input, "offset")?, number(input, "limit")?);
     let as_base64 = text(input, "encoding") == Some("base64");
     let part = Part { offset, limit, as_base64, output_max };
     blocking(time, move |deadline| read(&place, &part, deadline)).await

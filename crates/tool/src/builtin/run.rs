@@ -29,14 +29,14 @@ pub(super) async fn shell(input: &Value, place: Place, context: &Context<'_>, ms
         }
         _ => return Err(place.absent().into()),
     };
-    let time = wall(input, ms, context);
+    let time = wall(input, ms, context)?;
     let outcome = job(words(input, "command"), cwd, None, time, context.environment, context).await?;
     Ok(output(&outcome, time))
 }
 
 pub(super) async fn test(input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
     let argv = test_command(input, context)?;
-    let time = wall(input, JOB_MS_DEFAULT, context);
+    let time = wall(input, JOB_MS_DEFAULT, context)?;
     let outcome = job(argv.clone(), PathBuf::new(), None, time, context.environment, context).await?;
     let mut output = output(&outcome, time);
     output.value["command"] = argv.into();
@@ -113,9 +113,9 @@ fn bound(spec: &mut JobSpec, context: &Context<'_>) -> Result<(), Refusal> {
 }
 
 /// The time a call wants, or may have, whichever is less.
-fn wall(input: &Value, default_ms: u64, context: &Context<'_>) -> Duration {
-    let asked = Duration::from_millis(number(input, "timeout_ms").unwrap_or(default_ms));
-    context.terms.template.and_then(|template| template.wall).map_or(asked, |most| most.min(asked))
+fn wall(input: &Value, default_ms: u64, context: &Context<'_>) -> Result<Duration, Refusal> {
+    let asked = Duration::from_millis(number(input, "timeout_ms")?.unwrap_or(default_ms));
+    Ok(context.terms.template.and_then(|template| template.wall).map_or(asked, |most| most.min(asked)))
 }
 
 pub(super) fn room<'a>(context: &Context<'a>) -> Result<&'a Workspace, Refusal> {

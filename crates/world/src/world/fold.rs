@@ -5,7 +5,7 @@ use crate::budget::Cap;
 use crate::event::Event;
 use crate::{
     Ban, Base, CallId, Grant, Merge, MergeState, Moment, Need, OpenCall, Pid, Process, ProcessState, Reserved, Review, ReviewState, Short,
-    Task, TaskId, TaskState, Token, What, Workspace, limits,
+    Task, TaskId, TaskState, Token, Used, What, Workspace, limits,
 };
 
 type Verdict = Result<(), String>;
@@ -279,6 +279,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 id: e.review,
                 pid: e.pid,
                 task: e.task,
+                zone: e.zone,
                 tool: e.tool.clone(),
                 input: e.input.clone(),
                 bind: e.bind.clone(),
@@ -307,7 +308,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
             if let Some(review) = e.review.and_then(|review| world.reviews.get_mut(&review)) {
                 review.constraints.clone_from(&terms.constraints);
             }
-            world.grants.insert(e.grant, Grant { id: e.grant, pid: e.pid, task: e.task, scope, what, terms, used_ms: Vec::new() });
+            world.grants.insert(e.grant, Grant { id: e.grant, pid: e.pid, task: e.task, scope, what, terms, used: Vec::new() });
         }
         Event::GrantRevoked(e) => drop(world.grants.remove(&e.grant)),
         Event::BanGiven(e) => {
@@ -457,7 +458,7 @@ fn admit(world: &mut World, e: &crate::event::CallAdmitted, at_ms: i64) {
         OpenCall { pid: e.pid, task: e.task, tool: e.tool.clone(), hands: e.hands, bind: e.bind.clone(), of: e.of, read_only: e.read_only };
     world.calls.insert(e.call, open);
     if let Some(grant) = e.grant.and_then(|id| world.grants.get_mut(&id)) {
-        grant.use_once(at_ms);
+        grant.use_once(Used { at_ms, up: e.up.clone() });
     }
     if let Some(token) = e.token.and_then(|id| world.tokens.get_mut(&id)) {
         token.ops_left = token.ops_left.saturating_sub(1);

@@ -70,7 +70,7 @@ pub struct Allow {
     /// Only on these paths, instead of those of this call
     #[arg(long, value_name = "GLOB", num_args = 1.., requires = "lasting", help_heading = "How far")]
     paths: Vec<String>,
-    /// Only commands that begin so, instead of this call's; a word with a dash as --command=-x
+    /// Commands that begin so, instead of exactly this one; a word with a dash as --command=-x
     #[arg(long, value_name = "ARGV", num_args = 1.., requires = "lasting", help_heading = "How far")]
     command: Vec<String>,
     /// So many calls
@@ -147,14 +147,15 @@ impl Allow {
         }
         let (own_paths, own_command) = (self.paths.clone(), Some(self.command.clone()));
         Some(match like? {
-            What::Like { tool, paths, command, host, port, method } => {
+            What::Like { tool, paths, command, whole, host, port, method } => {
                 let paths = if own_paths.is_empty() { paths } else { own_paths };
+                let whole = whole && self.command.is_empty();
                 let command = own_command.filter(|words| !words.is_empty()).or(command);
-                What::Like { tool, paths, command, host, port, method }
+                What::Like { tool, paths, command, whole, host, port, method }
             }
             What::Exact { tool, .. } => {
                 let command = own_command.filter(|words| !words.is_empty());
-                What::Like { tool, paths: own_paths, command, host: None, port: None, method: None }
+                What::Like { tool, paths: own_paths, command, whole: false, host: None, port: None, method: None }
             }
         })
     }

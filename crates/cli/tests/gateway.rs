@@ -299,3 +299,96 @@ fn policy_decides_about_tiers_and_models() {
     assert!(body.contains("too dear") && body.contains("permission_error"), "{body}");
     assert_eq!(provider.heard.load(Ordering::SeqCst), 1);
 }
+
+#[test]
+fn a_budget_at_its_cap_reaches_the_notifier() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    let told = site.folder.path().join("told");
+    let config = std::fs::read_to_string(site.home().join("config.yml")).unwrap();
+    let notify = format!("review: {{notify: [sh, -c, 'cat >> {}']}}\n", told.display());
+    std::fs::write(site.home().join("config.yml"), config + &notify).unwrap();
+    site.ok(&["budget", "set", "1", "--tokens", "tactical=50", "--ask"]);
+    let open = Open::new(&site);
+    let (address, key) = (open.address.clone(), open.key.clone());
+    let client = std::thread::spawn(move || ask(&address, &key));
+    let text = || std::fs::read_to_string(&told).unwrap_or_default();
+    eventually("the notifier is told", || text().contains("skep budget grant 1"));
+    assert!(text().contains("asks for more of its budget: a request waits for tactical tokens of process"), "{}", text());
+    site.ok(&["budget", "grant", "1", "--tokens", "tactical=1000"]);
+    assert_eq!(client.join().unwrap().0, 200);
+    assert_eq!(text().lines().count(), 1, "{}", text());
+}
+
+#[test]
+fn a_key_that_a_brain_prints_is_not_in_the_record() {
+    // It looks like nothing; only who knows it can find it. The one beside it nobody knows.
+    let (secret, other) = ("correct.horse.battery.4711", "correct.horse.battery.4712");
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    std::fs::write(site.folder.path().join("key"), secret).unwrap();
+    site.write("notes.txt", &format!("{secret} {other}\n"));
+    let brain = site.script(&format!(
+        "say the key is {secret} or {other}\ncall fs.read path=notes.txt\ncall search.grep pattern=\"{secret}|{other}\" path=.\ndone it is {secret} or {other}\n"
+    ));
+    site.ok(&["ask", "tell", "--brain", &brain, "--await"]);
+    let records = site.records(&[]);
+    let text: String = records.iter().map(ToString::to_string).collect();
+    for kind in ["brain.said", "call.admitted", "call.finished", "task.finished"] {
+        assert!(records.iter().any(|record| record["type"] == kind && record.to_string().contains(other)), "{kind} is no control: {text}");
+    }
+    assert!(!text.contains(secret), "{text}");
+    // One that is changed while the kernel runs is known before it is first used.
+    let later = "purple.monkey.dishwasher.99";
+    std::fs::write(site.folder.path().join("key"), later).unwrap();
+    assert_eq!(Open::new(&site).ask().0, 200);
+    let brain = site.script(&format!("done it is {later}\n"));
+    site.ok(&["ask", "tell", "--brain", &brain, "--await"]);
+    assert!(site.records(&[]).iter().all(|record| !record.to_string().contains(later)));
+    let log = std::fs::read_dir(site.home()).unwrap().flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with("log"));
+    assert!(log.map(|entry| std::fs::read_to_string(entry.path()).unwrap()).all(|text| !text.contains(secret) && !text.contains(later)));
+}
+
+/// A provider that says one thing to everybody, or nothing.
+fn saying(text: &'static str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut heard = [0; 4096];
+            drop(stream.read(&mut heard));
+            drop(stream.write_all(text.as_bytes()));
+        }
+    });
+    port
+}
+
+#[test]
+fn whatever_a_provider_does_nothing_stays_reserved() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    let config = std::fs::read_to_string(site.home().join("config.yml")).unwrap();
+    let ways = [
+        ("500", "HTTP/1.1 500 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno", 500),
+        ("429", "HTTP/1.1 429 X\r\nretry-after: 3600\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno", 429),
+        ("garbage", "what?\r\n\r\n", 502),
+        ("closed", "", 502),
+        ("half", "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{", 200),
+        ("stream", "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: {oops\n\n", 200),
+    ];
+    for (name, text, status) in ways {
+        site.ok(&["kernel", "stop"]);
+        let config = config.replace(&format!(":{}'", provider.port), &format!(":{}'", saying(text)));
+        std::fs::write(site.home().join("config.yml"), config).unwrap();
+        site.ok(&["budget", "set", "1", "--tokens", "all=100000"]);
+        let open = Open::new(&site);
+        for _ in 0..3 {
+            let (got, body) = open.ask();
+            assert_eq!(got, status, "{name}: {body}");
+        }
+        eventually("all is settled", || account(&site, 1)["reserved"]["tokens"]["tactical"] == 0);
+        audit(&site, 100_000);
+    }
+    assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));
+}

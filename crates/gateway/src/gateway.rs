@@ -40,12 +40,16 @@ pub struct Session {
     pub door: Arc<dyn Door>,
 }
 
+/// Is told of a credential, so that no text ever holds it.
+pub type Learn = Arc<dyn Fn(&Secret) + Send + Sync>;
+
 /// The road to every model. Shared by all processes.
 pub struct Gateway {
     routes: Routes,
     upstream: Upstream,
     hold: Duration,
     redact: Redact,
+    learn: Learn,
 }
 
 impl Gateway {
@@ -55,12 +59,18 @@ impl Gateway {
         for (name, provider) in &settings.providers {
             routes.providers.insert(name.clone(), Arc::new(Provider::new(name, provider)?));
         }
-        Ok(Gateway { routes, upstream, hold: hold.unwrap_or(HOLD), redact: Arc::new(str::to_owned) })
+        Ok(Gateway { routes, upstream, hold: hold.unwrap_or(HOLD), redact: Arc::new(str::to_owned), learn: Arc::new(|_| {}) })
     }
 
     /// Takes out of requests what cassettes have no secrets for: a cassette is found by what was written on it.
     pub fn redacting(self, redact: Redact) -> Gateway {
         Gateway { redact, ..self }
+    }
+
+    /// Tells of each credential before it is used, and of those that are at hand now.
+    pub fn confiding(self, learn: Learn) -> Gateway {
+        self.routes.providers.values().flat_map(|provider| provider.at_hand()).for_each(|secret| learn(&secret));
+        Gateway { learn, ..self }
     }
 
     pub fn providers(&self) -> impl Iterator<Item = &Provider> {
@@ -348,6 +358,7 @@ impl Trip<'_> {
         let secret =
             secret.map_err(|none| no(Trouble::Upstream, format!("`{}` has no key: {}; {}", provider.name, none.what, none.fix)))?;
         if let Some(secret) = secret {
+            provider.news(&secret).iter().for_each(|secret| (self.gateway.learn)(secret));
             provider.sign(self.ask.dialect, &secret, &mut headers).map_err(|none| bug(&none.what))?;
         }
         let mut request = Request::new(Full::new(body));

@@ -23,7 +23,7 @@ mod upstream;
 
 pub use dialect::{Ask, BadRequest, Dialect, Endpoint, Meter, Metered, Reply, Source, Trouble, Usage};
 pub use door::{Denial, Door, Ended, Leave, Pass, Wish, Work};
-pub use gateway::{Gateway, REQUEST_BYTES_MAX, Session};
+pub use gateway::{Gateway, Learn, REQUEST_BYTES_MAX, Session};
 pub use hyper::body::Bytes;
 pub use inside::{Answer, Unheard};
 pub use limiter::{Busy, Limiter, Slot};

@@ -7,8 +7,9 @@ use hyper::header::HeaderMap;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// A limit that some provider sets further away than this is a mistake of its clock or ours.
@@ -125,7 +126,7 @@ impl Limiter {
 }
 
 async fn wake(limiter: Limiter, moment: Instant) {
-    tokio::time::sleep_until(moment.into()).await;
+    tokio::time::sleep_until(moment).await;
     {
         let mut state = limiter.0.lock();
         if state.alarm == Some(moment) {
@@ -337,14 +338,40 @@ mod tests {
         assert!(limiter.enter(1, Duration::from_secs(1)).await.is_err());
     }
 
+    /// The clock stands still but for those who wait for it.
     #[tokio::test(start_paused = true)]
     async fn a_limit_of_the_provider_is_waited_out_or_told() {
         let limiter = Limiter::new(4, None);
-        limiter.heed(429, &headers(&[("retry-after", "1")]));
-        let busy = limiter.enter(1, Duration::from_millis(100)).await.unwrap_err();
-        assert!(busy.retry_after.is_some_and(|wait| wait <= Duration::from_secs(1)));
+        limiter.heed(429, &headers(&[("retry-after", "30")]));
+        let busy = limiter.enter(1, Duration::from_secs(1)).await.unwrap_err();
+        assert_eq!(busy.retry_after, Some(Duration::from_secs(30)));
         let start = Instant::now();
-        drop(limiter.enter(1, MINUTE).await);
-        assert!(start.elapsed() <= MINUTE);
+        let timed = async |who| {
+            let slot = limiter.enter(who, MINUTE).await.unwrap();
+            (start.elapsed(), slot)
+        };
+        let (first, second) = tokio::join!(timed(1), timed(2));
+        for (waited, _) in [&first, &second] {
+            assert!(*waited >= Duration::from_secs(30) && *waited < Duration::from_secs(31), "{waited:?}");
+        }
+        drop((first, second));
+        // Longer is longer, and a shorter one said later does not open it early.
+        limiter.heed(529, &headers(&[("retry-after", "20")]));
+        limiter.heed(429, &headers(&[("retry-after", "5")]));
+        let start = Instant::now();
+        drop(limiter.enter(1, MINUTE).await.unwrap());
+        assert!(start.elapsed() >= Duration::from_secs(20), "{:?}", start.elapsed());
+        assert_eq!(limiter.load(), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_minute_s_starts_are_spread_over_the_minutes() {
+        let limiter = Limiter::new(9, Some(2));
+        let start = Instant::now();
+        for (nth, earliest) in [0, 0, 60, 60, 120].into_iter().enumerate() {
+            drop(limiter.enter(nth as u64, MINUTE * 5).await.unwrap());
+            assert!(start.elapsed() >= Duration::from_secs(earliest), "{nth}: {:?}", start.elapsed());
+        }
+        assert!(start.elapsed() < Duration::from_secs(121), "{:?}", start.elapsed());
     }
 }

@@ -51,6 +51,12 @@ impl Login {
         self.client
     }
 
+    /// The tokens that the file holds now.
+    pub fn at_hand(&self) -> Vec<Secret> {
+        let Ok(document) = self.read() else { return Vec::new() };
+        ["access", "refresh"].iter().filter_map(|role| self.part(&document, role).as_str().map(Secret::new)).collect()
+    }
+
     /// A token that is good for a while.
     pub async fn token(&self, http: &Upstream) -> Result<Secret, NoKey> {
         let _one = self.account.lock().await;

@@ -35,6 +35,8 @@ pub struct Provider {
     pub(crate) answer: Duration,
     pub(crate) idle: Duration,
     credential: Credential,
+    /// The credential that whoever takes secrets out of texts was told of last.
+    told: Mutex<Option<Secret>>,
     auth: Option<Auth>,
 }
 
@@ -125,6 +127,7 @@ impl Provider {
             idle: ms(settings.idle_ms, IDLE),
             road,
             credential,
+            told: Mutex::new(None),
             auth: settings.auth,
         })
     }
@@ -143,6 +146,7 @@ impl Provider {
             answer: ANSWER,
             idle: IDLE,
             credential: Credential::None,
+            told: Mutex::new(None),
             auth: None,
         }
     }
@@ -181,6 +185,25 @@ impl Provider {
         let query = query.map(without_key).filter(|query| !query.is_empty());
         url.set_query(query.as_deref());
         Some(url)
+    }
+
+    /// The secrets that can be had without asking anybody, for whoever takes them out of texts.
+    pub(crate) fn at_hand(&self) -> Vec<Secret> {
+        match &self.credential {
+            Credential::None => Vec::new(),
+            Credential::Key(key) => key.at_hand().into_iter().collect(),
+            Credential::Login(login) => login.at_hand(),
+        }
+    }
+
+    /// What is to be told before this credential is used, where that is news.
+    pub(crate) fn news(&self, secret: &Secret) -> Vec<Secret> {
+        let mut told = self.told.lock();
+        if told.as_ref() == Some(secret) {
+            return Vec::new();
+        }
+        *told = Some(secret.clone());
+        self.at_hand().into_iter().chain([secret.clone()]).collect()
     }
 
     /// What the provider is to know us by. `exchange` fetches a new access token where a login needs one.

@@ -52,6 +52,15 @@ fn none(what: impl Into<String>, fix: impl Into<String>) -> NoKey {
 }
 
 impl KeySettings {
+    /// The key, where no program must be run for it.
+    pub(crate) fn at_hand(&self) -> Option<Secret> {
+        match self {
+            KeySettings::Env(name) => std::env::var(name).ok().map(|key| Secret(key.trim().to_owned())),
+            KeySettings::File(path) => private_file(path).ok().map(Secret),
+            KeySettings::Keyring(_) => None,
+        }
+    }
+
     /// Reads the key anew, so that a changed one counts from the next request that needs it.
     pub async fn read(&self) -> Result<Secret, NoKey> {
         match self {

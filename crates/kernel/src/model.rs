@@ -52,6 +52,10 @@ impl Models {
         let hold = hold.map_err(|error| bad(format!("gateway.hold: {error}")).fix("mend config.yml in $SKEP_HOME"))?;
         let made = Gateway::new(settings, Upstream::new(&[]), hold);
         let gateway = made.map_err(|error| bad(error.to_string()).fix("mend `providers` in $SKEP_HOME/config.yml"))?;
+        let knows = redactor.clone();
+        let gateway = gateway.confiding(Arc::new(move |secret| {
+            knows.register(secret.reveal());
+        }));
         Ok(Models {
             gateway: Arc::new(gateway.redacting(Arc::new(move |text| redactor.text(text).into_owned()))),
             prices: prices(home).map_err(|why| bad(why).fix("mend prices.yaml in $SKEP_HOME"))?,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use world::event::ReviewAnswered;
-use world::{Answer, Event, ReviewId, ReviewState};
+use world::{Answer, Event, Pid, ReviewId, ReviewState, World};
 
 /// The operator's own settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -102,8 +102,16 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
         return;
     }
     let mut told = kernel.ledger.look(|world| world.reviews.keys().last().copied());
+    let mut waiting = kernel.ledger.look(waits);
     let mut follow = kernel.ledger.journal().follow();
     while !kernel.stopping() {
+        let now = kernel.ledger.look(waits);
+        for (pid, text) in now.iter().filter(|(pid, text)| waiting.get(pid) != Some(text)) {
+            if let Some(command) = &notify {
+                tokio::spawn(tell(command.clone(), visible(&format!("{text} (`skep budget grant {pid}`)"))));
+            }
+        }
+        waiting = now;
         let fresh: Vec<(ReviewId, String)> = kernel.ledger.look(|world| {
             let open = world.reviews.values().filter(|review| Some(review.id) > told && review.state == ReviewState::Open);
             open.map(|review| (review.id, format!("{} asks: {} ({})", review.id, review.tool, review.reasons.join("; ")))).collect()
@@ -124,6 +132,16 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
             () = tick, if deadline.is_some() => {}
         }
     }
+}
+
+/// Budgets at whose cap a request waits for a person.
+fn waits(world: &World) -> BTreeMap<Pid, String> {
+    let accounts = world.books.accounts.iter();
+    let text = |pid: &Pid, what: &String| {
+        let name = world.processes.get(pid).map_or_else(|| pid.to_string(), |process| process.name.clone());
+        format!("{name} asks for more of its budget: a request waits for {what}")
+    };
+    accounts.filter_map(|(pid, account)| Some((*pid, text(pid, account.waits.as_ref()?)))).collect()
 }
 
 /// Control and bidirectional characters of an agent do not reach the notifier.

@@ -12,6 +12,10 @@ pub const ALL_TIERS: &str = "all";
 /// From here on a person is told that a budget comes to its end, in percent.
 pub const WARN_PERCENT: u64 = 80;
 
+/// Tokens or millionths of a dollar that one request counts for at most. A request may ask for any number; what is taken off again must
+/// be what was added, and sums that can overflow forget that.
+const AMOUNT_MAX: u64 = 1 << 40;
+
 /// Caps of one process and everything below it. What is absent is not capped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -50,15 +54,15 @@ pub struct Spend {
 impl Spend {
     fn add(&mut self, tier: &str, tokens: u64, micros: u64) {
         let sum = self.tokens.entry(tier.to_owned()).or_default();
-        *sum = sum.saturating_add(tokens);
-        self.micros = self.micros.saturating_add(micros);
+        *sum = sum.saturating_add(tokens.min(AMOUNT_MAX));
+        self.micros = self.micros.saturating_add(micros.min(AMOUNT_MAX));
     }
 
     fn take(&mut self, tier: &str, tokens: u64, micros: u64) {
         if let Some(sum) = self.tokens.get_mut(tier) {
-            *sum = sum.saturating_sub(tokens);
+            *sum = sum.saturating_sub(tokens.min(AMOUNT_MAX));
         }
-        self.micros = self.micros.saturating_sub(micros);
+        self.micros = self.micros.saturating_sub(micros.min(AMOUNT_MAX));
     }
 
     /// Tokens of one tier, or of all.

@@ -3,6 +3,7 @@
 //! `check` says whether an event may be recorded now; the ledger asks it before it appends. `apply` folds a recorded event and
 //! cannot fail. **Invariant.** After `check(e)` is `Ok`, `apply(e)` has its full effect.
 
+mod check;
 mod fold;
 
 use crate::event::Event;
@@ -182,7 +183,7 @@ impl World {
 
     /// May `event` be recorded now?
     pub fn check(&self, event: &Event) -> Result<(), Illegal> {
-        fold::check(self, event).map_err(|why| Illegal { kind: event.kind(), why })
+        check::check(self, event).map_err(|why| Illegal { kind: event.kind(), why })
     }
 
     /// Folds one recorded event that happened at `at_ms`.

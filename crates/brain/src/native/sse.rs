@@ -39,10 +39,10 @@ impl Lines {
     }
 
     /// The last event, where a server ended without the empty line that closes it.
-    pub fn finish(mut self) -> Vec<String> {
-        let mut events = self.feed(b"\n\n").unwrap_or_default();
+    pub fn finish(mut self) -> Result<Vec<String>, TooLong> {
+        let mut events = self.feed(b"\n\n")?;
         events.retain(|event| !event.is_empty());
-        events
+        Ok(events)
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
         for size in 1..text.len() {
             let mut lines = Lines::default();
             let mut found: Vec<String> = text.as_bytes().chunks(size).flat_map(|piece| lines.feed(piece).unwrap()).collect();
-            found.extend(lines.finish());
+            found.extend(lines.finish().unwrap());
             assert_eq!(found, want, "in pieces of {size}");
         }
     }

@@ -3,7 +3,7 @@
 //! Each speech is a file: how it writes a request, how it reads an answer. **Invariant.** An answer counts only when the vendor said
 //! that it is complete; a stream that just ends is a passing fault, never half an answer.
 
-use super::sse::Lines;
+use super::sse::{Lines, TooLong};
 use super::turn::{Part, Turn};
 use super::{chat, gemini, messages, responses};
 use crate::ToolCard;
@@ -75,6 +75,10 @@ enum Voice {
     Gemini(gemini::Voice),
 }
 
+fn endless(_: TooLong) -> Garbled {
+    Garbled::Strange("a line without end".into())
+}
+
 impl Reader {
     pub fn new(speech: Speech) -> Reader {
         let voice = match speech {
@@ -88,13 +92,13 @@ impl Reader {
 
     /// The text that these bytes bring.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<String, Garbled> {
-        let events = self.lines.feed(bytes).map_err(|_| Garbled::Strange("a line without end".into()))?;
+        let events = self.lines.feed(bytes).map_err(endless)?;
         self.hear(events)
     }
 
     /// What is left to say, and the whole answer.
     pub fn finish(mut self) -> Result<(String, Reply), Garbled> {
-        let events = std::mem::take(&mut self.lines).finish();
+        let events = std::mem::take(&mut self.lines).finish().map_err(endless)?;
         let said = self.hear(events)?;
         let reply = match self.voice {
             Voice::Messages(voice) => voice.finish(),

@@ -36,7 +36,7 @@ const VERBS: &[(&str, &[&str])] = &[
     ("edit", &["Edit", "edit", "replace", "fs.edit", "fs_edit", "str_replace"]),
     ("shell", &["Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell", "shell.run", "shell_run"]),
     ("list", &["LS", "list", "list_directory", "fs.list", "fs_list"]),
-    ("search", &["Grep", "grep", "search_file_content", "grep_search", "fs.search", "fs_search"]),
+    ("search", &["Grep", "grep", "search_file_content", "grep_search", "search.grep", "search_grep"]),
 ];
 
 /// A script's word for an argument and the names that tools have for it.

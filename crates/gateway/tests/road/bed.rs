@@ -1,4 +1,5 @@
 //! A gateway with a door that notes everything, and a provider on a socket that does what it is told.
+#![allow(dead_code, reason = "each test file uses its own part")]
 
 use gateway::{
     Client as Vendor, Denial, Door, Ended, Gateway, GatewaySettings, Leave, Names, Pass, ProviderSettings, Secret, Session, Settings,
@@ -12,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 
 pub const KEY: &str = "key-of-this-process";
 const LONG: Duration = Duration::from_secs(20);
@@ -118,6 +120,16 @@ impl Bed {
     }
 
     pub async fn with(more: &str, client: Option<Vendor>, change: impl FnOnce(&mut Settings, u16)) -> Bed {
+        Bed::believing(&[], more, client, change).await
+    }
+
+    /// `roots` vouch for providers beside those whom the host believes.
+    pub async fn believing(
+        roots: &[CertificateDer<'static>],
+        more: &str,
+        client: Option<Vendor>,
+        change: impl FnOnce(&mut Settings, u16),
+    ) -> Bed {
         let dir = tempfile::tempdir().unwrap();
         let key = dir.path().join("key");
         std::fs::write(&key, "sk-upstream\n").unwrap();
@@ -136,7 +148,7 @@ impl Bed {
         let mut settings =
             Settings { providers, models: BTreeMap::from([("tactical".to_owned(), tactical)]), gateway: GatewaySettings::default() };
         change(&mut settings, port);
-        let gateway = Arc::new(Gateway::new(&settings, Upstream::new(&[]), Some(Duration::from_secs(5))).unwrap());
+        let gateway = Arc::new(Gateway::new(&settings, Upstream::new(roots), Some(Duration::from_secs(5))).unwrap());
         let (sender, ended) = mpsc::unbounded_channel();
         let notes = Arc::new(Notes { asked: Mutex::default(), refuse: AtomicBool::new(false), ended: sender });
         let session = Arc::new(Session { who: 7, key: Secret::new(KEY), client, door: notes.clone() });

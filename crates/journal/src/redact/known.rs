@@ -21,6 +21,9 @@ impl Known {
         if secret.len() < SECRET_BYTES_MIN || REDACTED.contains(secret) {
             return false;
         }
+        if self.shapes.iter().any(|known| known == secret) {
+            return true;
+        }
         self.shapes.extend(shapes(secret));
         self.automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&self.shapes).ok();
         self.automaton.is_some()

@@ -1,0 +1,90 @@
+//! The built-in brain in the real kernel: a window that slides, and a death in the middle of a task.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::Site;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A site whose brain thinks with a script. `more` are further settings of the provider.
+fn site(script: &str, more: &str, files: &[(&str, &str)]) -> (Site, PathBuf) {
+    let site = Site::new(files);
+    std::fs::create_dir(site.home()).unwrap();
+    let answers = site.folder.path().join("answers.txt");
+    std::fs::write(&answers, script).unwrap();
+    let config = format!(
+        "providers: {{p: {{url: 'script:{}', dialect: anthropic{more}}}}}\nmodels: {{tactical: p/m, operational: p/s}}\n",
+        answers.display()
+    );
+    std::fs::write(site.home().join("config.yml"), config).unwrap();
+    site.ok(&["init"]);
+    (site, answers)
+}
+
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The requests to models so far, oldest first.
+fn requests(site: &Site) -> Vec<Value> {
+    let admitted = site.records(&["--kind", "call.admitted"]).into_iter().map(|record| record["payload"].clone());
+    admitted.filter(|payload| payload["tool"] == "model.request").collect()
+}
+
+/// Reads on and on, until what it read before has become a summary.
+const READER: &str = "on \"SUMMARY-OF-THE-TURNS\"\n  say I know what I read.\n  repeat\n\
+    on \"look\"\n  call read path=a.txt\nthen\n  call read path=b.txt\nthen\n  call read path=a.txt\nthen\n  call read path=b.txt\n\
+    then\n  call read path=a.txt\nthen\n  say It never became too much.\n\
+    otherwise\n  say SUMMARY-OF-THE-TURNS two files with many lines\n";
+
+#[test]
+fn what_no_longer_fits_becomes_a_summary_and_the_work_goes_on() {
+    let long: String = (0..400).map(|n| format!("line {n} of a long file\n")).collect();
+    let (site, _) = site(READER, ", context_tokens: 16000", &[("a.txt", &long), ("b.txt", &long)]);
+    site.ok(&["ask", "look at both files", "--brain", "native", "--await"]);
+    let task = &site.json(&["list", "tasks"])["tasks"][0];
+    assert_eq!((&task["state"], &task["summary"]), (&"done".into(), &"I know what I read.".into()), "{task}");
+    let asked = requests(&site);
+    let tiers: Vec<_> = asked.iter().map(|request| request["input"]["tier"].as_str().unwrap()).collect();
+    let summed_up = tiers.iter().position(|tier| *tier == "operational").expect("nothing was summed up");
+    assert!(summed_up >= 2, "after some reading: {tiers:?}");
+    assert_eq!(tiers[summed_up + 1..], ["tactical"], "then it goes on: {tiers:?}");
+    let bytes = |at: usize| asked[at]["input"]["bytes"].as_u64().unwrap();
+    assert!(bytes(summed_up + 1) < bytes(summed_up - 1), "with less: {} and {}", bytes(summed_up + 1), bytes(summed_up - 1));
+    // Nothing was sent that the window could not hold.
+    assert!((0..asked.len()).all(|at| bytes(at) / 4 < 16_000));
+}
+
+const WORKER: &str =
+    "on \"work\"\n  call write path=b.txt content=\"once\\n\"\nthen\n  call read path=b.txt\nthen\n  delay 10m\n  say All done.\n";
+
+#[test]
+fn a_brain_whose_kernel_was_killed_goes_on_where_it_was() {
+    let (site, answers) = site(WORKER, "", &[("a.txt", "one\n")]);
+    site.ok(&["kernel", "stop"]);
+    let mut kernel = site.kernel(None);
+    let task = site.json(&["act", "do the work", "--brain", "native"])["task"].as_str().unwrap().to_owned();
+    eventually("the model thinks about its third answer", || requests(&site).len() == 3);
+    kernel.kill().unwrap();
+    kernel.wait().unwrap();
+    // This time it says it at once.
+    std::fs::write(&answers, WORKER.replace("  delay 10m\n", "")).unwrap();
+    let state = || site.json(&["list", "tasks"])["tasks"].as_array().unwrap().iter().find(|found| found["task"] == *task).unwrap().clone();
+    eventually("the task comes to its merge", || !state()["review"].is_null());
+    let records = site.records(&["--task", &task]);
+    let made = |tool: &str| records.iter().filter(|record| record["type"] == "call.admitted" && record["payload"]["tool"] == tool).count();
+    assert_eq!((made("fs.write"), made("fs.read"), made("model.request")), (1, 1, 4), "only the request that was lost is made again");
+    assert!(records.iter().any(|record| record["type"] == "call.lost" && record["payload"]["tool"] == "model.request"));
+    // What the lost request could have cost is spent.
+    assert_eq!(site.json(&["usage"])["total"]["estimated"], 1);
+    site.ok(&["merge", &task, "--yes"]);
+    assert_eq!(site.read("b.txt"), "once\n");
+    assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}

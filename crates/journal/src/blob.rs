@@ -3,6 +3,8 @@
 //! A record names a blob by its hash. Forgetting a blob destroys its key: the bytes are gone, in every copy of `blobs/`
 //! too, and the chain that names them still verifies.
 
+mod batch;
+
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,9 +15,10 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 
-use crate::chain::{from_hex, hex};
+use crate::chain::from_hex;
 use crate::error::JournalError;
 use crate::files;
+pub use batch::Batch;
 
 const CHUNK_BYTES: usize = 64 << 10;
 const TAG_BYTES: usize = 16;
@@ -64,36 +67,26 @@ impl Blobs {
 
     /// Keeps the bytes and returns their name, 64 hex digits. Durable on return.
     pub fn put(&self, bytes: &[u8]) -> Result<String, BlobError> {
-        self.put_from(&mut { bytes }, u64::MAX).map(|(name, _)| name)
+        let batch = self.batch();
+        let name = batch.put(bytes)?;
+        batch.commit()?;
+        Ok(name)
     }
 
     /// Keeps what the reader yields, if it is no more than `max` bytes; returns name and length.
     pub fn put_from(&self, source: &mut dyn Read, max: u64) -> Result<(String, u64), BlobError> {
-        let key = files::random::<32>()?;
-        let temp = files::temp_beside(&self.dir.join("x"))?;
-        let kept = self.write(source, max, &key, &temp).and_then(|(hash, len)| {
-            let name = hex(&hash);
-            let path = self.path(&name)?;
-            // Held to the end: two writers of the same bytes must not leave the file of one with the key of the other.
-            let keys = self.keys.lock();
-            if path.exists() && matches!(key_of(&keys, &hash)?, Some(Some(_))) {
-                return Ok((name, len));
-            }
-            if let Some(shard) = path.parent() {
-                files::private_dir(shard)?;
-                fs::rename(&temp, &path).map_err(JournalError::io("put in place", &path))?;
-                files::sync_dir(shard)?;
-            }
-            // The key comes last: a crash before it leaves a blob that is missing, and can be put again.
-            keys.execute("INSERT OR REPLACE INTO key VALUES (?1, ?2)", (&hash[..], &key[..]))
-                .map_err(JournalError::db("keep the blob key"))?;
-            Ok((name, len))
-        });
-        // After the rename there is nothing to remove.
-        let _ = fs::remove_file(&temp);
-        kept
+        let batch = self.batch();
+        let kept = batch.put_from(source, max)?;
+        batch.commit()?;
+        Ok(kept)
     }
 
+    /// Many blobs that are made durable together, which costs little more than one.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { blobs: self, staged: Mutex::default() }
+    }
+
+    /// Encrypts to a file that is not durable yet.
     fn write(&self, source: &mut dyn Read, max: u64, key: &[u8; 32], temp: &Path) -> Result<([u8; 32], u64), BlobError> {
         let cipher = XChaCha20Poly1305::new(key.into());
         let mut file = files::create_private(temp).map_err(JournalError::io("make", temp))?;
@@ -115,7 +108,6 @@ impl Blobs {
                 break;
             }
         }
-        file.sync_all().map_err(JournalError::io("sync", temp))?;
         Ok((hasher.finalize().into(), len))
     }
 
@@ -229,8 +221,9 @@ fn fill(source: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chain::hex;
 
-    fn store() -> (tempfile::TempDir, Blobs) {
+    pub(super) fn store() -> (tempfile::TempDir, Blobs) {
         let home = tempfile::tempdir().unwrap();
         files::private_dir(&home.path().join("keys")).unwrap();
         let blobs = Blobs::open(home.path()).unwrap();

@@ -122,13 +122,19 @@ async fn record(kernel: &Kernel, id: TaskId, project: &Path, secrets: &Gitignore
     }
     let bytes = serde_json::to_vec(&dirty).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a base", error))?;
     let blob = kernel.ledger.keep(&bytes)?;
-    let until_us = stamp_us();
+    let until_us = latest_us();
     Ok(kernel.ledger.record(WorkspaceBased { pid: task.pid, task: Some(id), head, blob, until_us }).await?)
 }
 
-/// The time that the kernel would stamp on a file that is changed now.
-pub(crate) fn stamp_us() -> i64 {
+/// No file that is changed from now on is stamped with an earlier time: stamps come from a clock that ticks every few milliseconds.
+pub(crate) fn earliest_us() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    us(now.tv_sec, now.tv_nsec)
+}
+
+/// No file that was changed until now is stamped with a later time: newer kernels stamp by the exact clock where it matters.
+fn latest_us() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     us(now.tv_sec, now.tv_nsec)
 }
 
@@ -272,12 +278,12 @@ mod tests {
         fs::create_dir_all(project.join("a/b")).unwrap();
         fs::write(project.join("a/b/old"), "").unwrap();
         fs::write(project.join("a/plain"), "").unwrap();
+        // Longer than a tick, on both sides.
         let tick = || {
-            let before = stamp_us();
-            while stamp_us() == before {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            stamp_us()
+            std::thread::sleep(Duration::from_millis(20));
+            let now = latest_us();
+            std::thread::sleep(Duration::from_millis(20));
+            now
         };
         let start = tick();
         let late = |path: &str| touched(project, path, &(start..=i64::MAX));

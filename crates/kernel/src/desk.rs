@@ -120,7 +120,7 @@ impl Kernel {
         }
         let desk = Arc::new(Desk { room, secrets, project, work, scan: base::Scan::default() });
         if recorded.is_none() {
-            let since_us = base::stamp_us();
+            let since_us = base::earliest_us();
             let (head, base) = match then {
                 Some(then) => (then.opened, Some(then.base)),
                 None => (git::head(&desk.project), None),

@@ -64,6 +64,19 @@ impl<T> Pending<'_, T> {
     }
 }
 
+/// Contents that are durable after [`Keeping::done`], and are not kept without it.
+pub(crate) struct Keeping<'a>(journal::Batch<'a>);
+
+impl Keeping<'_> {
+    pub fn keep(&self, bytes: &[u8]) -> Result<String, Fault> {
+        self.0.put(bytes).map_err(blob_fault)
+    }
+
+    pub fn done(self) -> Result<(), Fault> {
+        self.0.commit().map_err(blob_fault)
+    }
+}
+
 impl Ledger {
     /// Folds the journal from its newest good snapshot, and says what the fold found wrong with the chain on its way.
     pub fn open(journal: Journal) -> Result<(Ledger, Vec<Finding>), Fault> {
@@ -150,6 +163,11 @@ impl Ledger {
     /// Keeps content that a record will name, and gives its name.
     pub fn keep(&self, bytes: &[u8]) -> Result<String, Fault> {
         self.journal.blobs().put(bytes).map_err(blob_fault)
+    }
+
+    /// Content that is kept together, for much of it.
+    pub(crate) fn keeping(&self) -> Keeping<'_> {
+        Keeping(self.journal.blobs().batch())
     }
 
     /// The content that a record names.

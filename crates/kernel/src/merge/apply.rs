@@ -1,14 +1,21 @@
-//! Carries a merge out, and back: one path after the other, by a log that was kept before the first of them.
+//! Carries a merge out, and back, by a log that was kept before the first step.
+//!
+//! Many paths go together: all new contents are written beside their places, made durable at once, and then put in place one after the
+//! other.
 //!
 //! **Invariant.** A path is touched only while it still holds what the log says it held; one that holds its new content already is done.
 //! So a retry after a crash finishes exactly the rest, in both directions, and nothing that a person wrote meanwhile is overwritten.
 
 use super::frozen::Frozen;
-use super::tree::{Moment, State, Tree};
+use super::tree::{Half, Moment, State, Tree};
 use crate::Kernel;
 use crate::fault::{Fault, FaultKind, Stop};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 use world::{MergePath, Task};
+
+/// Paths that are made durable together; what they hold lies twice on the disk meanwhile.
+const TOGETHER: usize = 1000;
 
 /// The log of one merge, and the snapshot before it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -72,12 +79,26 @@ fn run<'a>(
     told: &mut Vec<MergePath>,
 ) -> Result<(), Stop> {
     let tree = Tree::of(kernel, task)?;
-    for (number, (step, from, to)) in steps.enumerate() {
-        let at = |moment: Moment| kernel.fault_at(point, number as u64 * 3 + moment as u64);
-        let refused = tree.change(kernel, &step.path.path, from, to, at)?;
-        if refused.is_some() || !step.quiet {
-            told.push(MergePath { refused, ..step.path.clone() });
+    let steps: Vec<_> = steps.enumerate().collect();
+    for some in steps.chunks(TOGETHER) {
+        let at = |number: usize| move |moment: Moment| kernel.fault_at(point, number as u64 * 3 + moment as u64);
+        let mut halves = Vec::with_capacity(some.len());
+        for (number, (step, from, to)) in some {
+            halves.push(tree.begin(kernel, &step.path.path, from, to, at(*number))?);
         }
+        let written = some.iter().zip(&halves).filter(|(_, half)| matches!(half, Half::Written));
+        tree.sync_written(&written.map(|((_, (step, ..)), _)| step.path.path.as_str()).collect::<Vec<_>>())?;
+        for ((number, (step, from, _)), half) in some.iter().zip(halves) {
+            let refused = match half {
+                Half::Done => None,
+                Half::Left(why) => Some(why),
+                Half::Written => tree.end(&step.path.path, from, at(*number))?,
+            };
+            if refused.is_some() || !step.quiet {
+                told.push(MergePath { refused, ..step.path.clone() });
+            }
+        }
+        tree.sync_folders(&some.iter().filter_map(|(_, (step, ..))| Path::new(&step.path.path).parent()).collect())?;
     }
     Ok(())
 }

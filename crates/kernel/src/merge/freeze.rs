@@ -10,6 +10,7 @@ use super::{caller, facts, three};
 use crate::call::{self, Request};
 use crate::desk::Desk;
 use crate::fault::{Fault, FaultKind, Stop};
+use crate::ledger::Keeping;
 use crate::zone::Trusted;
 use crate::{Kernel, base, extension, git};
 use policy::{RealPath, Standing, Verdict};
@@ -43,7 +44,8 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
         let paths: Vec<&str> = wanted.iter().filter_map(|change| change.path.to_str()).collect();
         let bases = Bases::load(kernel, task, &desk, &paths).await?;
         let (upper, tree) = (Tree::at(desk.work.join("upper"))?, Tree::of(kernel, task)?);
-        let look = Look { kernel, task, trusted: &trusted, bases: &bases, upper, tree };
+        let keeping = kernel.ledger.keeping();
+        let look = Look { kernel, task, trusted: &trusted, bases: &bases, keeping: &keeping, upper, tree };
         let renames = look.renames(&wanted)?;
         for change in &wanted {
             let path = change.path.to_string_lossy().into_owned();
@@ -55,6 +57,7 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
             }
         }
         drop(look);
+        keeping.done()?;
         bases.close().await?;
     }
     pair(&mut changes);
@@ -109,6 +112,7 @@ struct Look<'a> {
     task: &'a Task,
     trusted: &'a Trusted,
     bases: &'a Bases,
+    keeping: &'a Keeping<'a>,
     upper: Tree,
     tree: Tree,
 }
@@ -193,7 +197,7 @@ impl Look<'_> {
     /// Base, project and task: who changed what?
     async fn compare(&self, mut frost: Frost, was: &Was, mine: &Now, theirs: &Now) -> Result<Found, Stop> {
         let kernel = self.kernel;
-        let Some(mut new) = theirs.keep(kernel)? else { return Ok(Found::Stays("it changed while it was read".into())) };
+        let Some(mut new) = theirs.keep(self.keeping)? else { return Ok(Found::Stays("it changed while it was read".into())) };
         let mut same_mode = true;
         if let State::File { mode, owner, .. } = &mut new {
             *owner = None;
@@ -209,7 +213,7 @@ impl Look<'_> {
         if (was.is(theirs) && same_mode) || frost.new.is(mine) {
             return Ok(Found::Same);
         }
-        let Some(old) = mine.keep(kernel)? else {
+        let Some(old) = mine.keep(self.keeping)? else {
             return Ok(Found::Clash(self.clash(&frost, "the project has something else there", None, None)));
         };
         frost.old = old;
@@ -235,7 +239,7 @@ impl Look<'_> {
         };
         match three::merge(&base, mine, theirs) {
             three::Three::Clean(text) => {
-                let blob = kernel.ledger.keep(text.as_bytes())?;
+                let blob = self.keeping.keep(text.as_bytes())?;
                 if let State::File { blob: new, .. } = &mut frost.new {
                     *new = blob;
                 }
@@ -245,7 +249,7 @@ impl Look<'_> {
                 Ok(if frost.new.is(&self.tree.now(&frost.path)?) { Found::Same } else { Found::Goes(frost) })
             }
             three::Three::Conflict(marked) => {
-                let marked = kernel.ledger.keep(marked.as_bytes())?;
+                let marked = self.keeping.keep(marked.as_bytes())?;
                 let mine = Some(frost.old.clone());
                 Ok(Found::Clash(self.clash(&frost, "it was changed after the task began, in the same place", mine, Some(marked))))
             }

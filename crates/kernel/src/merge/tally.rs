@@ -63,6 +63,7 @@ pub(crate) async fn of_desk(kernel: &Kernel, task: &Task, also: BTreeSet<String>
     let list: Vec<&str> = paths.iter().map(String::as_str).collect();
     let bases = Bases::load(kernel, task, &desk, &list).await?;
     let view = Tree::through(desk.room.root().as_fd(), &desk.project)?;
+    let keeping = kernel.ledger.keeping();
     let mut tally = Tally::new();
     for path in &paths {
         let (was, now) = (bases.of(path), view.now(path)?);
@@ -74,7 +75,7 @@ pub(crate) async fn of_desk(kernel: &Kernel, task: &Task, also: BTreeSet<String>
                 if same && !differs {
                     continue;
                 }
-                match now.keep(kernel)? {
+                match now.keep(&keeping)? {
                     Some(State::File { blob, .. }) => Stands::File(blob, differs.then_some(executable)),
                     _ => Stands::Unknown,
                 }
@@ -87,6 +88,7 @@ pub(crate) async fn of_desk(kernel: &Kernel, task: &Task, also: BTreeSet<String>
         };
         tally.insert(path.clone(), stands);
     }
+    keeping.done()?;
     bases.close().await?;
     Ok(tally)
 }

@@ -27,6 +27,7 @@ mod job;
 mod landlock;
 mod launcher;
 mod link;
+mod memory;
 mod mount;
 mod namespace;
 pub mod oci;

@@ -131,7 +131,7 @@ pub enum Profile {
 pub struct Limits {
     /// Wall-clock time, after which the tree is killed.
     pub wall: Option<Duration>,
-    /// Memory of the whole tree with its /tmp; needs a writable memory cgroup.
+    /// Memory of the whole tree with its /tmp. Without a writable memory cgroup it is watched, and /tmp does not count.
     pub memory_bytes: Option<u64>,
     /// Data segment per process (RLIMIT_DATA), for hosts without cgroups.
     pub data_bytes: Option<u64>,
@@ -203,6 +203,8 @@ pub struct Usage {
 pub enum Enforcement {
     Cgroup,
     Rlimit,
+    /// We look at it, and end what goes beyond.
+    Watched,
     /// Nothing was asked, or this host has no means.
     None,
 }

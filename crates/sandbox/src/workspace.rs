@@ -217,15 +217,25 @@ impl Workspace {
             }
         }
         let cut = Arc::new(Mutex::new(None));
-        let watches = self.watches(&spec.limits, bounds, before, &running, &cut);
-        let data_limited = spec.limits.data_bytes.is_some();
-        Ok(Job { doors, inlets, act: spec.act, running, report, unreported, cut, watches, keeper, data_limited, over: false })
+        let held = match &keeper {
+            Keeper::Holder { group, .. } => group.as_deref().and_then(Group::memory).is_some(),
+            Keeper::Engine(_) => true,
+        };
+        let memory = spec.limits.memory_bytes.filter(|_| !held);
+        let watches = self.watches(&spec.limits, memory, bounds, before, &running, &cut);
+        let without_group = match (memory, spec.limits.data_bytes) {
+            (Some(_), _) => Enforcement::Watched,
+            (None, Some(_)) => Enforcement::Rlimit,
+            (None, None) => Enforcement::None,
+        };
+        Ok(Job { doors, inlets, act: spec.act, running, report, unreported, cut, watches, keeper, without_group, over: false })
     }
 
-    /// Tasks that end the job when its time is over or the workspace is too full.
+    /// Tasks that end the job when its time is over, it takes too much memory or the workspace is too full.
     fn watches(
         &self,
         limits: &crate::spec::Limits,
+        memory: Option<u64>,
         bounds: Bounds,
         before: Option<crate::disk::Held>,
         running: &Arc<Running>,
@@ -246,6 +256,13 @@ impl Workspace {
             watch(Box::pin(async move {
                 awake.await;
                 Cut::Time
+            }));
+        }
+        if let Some(max) = memory {
+            let job = running.pid;
+            watch(Box::pin(async move {
+                crate::memory::over(max, job).await;
+                Cut::Memory
             }));
         }
         if let Some(before) = before {
@@ -397,6 +414,7 @@ async fn awake(time: Duration, mut paused: watch::Receiver<bool>) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Time,
+    Memory,
     Disk(Overfull),
 }
 
@@ -412,7 +430,8 @@ pub struct Job {
     cut: Arc<Mutex<Option<Cut>>>,
     watches: Vec<AbortHandle>,
     keeper: Keeper,
-    data_limited: bool,
+    /// What holds its memory, if not a cgroup.
+    without_group: Enforcement,
     /// It ended by itself, so there is nothing to kill.
     over: bool,
 }
@@ -475,7 +494,7 @@ impl Job {
             }
         };
         self.over = true;
-        let without_group = if self.data_limited { Enforcement::Rlimit } else { Enforcement::None };
+        let without_group = self.without_group;
         // One that ended by itself a moment earlier was not cut off.
         let cut = self.cut.lock().filter(|_| exit == Exit::Signal(libc::SIGKILL));
         let (memory, pids, cpu, out_of_memory) = match &mut self.keeper {
@@ -492,7 +511,7 @@ impl Job {
         Ok(Ended {
             exit,
             timed_out: cut == Some(Cut::Time),
-            out_of_memory,
+            out_of_memory: out_of_memory || cut == Some(Cut::Memory),
             overfull: match cut {
                 Some(Cut::Disk(limit)) => Some(limit),
                 _ => None,

@@ -11,6 +11,7 @@ mod escape {
     pub mod runner;
     pub mod runtime;
     pub mod scene;
+    pub mod shared;
 }
 
 fn main() -> std::process::ExitCode {

@@ -17,6 +17,7 @@ use rustix::fs::{Gid, Mode, OFlags, Uid};
 
 use super::attempt::Outside;
 use super::runtime::Ran;
+use super::shared::Shared;
 
 /// What no room may ever say. It stands in masked files, in the home and in the environment of this process.
 pub const SECRET: &str = "correct-horse-battery-staple";
@@ -36,6 +37,7 @@ pub struct Scene {
     stranger: Child,
     tcp: TcpListener,
     name: String,
+    shared: Shared,
     /// Somebody listens as long as the scene stands.
     sockets: Vec<UnixListener>,
     /// The ends at which a program of the host reads: of the project's pipe, and of its double.
@@ -51,7 +53,8 @@ impl Scene {
         let folder = tempfile::Builder::new().prefix("skep-escape-").tempdir_in(parent).unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         static NEXT: AtomicU32 = AtomicU32::new(1);
-        let name = format!("skep-escape-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("skep-escape-{}-{number}", std::process::id());
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let mut stranger = Command::new("sleep");
         stranger.arg("600").stdin(Stdio::null()).stdout(Stdio::null());
@@ -66,7 +69,9 @@ impl Scene {
         let reader =
             |top| rustix::fs::open(folder.path().join(top).join("fifo"), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
         let pipes = ["project", "outside"].map(reader);
+        let owner = if !root && rustix::process::geteuid().is_root() { ORDINARY } else { rustix::process::geteuid().as_raw() };
         let mut scene = Scene {
+            shared: Shared::new(&name, number, owner),
             folder,
             stranger: stranger.spawn().unwrap(),
             tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
@@ -127,8 +132,10 @@ impl Scene {
             ("PROJECT", project.display().to_string()),
             ("KERNEL", std::process::id().to_string()),
         ]
+        .into_iter()
+        .chain(self.shared.env())
         .map(|(key, value)| (key.to_owned(), value))
-        .to_vec()
+        .collect()
     }
 
     /// What a room has done to the host. Asked before the attempt is made outside.
@@ -149,6 +156,9 @@ impl Scene {
         if rustix::io::read(&self.pipes[0], &mut [0_u8; 8]).is_ok_and(|got| got > 0) {
             harm.push("the project's pipe was written to".to_owned());
         }
+        harm.extend(self.shared.harm());
+        let left = fs::read_dir(self.home().join("work")).into_iter().flatten().flatten();
+        harm.extend(left.map(|entry| format!("{} is left", entry.path().display())));
         let listing = listing(&self.project());
         if listing != self.listing {
             harm.push(format!("the project has changed: {listing:?}"));

@@ -1,7 +1,6 @@
 // tries: to use up the memory
-// limits: memory=32m data=64m
-// inside root: out of memory
-// inside user: ENOMEM
+// limits: memory=32m wall=120
+// inside: out of memory
 // outside: all of it
 #include "attempt.h"
 int main(void) {
@@ -10,5 +9,7 @@ int main(void) {
         if (piece == MAP_FAILED) return said(-1, "");
         memset(piece, 1, 1 << 20);
     }
+    /* Where it is watched, it must be there to be seen. */
+    if (victim() == 1) sleep(100);
     return said(0, "all of it");
 }

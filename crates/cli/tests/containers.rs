@@ -59,3 +59,42 @@ fn a_project_does_not_change_what_the_operator_fixed() {
     let said = common::text(&site.skep(&["act", "try", "--brain", &brain, "--await"]));
     assert!(said.contains("this project wants rooms of podman, and the operator has fixed native"), "{said}");
 }
+
+#[test]
+fn a_template_names_who_makes_its_rooms() {
+    let command = r#"["sh", "-c", "test -e /.skep && echo contained; cat shell.txt; echo tested > test.txt; cat .env"]"#;
+    let config = format!(
+        "test:\n  command: {command}\nsandbox:\n  templates:\n    code-executor:\n      runtime: podman\n  tools:\n    test.run: code-executor\n"
+    );
+    let policy = "capabilities:\n- {name: work, match: {syscall: '*'}, action: allow}\n\
+                  - {name: merges, match: {syscall: merge.apply}, action: require_review}\n";
+    let site = site("{}\n", &[("skep.yml", &config), (".skep/policy.yaml", policy), ("a.txt", "old\n"), (".env", "SECRET=1\n")]);
+    site.fails(11, &["init"]);
+    site.ok(&["trust", "--yes"]);
+    assert!(site.ok(&["sandbox", "templates"]).contains("code-executor has rooms of podman"));
+    let look = |look: &str| format!("call shell.run command=[\"sh\", \"-c\", {}]\n", serde_json::Value::from(look));
+    let brain = site.script(&format!(
+        "{}call test.run\n{}done\n",
+        look("test -e /.skep || echo native; echo shell > shell.txt; rm a.txt"),
+        look("test -e /.skep || echo native; cat test.txt; ls a.txt")
+    ));
+    let task = site.json(&["act", "work here and there", "--brain", &brain, "--await"])["task"].as_str().unwrap().to_owned();
+    let finished: Vec<String> =
+        site.records(&[]).iter().filter(|record| record["type"] == "call.finished").map(|record| record["payload"].to_string()).collect();
+    assert_eq!(finished.len(), 3, "{finished:?}");
+    assert!(finished[0].contains("native"), "{}", finished[0]);
+    assert!(finished[1].contains("contained\\nshell") && !finished[1].contains("SECRET"), "{}", finished[1]);
+    assert!(finished[2].contains("native\\ntested") && finished[2].contains("No such file"), "{}", finished[2]);
+    site.ok(&["merge", &task, "--yes"]);
+    assert_eq!((site.read("shell.txt"), site.read("test.txt")), ("shell\n".into(), "tested\n".into()));
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_template_without_its_engine_is_a_refusal_with_its_remedy() {
+    let site = site("sandbox:\n  templates:\n    default:\n      runtime: docker\n", &[("a.txt", "old\n")]);
+    let brain = site.script("call shell.run command=[\"true\"]\ndone\n");
+    let said = common::text(&site.skep(&["act", "try", "--brain", &brain, "--await"]));
+    assert!(said.contains("no docker answers on this host") && said.contains("apt-get install docker.io"), "{said}");
+    assert_eq!(site.count("call.finished"), 0);
+}

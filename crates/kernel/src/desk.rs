@@ -3,6 +3,7 @@
 //! **Invariant.** A task has at most one open room, and what runs in it began after `workspace.opened` was on record.
 
 use crate::fault::{Fault, FaultKind, Stop};
+use crate::runtime::Runtime;
 use crate::{Kernel, base, config, git, replay};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parking_lot::Mutex;
@@ -11,14 +12,17 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use tool::Lanes;
 use world::event::{WorkspaceBased, WorkspaceClosed, WorkspaceOpened};
-use world::{Base, Code, Pid, Refusal, Task, TaskId};
+use world::{Base, Code, Pid, Refusal, Task, TaskId, ZoneId};
 
 /// A task's room with what the kernel knows of it.
 pub(crate) struct Desk {
     pub room: Workspace,
+    /// Who made it.
+    runtime: Runtime,
     pub project: PathBuf,
     /// Where upper and work layers are.
     pub work: PathBuf,
@@ -56,16 +60,41 @@ impl Desk {
 pub(crate) struct Desks {
     open: Mutex<HashMap<TaskId, Arc<OnceCell<Arc<Desk>>>>>,
     lanes: Mutex<HashMap<TaskId, Arc<Lanes>>>,
+    /// Rooms on their way to another runtime: what is still to be closed, and where to.
+    moving: Mutex<HashMap<TaskId, (Desk, Runtime)>>,
 }
+
+/// What looks at a room is done in a moment; what runs in it may never be.
+const MOVE_MAX: Duration = Duration::from_secs(2);
 
 impl Desks {
     pub fn close_all(&self) {
         self.open.lock().clear();
+        self.moving.lock().clear();
     }
 
     /// A task's desk, if it is open.
     pub fn find(&self, task: TaskId) -> Option<Arc<Desk>> {
         self.open.lock().get(&task).and_then(|cell| cell.get().cloned())
+    }
+
+    /// Takes a room that nobody works in off its place, so that the next who comes opens it anew. False where somebody does.
+    fn move_to(&self, task: TaskId, runtime: Runtime) -> bool {
+        let mut open = self.open.lock();
+        let Some(cell) = open.remove(&task) else { return true };
+        let kept = match Arc::try_unwrap(cell) {
+            Ok(cell) => match cell.into_inner().map(Arc::try_unwrap) {
+                Some(Ok(desk)) => {
+                    self.moving.lock().insert(task, (desk, runtime));
+                    return true;
+                }
+                Some(Err(desk)) => Arc::new(OnceCell::new_with(Some(desk))),
+                None => return true,
+            },
+            Err(cell) => cell,
+        };
+        open.insert(task, kept);
+        false
     }
 
     pub fn each(&self) -> Vec<(TaskId, Arc<Desk>)> {
@@ -85,6 +114,26 @@ impl Kernel {
         cell.get_or_try_init(|| self.open_desk(task)).await.cloned()
     }
 
+    /// The room of a task for jobs of this template; it moves when another runtime than its own makes rooms of that.
+    pub(crate) async fn desk_for(&self, task: TaskId, zone: ZoneId, template: &str) -> Result<Arc<Desk>, Stop> {
+        let wanted = self.runtime(zone, Some(template))?;
+        let began = Instant::now();
+        loop {
+            let desk = self.desk(task).await?;
+            if desk.runtime == wanted {
+                return Ok(desk);
+            }
+            let held = desk.runtime;
+            drop(desk);
+            if !self.desks.move_to(task, wanted) && began.elapsed() > MOVE_MAX {
+                let why =
+                    format!("`{template}` has rooms of {}, and something of {task} still runs in one of {}", wanted.name(), held.name());
+                return Err(Refusal::new(Code::WrongState, why).hint("call it again when that is over").into());
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     async fn open_desk(&self, task: TaskId) -> Result<Arc<Desk>, Stop> {
         let found = self.ledger.look(|world| {
             let task = world.tasks.get(&task).filter(|task| !task.state.ended())?;
@@ -93,6 +142,16 @@ impl Kernel {
         });
         let Some((Task { pid, workspace: recorded, replays, .. }, zone, project)) = found else {
             return Err(Refusal::new(Code::WrongState, format!("{task} has ended")).into());
+        };
+        let moved = self.desks.moving.lock().remove(&task);
+        let runtime = match moved {
+            Some((left, runtime)) => {
+                // It begins anew, and then what was touched in all that time has no base.
+                left.scan.end().await;
+                left.room.close().await.map_err(room_fault)?;
+                runtime
+            }
+            None => self.runtime(zone, None)?,
         };
         let work = self.home.work_of(task);
         if recorded.is_none() && work.exists() {
@@ -114,11 +173,11 @@ impl Kernel {
             _ => None,
         };
         spec.beneath = replay::base::layer(&work);
-        let room = self.open_room(zone, spec).await?;
+        let room = self.open_room(runtime, spec).await?;
         if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
             room.pause().await.map_err(room_fault)?;
         }
-        let desk = Arc::new(Desk { room, secrets, project, work, scan: base::Scan::default() });
+        let desk = Arc::new(Desk { room, runtime, secrets, project, work, scan: base::Scan::default() });
         if recorded.is_none() {
             let since_us = base::earliest_us();
             let (head, base) = match then {
@@ -140,6 +199,7 @@ impl Kernel {
     pub(crate) async fn close_desk(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
         let desk = self.desks.open.lock().remove(&task).and_then(|cell| cell.get().cloned());
         self.desks.lanes.lock().remove(&task);
+        self.desks.moving.lock().remove(&task);
         if let Some(desk) = desk {
             desk.scan.end().await;
         }

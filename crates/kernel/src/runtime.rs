@@ -1,7 +1,8 @@
 //! Which runtime makes a task's room: this host itself, or a container engine.
 //!
-//! The operator's `config.yml` decides; where it says nothing, a project's trusted `skep.yml` may. **Invariant.** A runtime that was
-//! asked for and cannot be had is a refusal with its remedy; no other takes its place.
+//! The operator's `config.yml` decides; where it says nothing, a project's trusted `skep.yml` may. A template may name one of its own;
+//! then the task's room moves there for its jobs, with all that was written in it. **Invariant.** A runtime that was asked for and
+//! cannot be had is a refusal with its remedy; no other takes its place.
 
 use crate::desk::room_fault;
 use crate::fault::{Fault, Stop};
@@ -36,23 +37,31 @@ impl Runtime {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         self.engine().map_or("native", Kind::name)
     }
 }
 
 impl Kernel {
-    /// Opens a workspace with the runtime that operator and project have agreed on.
-    pub(crate) async fn open_room(&self, zone: ZoneId, spec: WorkspaceSpec) -> Result<Workspace, Stop> {
-        let runtime = match (self.settings.runtime, self.trusted(zone)?.and_then(|trusted| trusted.config.runtime)) {
+    /// The runtime that operator and project have agreed on, for jobs of a template or for all.
+    pub(crate) fn runtime(&self, zone: ZoneId, template: Option<&str>) -> Result<Runtime, Stop> {
+        let trusted = self.trusted(zone)?;
+        let own = template.and_then(|name| self.templates.runtime(name));
+        let fixed = own.or(self.settings.runtime);
+        let narrowed = match template {
+            Some(name) => self.templates(trusted.as_deref())?.runtime(name),
+            None => None,
+        };
+        match (fixed, narrowed.or(trusted.and_then(|trusted| trusted.config.runtime).filter(|_| own.is_none()))) {
             (Some(fixed), Some(wanted)) if fixed != wanted => {
                 let why = format!("this project wants rooms of {}, and the operator has fixed {}", wanted.name(), fixed.name());
-                return Err(Refusal::new(Code::Unsupported, why)
-                    .hint("take `runtime` out of skep.yml, or out of config.yml in $SKEP_HOME")
-                    .into());
+                Err(Refusal::new(Code::Unsupported, why).hint("take `runtime` out of skep.yml, or out of config.yml in $SKEP_HOME").into())
             }
-            (fixed, wanted) => fixed.or(wanted).unwrap_or(Runtime::Native),
-        };
+            (fixed, wanted) => Ok(fixed.or(wanted).unwrap_or(Runtime::Native)),
+        }
+    }
+
+    pub(crate) async fn open_room(&self, runtime: Runtime, spec: WorkspaceSpec) -> Result<Workspace, Stop> {
         let opened = match runtime.engine() {
             None => self.launcher.open(spec).await,
             Some(kind) => self.engine(kind).await?.open(spec).await,

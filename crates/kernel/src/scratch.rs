@@ -28,6 +28,12 @@ pub(crate) enum Shows {
 
 impl Kernel {
     pub(crate) async fn scratch(&self, zone: ZoneId, project: &Path, shows: Shows) -> Result<Scratch, Stop> {
+        self.scratch_for(zone, project, shows, None).await
+    }
+
+    /// For jobs of this template.
+    pub(crate) async fn scratch_for(&self, zone: ZoneId, project: &Path, shows: Shows, template: Option<&str>) -> Result<Scratch, Stop> {
+        let runtime = self.runtime(zone, template)?;
         let number = self.tried.fetch_add(1, Ordering::Relaxed);
         let folder = self.home.work().join(format!("scratch-{number}"));
         std::fs::create_dir_all(&folder).map_err(|error| Fault::io("make", &folder, error))?;
@@ -44,7 +50,7 @@ impl Kernel {
             spec.beneath = Some(upper);
         }
         spec.binds = git_binds(project, &scratch.folder)?;
-        scratch.room = Some(self.open_room(zone, spec).await?);
+        scratch.room = Some(self.open_room(runtime, spec).await?);
         Ok(scratch)
     }
 }

@@ -7,6 +7,7 @@
 use crate::Kernel;
 use crate::call::Request;
 use crate::config::Config;
+use crate::runtime::Runtime;
 use crate::zone::Trusted;
 use sandbox::{Network, Profile, Template};
 use serde::Deserialize;
@@ -41,6 +42,8 @@ pub struct Change {
     pub disk: Option<String>,
     pub files: Option<u64>,
     pub profile: Option<Profile>,
+    /// Who makes its rooms. Nobody but who is asked first may say so.
+    pub runtime: Option<Runtime>,
 }
 
 impl Change {
@@ -89,6 +92,8 @@ fn milli(text: &str) -> Option<u32> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Templates {
     all: BTreeMap<String, Template>,
+    /// Of those that name one.
+    runtimes: BTreeMap<String, Runtime>,
     tools: BTreeMap<String, String>,
 }
 
@@ -97,8 +102,12 @@ impl Templates {
     pub fn of_operator(config: &SandboxConfig) -> Result<Templates, String> {
         let mut all: BTreeMap<String, Template> =
             Template::built_in().into_iter().map(|template| (template.name.clone(), template)).collect();
+        let mut runtimes = BTreeMap::new();
         for (name, change) in &config.templates {
             let base = change.from.as_ref().unwrap_or(name);
+            if let Some(runtime) = change.runtime.or_else(|| runtimes.get(base).copied()) {
+                runtimes.insert(name.clone(), runtime);
+            }
             let base = all.get(base).ok_or_else(|| {
                 format!("sandbox.templates.{name}: there is no template `{base}`; a new one names in `from` which it is made from")
             })?;
@@ -108,7 +117,7 @@ impl Templates {
         if let Some((tool, name)) = config.tools.iter().find(|(_, name)| !all.contains_key(*name)) {
             return Err(format!("sandbox.tools.{tool}: there is no template `{name}`"));
         }
-        Ok(Templates { all, tools: config.tools.clone() })
+        Ok(Templates { all, runtimes, tools: config.tools.clone() })
     }
 
     /// With what a project says, which only narrows.
@@ -121,16 +130,33 @@ impl Templates {
                 return Err(format!("sandbox.templates.{name}.{field}: a project may only narrow a template"));
             }
             narrowed.all.insert(name.clone(), made);
+            match (self.runtime(name), change.runtime) {
+                (Some(fixed), Some(wanted)) if fixed != wanted => {
+                    return Err(format!("sandbox.templates.{name}.runtime: the operator has fixed {}", fixed.name()));
+                }
+                (_, wanted) => narrowed.runtimes.extend(wanted.map(|wanted| (name.clone(), wanted))),
+            }
         }
         for (tool, name) in &config.tools {
             let chosen = self.all.get(name).ok_or_else(|| format!("sandbox.tools.{tool}: there is no template `{name}`"))?;
             let own = self.tools.get(tool).map_or(Template::DEFAULT, String::as_str);
-            if let Some(field) = self.all.get(own).and_then(|own| chosen.wider_than(own)) {
+            let wider = self.all.get(own).and_then(|own| chosen.wider_than(own));
+            if let Some(field) = wider.or_else(|| narrowed.leaves_runtime(own, name)) {
                 return Err(format!("sandbox.tools.{tool}: `{name}` is wider than `{own}` in `{field}`, and a project may only narrow"));
             }
             narrowed.tools.insert(tool.clone(), name.clone());
         }
         Ok(narrowed)
+    }
+
+    /// Who makes rooms of this template, if it says so.
+    pub fn runtime(&self, name: &str) -> Option<Runtime> {
+        self.runtimes.get(name).copied()
+    }
+
+    /// The field by which a job of `own` would get out of its runtime, were it one of `named`.
+    fn leaves_runtime(&self, own: &str, named: &str) -> Option<&'static str> {
+        self.runtime(own).filter(|runtime| self.runtime(named) != Some(*runtime)).map(|_| "runtime")
     }
 
     pub fn list(&self) -> impl Iterator<Item = &Template> {
@@ -179,7 +205,8 @@ impl Kernel {
         // call of its own.
         let indoors =
             Template { network: own.network, hosts: own.hosts.clone(), secrets: own.secrets, models: own.models, ..named.clone() };
-        match indoors.wider_than(own).filter(|_| request.pid != Pid::OPERATOR) {
+        let wider = indoors.wider_than(own).or_else(|| templates.leaves_runtime(&own.name, &named.name));
+        match wider.filter(|_| request.pid != Pid::OPERATOR) {
             Some(field) => {
                 let reason = format!("`{}` is wider than `{}` in `{field}`, and a caller never widens its room", named.name, own.name);
                 Err(Refusal::new(Code::Denied, reason).hint(format!("do without, or with `{}`", own.name)))
@@ -249,5 +276,20 @@ mod tests {
         ] {
             assert_eq!(narrowed(text).unwrap_err(), wanted);
         }
+    }
+
+    #[test]
+    fn a_runtime_is_the_operators_first_and_no_callers() {
+        let fixed = operator("templates: {code-executor: {runtime: podman}, own: {from: code-executor}}").unwrap();
+        assert_eq!((fixed.runtime("code-executor"), fixed.runtime("own")), (Some(Runtime::Podman), Some(Runtime::Podman)));
+        assert_eq!(fixed.runtime("default"), None);
+        let changed = fixed.narrowed(&parse("templates: {code-executor: {runtime: native}}")).unwrap_err();
+        assert_eq!(changed, "sandbox.templates.code-executor.runtime: the operator has fixed podman");
+        let added = fixed.narrowed(&parse("templates: {default: {runtime: docker}}")).unwrap();
+        assert_eq!((added.runtime("default"), added.runtime("own")), (Some(Runtime::Docker), Some(Runtime::Podman)));
+        assert_eq!(added.leaves_runtime("own", "default"), Some("runtime"));
+        assert_eq!(added.leaves_runtime("own", "code-executor"), None);
+        // From a tool's template that names none, any may be had that is no wider.
+        assert_eq!(fixed.leaves_runtime("default", "own"), None);
     }
 }

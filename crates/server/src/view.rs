@@ -341,6 +341,7 @@ pub(crate) fn templates(kernel: &Kernel, path: Option<&str>) -> Result<room::Tem
         disk_bytes: template.disk_bytes,
         disk_files: template.disk_files,
         profile: name(serde_json::to_value(template.profile)),
+        runtime: all.runtime(&template.name).map(|runtime| runtime.name().to_owned()),
     };
     Ok(room::TemplatesResult { templates: all.list().map(view).collect() })
 }

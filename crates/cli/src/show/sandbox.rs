@@ -11,6 +11,9 @@ pub fn templates(result: &TemplatesResult) -> Page {
         if let Some(hosts) = &template.hosts {
             page.push(Line::new().name(&template.name).faint(" reaches only ").plain(hosts.join(", ")));
         }
+        if let Some(runtime) = &template.runtime {
+            page.push(Line::new().name(&template.name).faint(" has rooms of ").plain(runtime));
+        }
     }
     page
 }

@@ -130,12 +130,14 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
     let manifest = tool.manifest();
     let in_room = manifest.room == tool::Room::Sandbox;
     let project = PathBuf::from(caller(kernel, request)?.zone);
-    let root = match request.task {
-        Some(task) => Root::Desk(kernel.desk(task).await?),
-        None if in_room && purpose == Purpose::Call => {
+    let room = in_room.then(|| kernel.template_of(&trusted, request, tool)).transpose()?;
+    let root = match (request.task, &room) {
+        (Some(task), Some(room)) if purpose == Purpose::Call => Root::Desk(kernel.desk_for(task, request.zone, &room.name).await?),
+        (Some(task), _) => Root::Desk(kernel.desk(task).await?),
+        (None, _) if in_room && purpose == Purpose::Call => {
             return Err(Refusal::new(Code::WrongState, format!("`{}` needs a task to work in", request.tool)).into());
         }
-        None => Root::Project(desk::open_root(&project)?),
+        (None, _) => Root::Project(desk::open_root(&project)?),
     };
     // Asked again: opening the desk may have recorded the workspace that the bind speaks of.
     let caller = caller(kernel, request)?;
@@ -148,7 +150,6 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
     }
     let command = tool.command(&request.input);
     let size = tool.size(&request.input);
-    let room = in_room.then(|| kernel.template_of(&trusted, request, tool)).transpose()?;
     let parts = Parts { trusted, places, command, size, read_only: tool.reads_only(&request.input), room, secrets, root, project };
     let mut facts = facts(kernel, request, caller, parts);
     facts.opinions = opinions(kernel, request, &facts).await;

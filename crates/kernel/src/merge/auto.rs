@@ -310,7 +310,10 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
     let Some(command) = config.test.command.clone() else { return Ok(Some("no test command is trusted".into())) };
     let project = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| PathBuf::from(&zone.path)));
     let project = project.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone is gone", task.zone))?;
-    let scratch = kernel.scratch(task.zone, &project, Shows::Project).await?;
+    let manifest = kernel.tools.find("test.run").ok().and_then(|tool| tool.manifest().template.clone());
+    let templates = kernel.templates(kernel.trusted(task.zone)?.as_deref())?;
+    let template = templates.of_tool("test.run", manifest.as_deref())?;
+    let scratch = kernel.scratch_for(task.zone, &project, Shows::Project, Some(&template.name)).await?;
     for change in &frozen.changes {
         let path = PathBuf::from(&change.path);
         let (act, stdin) = match &change.new {
@@ -326,6 +329,7 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
     let mut job = JobSpec::exec(command.iter().cloned());
     job.output_max = OUTPUT_BYTES_MAX;
     job.limits.wall = Some(Duration::from_millis(limits::JOB_MS_DEFAULT));
+    template.bound(&mut job);
     let ran = scratch.room()?.run(job, None).await;
     scratch.close().await?;
     let (exit, output, why) = match ran {

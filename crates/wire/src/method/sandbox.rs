@@ -124,6 +124,9 @@ pub struct TemplateView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_files: Option<u64>,
     pub profile: String,
+    /// Who makes its rooms, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,7 +28,7 @@ pub mod visible;
 pub mod zone;
 
 pub use line::{Line, Page, Tone};
-pub use screen::Screen;
+pub use screen::{Screen, before_end};
 pub use table::table;
 pub use tree::{Node, tree};
 pub use visible::visible;

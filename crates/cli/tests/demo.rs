@@ -1,6 +1,7 @@
 //! `skep demo`, as a newcomer sees it.
 #![expect(clippy::unwrap_used, reason = "clippy knows only functions marked as tests, not those beside them")]
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
 fn demo(temp: &std::path::Path, colour: bool, arguments: &[&str]) -> Output {
@@ -59,4 +60,31 @@ fn the_demo_has_colour_and_a_json_form() {
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["ok"], true);
     assert_eq!(result["task"]["merge"], "applied");
+}
+
+/// `skep demo | head -3`.
+#[test]
+fn a_reader_who_has_seen_enough_leaves_no_kernel_behind() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_skep"));
+    command.arg("demo").env("TMPDIR", temp.path()).env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut demo = command.spawn().unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines();
+    // The kernel runs by then, so there is something to leave behind.
+    let seen = lines.by_ref().find(|line| line.as_ref().unwrap().contains("the kernel runs"));
+    assert!(seen.is_some() && !mine(temp.path()).is_empty());
+    drop(lines);
+    assert!(demo.wait().unwrap().success());
+    assert_eq!(mine(temp.path()), Vec::<String>::new());
+    assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0, "something was left behind");
+}
+
+/// Processes that were started for a home in this folder.
+fn mine(folder: &std::path::Path) -> Vec<String> {
+    let named =
+        |file: std::path::PathBuf| String::from_utf8_lossy(&std::fs::read(file).unwrap_or_default()).contains(&*folder.to_string_lossy());
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let ours = processes.filter(|process| named(process.join("cmdline")) || named(process.join("environ")));
+    let about = ours.filter_map(|process| std::fs::read_to_string(process.join("stat")).ok());
+    about.filter(|stat| !stat.contains(") Z ")).collect()
 }

@@ -6,11 +6,12 @@ use crate::zone::Trusted;
 use crate::{Kernel, hash};
 use plugin::{Extensions, Flaw, PluginError};
 use policy::Opinion;
+use sandbox::Template;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
-use world::{Mode, ZoneId};
+use world::{Mode, Refusal, ZoneId};
 
 /// The extensions of one version of one zone's policy.
 pub(crate) struct Zoned {
@@ -48,7 +49,13 @@ impl Kernel {
 
     async fn start_extensions(&self, zone: ZoneId, trusted: &Trusted) -> Result<Extensions, PluginError> {
         let folder = self.home.work().join(format!("extensions-{zone}-{}", trusted.version));
-        Extensions::start(&self.launcher, &folder, &program(), &[CHILD], trusted.bundle.rules.clone()).await
+        let bounds = self.bounds_of_rules().map_err(|refusal| PluginError::Child { why: refusal.reason })?;
+        Extensions::start(&self.launcher, &folder, &program(), &[CHILD], trusted.bundle.rules.clone(), bounds).await
+    }
+
+    /// The operator's: a project has no say about its own judge.
+    fn bounds_of_rules(&self) -> Result<&Template, Refusal> {
+        self.templates.find("policy-sandbox")
     }
 
     /// What is wrong with these rules, by loading them as a call would.
@@ -59,7 +66,7 @@ impl Kernel {
         let name = hash::of_parts(&files.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect::<Vec<_>>());
         let nth = self.tried.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = self.home.work().join(format!("extensions-check-{}-{nth}", &name[..16]));
-        let checked = Extensions::check(&self.launcher, &folder, &program(), &[CHILD], files.to_vec()).await;
+        let checked = Extensions::check(&self.launcher, &folder, &program(), &[CHILD], files.to_vec(), self.bounds_of_rules()?).await;
         match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Fault::io("remove", &folder, error).into()),
             _ => {}

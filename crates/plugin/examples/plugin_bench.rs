@@ -42,7 +42,9 @@ fn main() -> Fallible<ExitCode> {
     runtime.block_on(async {
         let began = Instant::now();
         let files = vec![("rules.ts".to_owned(), RULES.to_owned())];
-        let rules = Extensions::start(&launcher, &folder.path().join("extensions"), &program, &[CHILD], files).await?;
+        let bounds = sandbox::Template::built_in().into_iter().find(|template| template.name == "policy-sandbox");
+        let bounds = bounds.ok_or("there is no template for rules")?;
+        let rules = Extensions::start(&launcher, &folder.path().join("extensions"), &program, &[CHILD], files, &bounds).await?;
         let start_ms = began.elapsed().as_secs_f64() * 1000.0;
         // The main task has a thread of its own; measure where the kernel would be, on a worker.
         let report = tokio::spawn(measure(rules.clone())).await??;

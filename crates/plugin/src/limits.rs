@@ -13,9 +13,7 @@ pub(crate) const START: Duration = Duration::from_secs(10);
 /// Ending a killed tree takes milliseconds; what takes longer hangs.
 pub(crate) const END: Duration = Duration::from_secs(5);
 
-/// The whole child.
-pub(crate) const MEMORY_BYTES: u64 = 128 << 20;
-/// What one evaluation may allocate: enough below the child's own limit that the engine is the one who says no.
+/// What one evaluation may allocate: enough below the template's 128 MiB for the whole child that the engine is the one who says no.
 pub(crate) const ENGINE_BYTES: usize = 96 << 20;
 /// Native stack of a rule. The child's main thread has 8 MiB.
 pub(crate) const STACK_BYTES: usize = 1 << 20;

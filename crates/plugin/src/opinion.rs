@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use policy::{Action, Opinion};
-use sandbox::{Bind, Launcher, Workspace, WorkspaceSpec};
+use sandbox::{Bind, Launcher, Template, Workspace, WorkspaceSpec};
 use serde_json::value::to_raw_value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -69,18 +69,19 @@ pub enum State {
 
 impl Extensions {
     /// Loads the rules in a child and waits until they are ready. `dir` is for this value alone; what an earlier one left there
-    /// is removed. `program` with `args` must come to [`crate::child_main`]. `files` are names and texts.
+    /// is removed. `program` with `args` must come to [`crate::child_main`]. `files` are names and texts, `bounds` are the child's.
     pub async fn start(
         launcher: &Launcher,
         dir: &Path,
         program: &Path,
         args: &[&str],
         files: Vec<(String, String)>,
+        bounds: &Template,
     ) -> Result<Extensions, PluginError> {
         let load = load(files)?;
         let (workspace, work) = open(launcher, dir, program).await?;
         let argv: Vec<String> = std::iter::once(PROGRAM).chain(args.iter().copied()).map(str::to_owned).collect();
-        let running = match Running::start(&workspace, &argv, &load).await {
+        let running = match Running::start(&workspace, &argv, &load, bounds).await {
             Ok(running) => running,
             Err(error) => {
                 keeper::close(workspace, work).await;
@@ -93,7 +94,8 @@ impl Extensions {
         let (questions, asked) = mpsc::channel(WAITING);
         let (stops, stopped) = mpsc::channel(1);
         let wishes = Wishes { questions: asked, stops: stopped };
-        let keeper = Keeper { workspace, work, argv, load, rules, wishes, status: Arc::clone(&status), restarts: Restarts::default() };
+        let (bounds, restarts) = (bounds.clone(), Restarts::default());
+        let keeper = Keeper { workspace, work, argv, load, bounds, rules, wishes, status: Arc::clone(&status), restarts };
         tokio::spawn(keeper.run(running));
         Ok(Extensions { questions, stops, status })
     }
@@ -105,8 +107,9 @@ impl Extensions {
         program: &Path,
         args: &[&str],
         files: Vec<(String, String)>,
+        bounds: &Template,
     ) -> Result<Vec<String>, PluginError> {
-        let extensions = Extensions::start(launcher, dir, program, args, files).await?;
+        let extensions = Extensions::start(launcher, dir, program, args, files, bounds).await?;
         let rules = extensions.status().rules;
         extensions.stop().await;
         Ok(rules)

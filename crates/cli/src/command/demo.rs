@@ -13,7 +13,7 @@ use crate::console::{Console, Outcome};
 use crate::record::Record;
 use crate::show::measure::{self, duration_us, now_ms};
 use crate::show::transcript::Transcript;
-use crate::show::{Line, Page, Tone, call, diff, journal, process, review, task, zone};
+use crate::show::{Line, Page, Tone, before_end, call, diff, journal, process, review, task, zone};
 use crate::start;
 use crate::trouble::Trouble;
 use jiff::tz::TimeZone;
@@ -55,6 +55,8 @@ impl Demo {
         room.disable_cleanup(self.keep);
         let console = Console { home: room.path().join("home"), ..console.clone() };
         let project = room.path().join("project");
+        let (home, folder, keep) = (console.home.clone(), room.path().to_owned(), self.keep);
+        before_end(move || stop_and_remove(&home, &folder, keep));
         let outcome = tokio::select! {
             outcome = play(&console, &project, self.keep) => outcome,
             _ = tokio::signal::ctrl_c() => Ok(EXIT_INTERRUPTED),
@@ -69,6 +71,20 @@ async fn stop(home: &Path) {
     if let Ok(Some(mut kernel)) = start::running(home).await {
         // A kernel that does not stop has said so in its log, and the demo is over either way.
         let _ = start::stop(&mut kernel).await;
+    }
+}
+
+/// The same where nothing can be awaited any more: `skep demo | head`.
+fn stop_and_remove(home: &Path, folder: &Path, keep: bool) {
+    let home = home.to_owned();
+    let stopped = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map(|runtime| runtime.block_on(stop(&home)))
+    });
+    // Nobody is there to be told of a failure.
+    drop(stopped.join());
+    if !keep {
+        drop(std::fs::remove_dir_all(folder));
     }
 }
 

@@ -4,6 +4,7 @@ use super::{Line, Page, visible::visible_json};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
+use std::sync::Mutex;
 use wire::Code;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +13,23 @@ enum Stream {
     Err,
 }
 
+type Act = Box<dyn FnOnce() + Send>;
+
+static BEFORE_END: Mutex<Option<Act>> = Mutex::new(None);
+
+/// What is still to be done when stdout goes away in the middle of a command.
+pub fn before_end(act: impl FnOnce() + Send + 'static) {
+    if let Ok(mut held) = BEFORE_END.lock() {
+        *held = Some(Box::new(act));
+    }
+}
+
 /// Stdout is gone, and with it the command's purpose.
 fn end(error: &io::Error) -> ! {
+    let last = BEFORE_END.lock().ok().and_then(|mut held| held.take());
+    if let Some(act) = last {
+        act();
+    }
     // The reader has seen enough: `skep log | head`.
     if error.kind() == io::ErrorKind::BrokenPipe {
         std::process::exit(0);

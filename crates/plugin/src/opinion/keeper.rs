@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use policy::Opinion;
-use sandbox::Workspace;
+use sandbox::{Template, Workspace};
 use tokio::sync::{mpsc, oneshot};
 
 use super::running::Running;
@@ -44,6 +44,7 @@ pub(super) struct Keeper {
     pub(super) argv: Vec<String>,
     /// The frame that loads the rules.
     pub(super) load: Vec<u8>,
+    pub(super) bounds: Template,
     pub(super) rules: Vec<String>,
     pub(super) wishes: Wishes,
     pub(super) status: Arc<Mutex<Status>>,
@@ -133,7 +134,7 @@ impl Keeper {
             self.show(|status| status.restarts += 1);
             let start = async {
                 tokio::time::sleep(pause(before)).await;
-                Running::start(&self.workspace, &self.argv, &self.load).await
+                Running::start(&self.workspace, &self.argv, &self.load, &self.bounds).await
             };
             match deny_until(&mut self.wishes, &format!("it is being restarted: {why}"), start).await? {
                 Ok(next) if next.rules() == self.rules => {

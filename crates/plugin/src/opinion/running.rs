@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use sandbox::{Job, JobSpec, Limits, Stdio, Workspace};
+use sandbox::{Job, JobSpec, Limits, Stdio, Template, Workspace};
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 use crate::fault::PluginError;
 use crate::frame::{self, Answer, Reply, VERSION};
-use crate::limits::{END, EVALUATION, GRACE, MEMORY_BYTES, SETTLE, START};
+use crate::limits::{END, EVALUATION, GRACE, SETTLE, START};
 
 /// A child whose rules are loaded. Dropping it kills it.
 pub(super) struct Running {
@@ -16,11 +16,13 @@ pub(super) struct Running {
     orders: pipe::Sender,
     replies: pipe::Receiver,
     rules: Vec<String>,
+    /// For one answer.
+    patience: Duration,
 }
 
 impl Running {
     /// Starts a child and has it load the rules.
-    pub(super) async fn start(workspace: &Workspace, argv: &[String], load: &[u8]) -> Result<Running, PluginError> {
+    pub(super) async fn start(workspace: &Workspace, argv: &[String], load: &[u8], bounds: &Template) -> Result<Running, PluginError> {
         let broken = |error: std::io::Error| PluginError::Child { why: format!("its pipes could not be made: {error}") };
         let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| broken(error.into()));
         let (order_read, order_write) = pipe()?;
@@ -28,9 +30,9 @@ impl Running {
         let orders = pipe::Sender::from_owned_fd(order_write).map_err(broken)?;
         let replies = pipe::Receiver::from_owned_fd(reply_read).map_err(broken)?;
         let mut spec = JobSpec::exec(argv.iter().cloned());
-        spec.limits = limits();
+        spec.limits = limits(bounds);
         let job = workspace.spawn(spec, Stdio::Fd(order_read), Stdio::Fd(reply_write), Stdio::Null).await.map_err(PluginError::Room)?;
-        let mut running = Running { job, orders, replies, rules: Vec::new() };
+        let mut running = Running { job, orders, replies, rules: Vec::new(), patience: bounds.answer.unwrap_or(EVALUATION) + GRACE };
         match timeout(START, running.load(load)).await {
             Ok(Ok(rules)) => Ok(Running { rules, ..running }),
             Ok(Err(error)) => Err(running.explain(error).await),
@@ -94,7 +96,7 @@ impl Running {
 
     /// One call's answers. After an error the child must be ended: what it says from then on belongs to nothing.
     pub(super) async fn judge(&mut self, order: &[u8]) -> Result<Vec<Answer>, String> {
-        let late = EVALUATION + GRACE;
+        let late = self.patience;
         let asked = async {
             frame::send(&mut self.orders, order).await.map_err(|_| ENDED.to_owned())?;
             self.hear().await
@@ -133,13 +135,13 @@ async fn within<T>(limit: Duration, future: impl Future<Output = Result<T, Strin
     timeout(limit, future).await.unwrap_or_else(|_| Err(format!("it took more than {} ms and was killed", limit.as_millis())))
 }
 
-/// Bounds of the child; time is watched for each call, not for its life.
-fn limits() -> Limits {
+/// Bounds of the child; time is watched for each call, not for its life. It locks itself, so the profile is its own affair.
+fn limits(bounds: &Template) -> Limits {
     Limits {
-        memory_bytes: Some(MEMORY_BYTES),
-        data_bytes: Some(MEMORY_BYTES),
-        // Pid 1 and the child, while an earlier pair may still be dying.
-        pids: 8,
+        memory_bytes: bounds.memory_bytes,
+        data_bytes: bounds.memory_bytes,
+        cpu_milli: bounds.cpu_milli,
+        pids: bounds.pids,
         open_files: 64,
         file_bytes: Some(0),
         tmp_bytes: 1 << 20,

@@ -51,7 +51,7 @@ impl Host {
     pub fn start_with(&self, args: &[&str], files: &[(&str, &str)]) -> Result<Extensions, PluginError> {
         let program = std::env::current_exe().unwrap();
         let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-        self.block_on(Extensions::start(&self.launcher, &self.dir(), &program, args, files))
+        self.block_on(Extensions::start(&self.launcher, &self.dir(), &program, args, files, &bounds()))
     }
 
     #[track_caller]
@@ -179,4 +179,9 @@ fn host(root: bool) -> Host {
     let launcher = Launcher::start().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     Host { folder, launcher, runtime }
+}
+
+/// What such a child has when nobody changes it.
+pub fn bounds() -> sandbox::Template {
+    sandbox::Template::built_in().into_iter().find(|template| template.name == "policy-sandbox").unwrap()
 }

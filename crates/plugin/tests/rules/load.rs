@@ -2,7 +2,7 @@
 
 use plugin::{Extensions, PluginError};
 
-use super::host::{Host, Test};
+use super::host::{Host, Test, bounds};
 
 pub const TESTS: &[Test] = &[
     ("flaws_have_their_place", flaws_have_their_place),
@@ -10,6 +10,7 @@ pub const TESTS: &[Test] = &[
     ("a_set_too_large_is_refused", a_set_too_large_is_refused),
     ("check_names_the_rules_and_leaves_nothing", check_names_the_rules_and_leaves_nothing),
     ("a_program_that_is_no_child_is_an_error", a_program_that_is_no_child_is_an_error),
+    ("bounds_are_those_of_the_template", bounds_are_those_of_the_template),
 ];
 
 const GOOD: &str = "export default rule('good', () => pass());";
@@ -68,7 +69,7 @@ fn check_names_the_rules_and_leaves_nothing(host: &Host) {
     let program = std::env::current_exe().unwrap();
     let check = |text: &str| {
         let files = vec![("a.ts".to_owned(), text.to_owned())];
-        host.block_on(Extensions::check(&host.launcher, &host.dir(), &program, &["extension-child"], files))
+        host.block_on(Extensions::check(&host.launcher, &host.dir(), &program, &["extension-child"], files, &bounds()))
     };
     assert_eq!(check(GOOD).unwrap(), ["good"]);
     assert!(matches!(check("export default"), Err(PluginError::Flawed(flaw)) if flaw.at == Some((1, 15))));
@@ -80,9 +81,25 @@ fn a_program_that_is_no_child_is_an_error(host: &Host) {
     let error = host.start_with(&["--list"], &[("a.ts", GOOD)]).unwrap_err();
     assert!(matches!(&error, PluginError::Child { why } if why.contains("nonsense")), "{error}");
     let files = || vec![("a.ts".to_owned(), GOOD.to_owned())];
-    let start = |program: &str| host.block_on(Extensions::start(&host.launcher, &host.dir(), program.as_ref(), &[], files()));
+    let start = |program: &str| host.block_on(Extensions::start(&host.launcher, &host.dir(), program.as_ref(), &[], files(), &bounds()));
     assert!(matches!(start("/bin/true"), Err(PluginError::Child { .. })));
     assert!(matches!(start("/bin/no-such-program"), Err(PluginError::Folder(_))));
     assert!(matches!(start("/etc/hostname"), Err(PluginError::Room(_))));
     host.try_start(&[("a.ts", GOOD)]).unwrap();
+}
+
+fn bounds_are_those_of_the_template(host: &Host) {
+    let held = |memory: u64| {
+        let bounds = sandbox::Template { memory_bytes: Some(memory), ..bounds() };
+        let (program, files) = (std::env::current_exe().unwrap(), vec![("a.ts".to_owned(), GOOD.to_owned())]);
+        let started = host.block_on(Extensions::start(&host.launcher, &host.dir(), &program, &["extension-child"], files, &bounds));
+        let extensions = started.unwrap();
+        let first = extensions.status().pid.unwrap();
+        let child = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap();
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.trim())).unwrap();
+        host.block_on(extensions.stop());
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max data size")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!((held(128 << 20), held(120 << 20)), (128 << 20, 120 << 20));
 }

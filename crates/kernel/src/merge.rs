@@ -10,6 +10,7 @@ mod count;
 mod diff;
 mod freeze;
 mod frozen;
+mod place;
 pub(crate) mod tally;
 mod three;
 mod tree;

@@ -7,7 +7,8 @@
 //! So a retry after a crash finishes exactly the rest, in both directions, and nothing that a person wrote meanwhile is overwritten.
 
 use super::frozen::Frozen;
-use super::tree::{Half, Moment, State, Tree};
+use super::place::{Half, Moment};
+use super::tree::{State, Tree};
 use crate::Kernel;
 use crate::fault::{Fault, FaultKind, Stop};
 use serde::{Deserialize, Serialize};

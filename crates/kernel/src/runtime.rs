@@ -132,7 +132,10 @@ impl Kernel {
                     (None, Some(program)) if found.kind == Kind::Podman => {
                         (true, format!("{}, started when it is needed", program.display()))
                     }
-                    (None, Some(program)) => (wanted != Some(found.kind), format!("{} is there and does not run", program.display())),
+                    (None, Some(program)) if wanted == Some(found.kind) => {
+                        (false, format!("{} is there and does not run", program.display()))
+                    }
+                    (None, Some(program)) => (true, format!("{} is there and does not run; rooms need none", program.display())),
                     (None, None) => (wanted != Some(found.kind), "not on this host; rooms need none".to_owned()),
                 };
                 Check { name, ok, detail, fix: (!ok).then(|| found.kind.install().to_owned()) }

@@ -14,8 +14,8 @@ use wire::{Said, TaskId};
 /// Run a command over what a task has made, in a room that is thrown away
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep try task-3 -- npm test\n  skep try task-3 --port 8080 -- python3 -m http.server 8080\n\n\
-Nothing it writes is kept. --port makes a port of this machine's loopback lead to that of the room, --port 8081:8080 to\n\
-another one. The exit code is the command's own. Ctrl-c ends it.")]
+Nothing it writes is kept. --port makes a port of this machine's loopback lead to that of the room, \
+--port 8081:8080 to another one. The exit code is the command's own. Ctrl-c ends it.")]
 pub struct Try {
     task: TaskId,
     /// A port to reach the command at; may be given more than once

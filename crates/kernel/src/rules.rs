@@ -56,7 +56,10 @@ impl Kernel {
                 let calls = [crate::MERGE, crate::token::ISSUE, "policy.update", "model.request", "net.connect", "net.request"];
                 let calls: Vec<&str> = tools.chain(calls).collect();
                 let rooms: Vec<&str> = self.templates.list().map(|template| template.name.as_str()).collect();
-                let known = Known { calls: &calls, rooms: &rooms, tags: &["operator", "brain", "foreman"] };
+                let roles = self.roles();
+                let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
+                let tags: Vec<&str> = roles.iter().copied().chain(["operator", "brain"]).collect();
+                let known = Known { calls: &calls, rooms: &rooms, tags: &tags, roles: &roles };
                 warnings.extend(policy.slips(&known, POLICY_FILE));
                 warnings.sort_by_key(|warning| (warning.line, warning.column));
                 (policy.rules().len(), None, warnings)
@@ -65,6 +68,12 @@ impl Kernel {
         };
         let flaws = self.check_extensions(&bundle.rules).await?;
         Ok(Checked { rules, extensions: bundle.rules.len(), error, warnings, flaws })
+    }
+
+    /// The roles that callers have, or will have with the first task.
+    fn roles(&self) -> std::collections::BTreeSet<String> {
+        let seen = self.ledger.look(|world| world.processes.values().map(|process| process.role.clone()).collect::<Vec<_>>());
+        seen.into_iter().chain(["operator".to_owned(), "foreman".to_owned()]).collect()
     }
 
     /// Says who would speak about a call of the operator's, and why. Nothing is recorded and nothing runs.
@@ -92,13 +101,17 @@ impl Kernel {
     pub fn suggest_rules(&self, path: &Path) -> Result<policy::Suggestions, Stop> {
         let zone = self.zone(&locate(path)?)?;
         let mut asked = std::collections::BTreeMap::new();
-        let mut history = Vec::new();
-        let filter = Filter { kinds: vec!["review.asked".into(), "review.answered".into()], ..Filter::default() };
+        let (mut history, mut refused) = (Vec::new(), Vec::new());
+        let kinds = ["review.asked", "review.answered", "call.refused"].map(str::to_owned).to_vec();
+        let filter = Filter { kinds, ..Filter::default() };
         for record in self.ledger.read(&filter)? {
             match event(&record)? {
                 Event::ReviewAsked(e) if self.is_of(e.pid, e.task, &zone) => {
                     let facts = self.facts_of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size, &zone);
                     asked.insert(e.review, facts);
+                }
+                Event::CallRefused(e) if e.code == Code::Denied && self.is_of(e.pid, e.task, &zone) => {
+                    refused.push(self.facts_of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size, &zone));
                 }
                 Event::ReviewAnswered(e) => {
                     if let Some(facts) = asked.remove(&e.review) {
@@ -110,7 +123,7 @@ impl Kernel {
         }
         let trusted =
             self.trusted(zone.id)?.ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
-        Ok(policy::suggest(&trusted.policy, &history))
+        Ok(policy::suggest(&trusted.policy, &history, &refused))
     }
 
     /// Every version that was in force in a zone, newest first.

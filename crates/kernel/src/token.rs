@@ -65,6 +65,12 @@ impl Kernel {
             let reason = format!("a token has at least one use and lives 1 to {TTL_MS_MAX} ms");
             return Err(Refusal::new(Code::BadInput, reason).hint("change --max-ops or --ttl").into());
         }
+        if !policy::is_syscall(&wish.tool) {
+            let reason = format!("`{}` names no call, so a token for it would speak for none", wish.tool);
+            return Err(Refusal::new(Code::BadInput, reason)
+                .hint("write a name such as `fs.read`, a family such as `fs.*`, or `*`")
+                .into());
+        }
         Globs::parse(&wish.paths).map_err(|bad| Refusal::new(Code::BadInput, bad.to_string()))?;
         let input = serde_json::to_value(&wish).map_err(|error| Fault::new(FaultKind::Bug, "a wish cannot be written", error))?;
         let request = Request { hands: Hands::Kernel, ..Request::new(pid, None, zone, ISSUE, input) };

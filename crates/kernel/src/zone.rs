@@ -306,7 +306,13 @@ fn read_file(top: &Path, name: &str) -> Result<String, Stop> {
         let reason = format!("`{name}` is not an ordinary file of at most {} KiB", FILE_BYTES_MAX / 1024);
         return Err(Refusal::new(Code::BadInput, reason).hint("replace it, then run `skep trust`").into());
     }
-    std::fs::read_to_string(&path).map_err(|error| Fault::io("read", &path, error).into())
+    let bytes = std::fs::read(&path).map_err(|error| Fault::io("read", &path, error))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
+        Refusal::new(Code::BadInput, format!("{name}:{line}:{column}: this is not UTF-8")).hint("save the file as UTF-8").into()
+    })
 }
 
 fn write_new(top: &Path, name: &str, text: &str) -> Result<(), Fault> {

@@ -76,6 +76,11 @@ impl Policy {
     }
 }
 
+/// Can a rule or a token name calls by this: `fs.read`, `fs.*` or `*`?
+pub fn is_syscall(text: &str) -> bool {
+    rule::Syscall::parse(text).is_some()
+}
+
 /// The commented `.skep/policy.yaml` that `skep init` writes.
 pub fn default_policy() -> &'static str {
     include_str!("default.yaml")

@@ -117,6 +117,7 @@ impl Glob {
         };
         let anchored = body.contains('/');
         for alternative in unfold(body.strip_prefix('/').unwrap_or(body))? {
+            check_segments(pattern, &alternative)?;
             globs.push(Glob::compile(&alternative, anchored, inside_only)?);
         }
         Ok(())
@@ -199,8 +200,17 @@ fn check(pattern: &str) -> Result<(), BadGlob> {
     if pattern.starts_with('#') {
         return Err(BadGlob::new(format!("the glob `{pattern}` would be a comment"), format!("write `\\{pattern}`")));
     }
-    let body = pattern.strip_prefix('/').unwrap_or(pattern);
-    let body = body.strip_suffix('/').unwrap_or(body);
+    if pattern.starts_with('!') {
+        return Err(BadGlob::new(format!("the glob `!{pattern}` excludes twice"), "write one `!`, or `\\!` for a name that begins so"));
+    }
+    if pattern.contains('\0') {
+        return Err(BadGlob::new("a glob holds a NUL, which no path does", "take it away"));
+    }
+    Ok(())
+}
+
+/// Of one alternative, braces unfolded.
+fn check_segments(pattern: &str, body: &str) -> Result<(), BadGlob> {
     if body.split('/').any(|name| matches!(name, "" | "." | "..")) {
         return Err(BadGlob::new(
             format!("the glob `{pattern}` has an empty, `.` or `..` segment, which no real path has"),
@@ -314,7 +324,9 @@ mod tests {
 
     #[test]
     fn what_could_never_match_is_refused() {
-        for bad in ["", "/", "./src", "src/../x", "a//b", " a", "#a", "[a", "a{b", "a}b", "a\\"] {
+        for bad in [
+            "", "/", "./src", "src/../x", "a//b", " a", "#a", "[a", "a{b", "a}b", "a\\", "{}", "{,a}/x", "a/{.,b}", "src\\x", "!!a", "a\0b",
+        ] {
             assert!(Globs::parse(&[bad]).is_err(), "{bad}");
         }
         assert_eq!(Globs::parse(&["!a"]).unwrap_err().hint, "put \"**\" before the exclusions");

@@ -45,9 +45,11 @@ pub struct Proposal {
     rule: Rule,
 }
 
-pub fn suggest(policy: &Policy, history: &[Asked]) -> Suggestions {
+/// `refused` are calls that policy itself refused: no proposal is about any of them either.
+pub fn suggest(policy: &Policy, history: &[Asked], refused: &[OwnedFacts]) -> Suggestions {
     let open: Vec<Open<'_>> = history.iter().filter(|asked| asked.allowed).filter_map(|asked| Open::new(policy, &asked.facts)).collect();
-    let denied: Vec<&OwnedFacts> = history.iter().filter(|asked| !asked.allowed).map(|asked| &asked.facts).collect();
+    let denied = history.iter().filter(|asked| !asked.allowed).map(|asked| &asked.facts);
+    let denied: Vec<&OwnedFacts> = denied.chain(refused).collect();
     let mut guesses: Vec<(Guess, Vec<usize>)> = guess::all(open.iter().map(|open| open.facts))
         .into_iter()
         .filter(|guess| !denied.iter().any(|facts| touches(&guess.rule, facts)))

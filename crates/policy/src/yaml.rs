@@ -6,6 +6,7 @@ mod compile;
 mod doubt;
 mod example;
 mod host;
+mod shadow;
 pub(crate) mod slip;
 
 use crate::rule::{Action, Rule};
@@ -43,11 +44,26 @@ pub(crate) struct Compiled {
     pub names: Vec<slip::Named>,
 }
 
+/// Far more than ten thousand rules need.
+const TEXT_BYTES_MAX: usize = 8 << 20;
+
 pub(crate) fn parse(text: &str, name: &str) -> Result<Compiled, PolicyError> {
+    if text.len() > TEXT_BYTES_MAX {
+        let what = format!("the file has {} bytes; {TEXT_BYTES_MAX} are read", text.len());
+        let hint = Some("write globs and lists instead of one rule for each file".to_owned());
+        return Err(PolicyError { file: name.to_owned(), line: 1, column: 1, what, hint });
+    }
     // `no`, `y` and `on` are words: a role may be called so, and a rule about it must not become one about `false`.
     let options = serde_saphyr::options! { strict_booleans: true };
     let file: Option<File> = serde_saphyr::from_str_with_options(text, options).map_err(|error| unreadable(&error, name))?;
-    compile::rules(file.and_then(|file| file.capabilities).unwrap_or_default(), name)
+    let capabilities = file.and_then(|file| file.capabilities).unwrap_or_default();
+    let none = capabilities.is_empty();
+    let mut compiled = compile::rules(capabilities, name)?;
+    if none {
+        let (file, what) = (name.to_owned(), "there are no rules, so every call is denied".to_owned());
+        compiled.warnings.push(Warning { file, line: 1, column: 1, what, hint: Some("`skep init` writes a commented default".to_owned()) });
+    }
+    Ok(compiled)
 }
 
 #[derive(Debug, serde::Deserialize)]
@@ -64,7 +80,7 @@ struct Capability {
     #[serde(rename = "match")]
     on: Spanned<Fields>,
     #[serde(default, deserialize_with = "written")]
-    except: Option<Excepts>,
+    except: Option<Spanned<Excepts>>,
     action: Spanned<Action>,
     #[serde(default, deserialize_with = "written")]
     reason: Option<String>,
@@ -74,7 +90,7 @@ struct Capability {
     constraints: Option<Spanned<Limits>>,
     /// Calls that it must, and must not, speak about.
     #[serde(default, deserialize_with = "written")]
-    examples: Option<example::Examples>,
+    examples: Option<Spanned<example::Examples>>,
 }
 
 /// A field as written. `None` is a field that is not there.
@@ -162,6 +178,10 @@ impl<'de> Deserialize<'de> for Tree {
                 u64::try_from(number).map(|number| Tree::Word(number.to_string())).map_err(|_| E::custom("a number below zero"))
             }
 
+            fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Tree, E> {
+                Err(E::custom(format!("`{number}` is no whole number; write one without a point or a leading zero, or a word in quotes")))
+            }
+
             fn visit_bool<E: serde::de::Error>(self, flag: bool) -> Result<Tree, E> {
                 Ok(Tree::Flag(flag))
             }
@@ -226,9 +246,22 @@ fn unreadable(error: &serde_saphyr::Error, file: &str) -> PolicyError {
         }
         E::MultipleDocuments { .. } => ("the file goes on after its end".to_owned(), Some("take the line `---` away".to_owned())),
         E::SerdeMissingField { field, .. } => (format!("the key `{field}` is missing"), None),
-        other => (DefaultMessageFormatter.format_message(other).into_owned(), None),
+        other => plainly(&DefaultMessageFormatter.format_message(other)),
     };
     PolicyError { file: file.to_owned(), line: location.line(), column: location.column(), what, hint }
+}
+
+/// The reader's own words where they help, and better ones for what people often write.
+fn plainly(said: &str) -> (String, Option<String>) {
+    let (what, hint) = match said {
+        "expected sequence start" => ("this is to be a list", "put `- ` before each of its parts"),
+        "expected mapping start" => ("these are to be keys with their values", "write `key: value`"),
+        _ if said.contains("unit value") || said.contains("null") => ("there is no value here", "write one, or take the key away"),
+        _ if said.starts_with("invalid type: map") => ("this is to be a word or a list of words", "take the braces away"),
+        _ if said.starts_with("tabs disallowed") => ("a line begins with a tab", "use blanks: YAML takes no tabs there"),
+        _ => return (said.to_owned(), None),
+    };
+    (what.to_owned(), Some(hint.to_owned()))
 }
 
 fn suggestion(word: &str, known: &[&str], kind: &str) -> String {

@@ -42,6 +42,13 @@ pub struct PatternError {
     pub what: String,
 }
 
+/// Removes or shows what acts on a terminal or deceives a reader; says whether there was any.
+pub fn visible(value: &mut Value) -> bool {
+    let mut cleaned = Cleaned::default();
+    Sanitizer::default().texts(value, &mut cleaned);
+    cleaned.controls > 0
+}
+
 impl Sanitizer {
     /// Patterns by name, from a trusted configuration.
     pub fn new<'a>(patterns: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Sanitizer, PatternError> {

@@ -207,6 +207,22 @@ impl Permit {
     }
 }
 
+/// Takes the secrets out of an output, also those with escape codes inside: what a reader sees must hold none. Codes that hid one are
+/// not kept either.
+fn redact(kernel: &Kernel, whole: &mut Value) {
+    let mut seen = whole.clone();
+    let hidden = tool::visible(&mut seen);
+    kernel.redactor.value(whole);
+    if hidden {
+        kernel.redactor.value(&mut seen);
+        let mut plain = whole.clone();
+        tool::visible(&mut plain);
+        if plain != seen {
+            *whole = seen;
+        }
+    }
+}
+
 /// Takes what stands under these names away, at any depth.
 fn hide(value: &mut Value, names: &[String]) {
     match value {
@@ -233,17 +249,11 @@ pub(super) async fn finish(
         Err(Stop::Refused(refusal)) => (false, json!({"error": refusal.code, "reason": refusal.reason, "hint": refusal.hint})),
         Err(Stop::Failed(fault)) => (false, json!({"error": "fault", "reason": fault.to_string(), "hint": fault.fix})),
     };
-    kernel.redactor.value(&mut whole);
+    redact(kernel, &mut whole);
     permit.narrow(&mut whole);
     let mut value = whole.clone();
     if let (Some(tool), Some(trusted)) = (tool, kernel.trusted(request.zone)?) {
         trusted.sanitizer.clean(tool.manifest(), &mut value);
-        // A secret may have hidden behind the escape codes that are gone now. Then the whole, which has them still, is kept nowhere.
-        let cleaned = value.clone();
-        kernel.redactor.value(&mut value);
-        if value != cleaned {
-            whole = value.clone();
-        }
     }
     let bytes = serde_json::to_vec(&whole).map_err(|error| Fault::new(FaultKind::Bug, "an output cannot be written", error))?;
     let mut inline = value.clone();

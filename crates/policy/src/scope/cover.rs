@@ -17,6 +17,13 @@ impl Globs {
     }
 }
 
+impl Globs {
+    /// No path matches both, as far as their first names tell.
+    pub(crate) fn is_apart_from(&self, other: &Globs) -> bool {
+        self.include.iter().all(|glob| other.include.iter().all(|theirs| glob.is_apart_from(theirs)))
+    }
+}
+
 impl Word {
     pub(crate) fn covers(&self, other: &Word) -> bool {
         self.0.covers(&other.0)
@@ -24,6 +31,12 @@ impl Word {
 }
 
 impl Glob {
+    fn is_apart_from(&self, other: &Glob) -> bool {
+        let mut names = self.segments.iter().zip(&other.segments);
+        let literal = |segments: &(&Segment, &Segment)| matches!(segments, (Segment::Literal(_), Segment::Literal(_)));
+        names.by_ref().take_while(literal).any(|(own, theirs)| own != theirs)
+    }
+
     /// A table over both lists of segments from their ends, so that any two globs cost segments × segments.
     fn covers(&self, other: &Glob) -> bool {
         let (wide, narrow) = (&self.segments, &other.segments);
@@ -82,6 +95,17 @@ mod tests {
         ];
         for (wide, narrow, expect) in table {
             assert_eq!(globs(wide).covers(&globs(narrow)), *expect, "{wide:?} over {narrow:?}");
+        }
+    }
+
+    #[test]
+    fn what_lies_in_other_folders_is_apart() {
+        let apart = |a: &[&str], b: &[&str]| globs(a).is_apart_from(&globs(b));
+        assert!(apart(&["/src/**"], &["/docs/**", "/tests/a"]) && apart(&["/src/a/*.rs"], &["/src/b/*.rs"]));
+        for (a, b) in
+            [(&["/src/**"][..], &["*.rs"][..]), (&["/src/**", "/docs"], &["/docs/a"]), (&["/*/a"], &["/src/b"]), (&["/src"], &["/src/a"])]
+        {
+            assert!(!apart(a, b), "{a:?} {b:?}");
         }
     }
 

@@ -44,6 +44,11 @@ pub(super) fn parse(text: &str) -> Result<Segment, BadGlob> {
             '?' => Token::One,
             '[' => class(text, &mut chars)?,
             '\\' => match chars.next() {
+                // Nobody means a letter by it, and who writes `src\lib` means a folder.
+                Some(letter) if letter.is_alphanumeric() => {
+                    let what = format!("the glob `{text}` has a `\\` before `{letter}`");
+                    return Err(BadGlob::new(what, "write `/` between names, and `\\\\` for a backslash"));
+                }
                 Some(escaped) => Token::Char(escaped),
                 None => return Err(BadGlob::new(format!("the glob `{text}` ends in a lone `\\`"), "write `\\\\` for a backslash")),
             },

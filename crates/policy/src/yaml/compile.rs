@@ -10,6 +10,8 @@ use std::collections::HashMap;
 
 /// Names that the gate itself speaks under.
 const RESERVED: [&str; 3] = ["builtin:", "extension:", "token:"];
+const RESERVED_WHOLE: [&str; 2] = ["mask", "lost-call"];
+const NAME_BYTES_MAX: usize = 200;
 const MODES: [&str; 3] = ["live", "dry_run", "mock"];
 
 pub(super) fn rules(capabilities: Vec<Capability>, file: &str) -> Result<Compiled, PolicyError> {
@@ -55,11 +57,23 @@ impl Compiler<'_> {
         if name.trim().is_empty() {
             return Err(self.error(at, "a rule's name is empty", "name it after what it is for: refusals show it"));
         }
-        if name.chars().any(char::is_control) {
-            return Err(self.error(at, "a rule's name has a control character", "name it in plain letters: refusals show it"));
+        if name.chars().any(|letter| letter == '\n' || is_unseen(letter)) {
+            return Err(self.error(at, "a rule's name has a character that cannot be seen", "name it in plain letters: refusals show it"));
         }
-        if RESERVED.iter().any(|prefix| name.starts_with(prefix)) {
-            return Err(self.error(at, format!("the name `{name}` is the gate's own"), "choose one without that beginning"));
+        if [&capability.reason, &capability.hint].into_iter().flatten().any(|text| text.chars().any(is_unseen)) {
+            let what = format!("the reason or hint of `{name}` has a character that cannot be seen");
+            return Err(self.error(at, what, "write it in plain letters: people and brains are shown it"));
+        }
+        if name.len() > NAME_BYTES_MAX {
+            return Err(self.error(
+                at,
+                format!("a rule's name has {} bytes", name.len()),
+                "name it in a few words; the rest is a `reason`",
+            ));
+        }
+        let of_a_ban = name.parse::<world::BanId>().is_ok();
+        if of_a_ban || RESERVED_WHOLE.contains(&name) || RESERVED.iter().any(|prefix| name.starts_with(prefix)) {
+            return Err(self.error(at, format!("the name `{name}` is the gate's own"), "choose another"));
         }
         if capability.on.value.is_empty() {
             return Err(self.error(
@@ -71,8 +85,11 @@ impl Compiler<'_> {
         let action = capability.action.value;
         let restricts = matches!(action, Action::Deny | Action::RequireReview);
         let on = self.condition(&capability.on.value, restricts)?;
+        if let Some(list) = capability.except.as_ref().filter(|list| list.value.0.is_empty()) {
+            self.warn(list.referenced, format!("`except` of `{name}` is an empty list"), "write what it is about, or take it away");
+        }
         let mut except = Vec::new();
-        for fields in capability.except.iter().flat_map(|list| &list.0) {
+        for fields in capability.except.iter().flat_map(|list| &list.value.0) {
             if fields.value.is_empty() {
                 return Err(self.error(
                     fields.referenced,
@@ -95,7 +112,11 @@ impl Compiler<'_> {
         if let Some(tree) = capability.constraints.as_ref().and_then(|limits| limits.value.require_sandbox.as_ref())
             && !matches!(tree.value, Tree::Flag(_))
         {
-            for (at, word) in self.flat("require_sandbox", tree.referenced, &tree.value)?.into_iter().filter(|(_, word)| word != "L2") {
+            let rooms = self.flat("require_sandbox", tree.referenced, &tree.value)?;
+            if rooms.is_empty() {
+                self.warn_empty("require_sandbox", tree.referenced);
+            }
+            for (at, word) in rooms.into_iter().filter(|(_, word)| word != "L2") {
                 self.names.push(Named { rule: name.to_owned(), kind: Kind::Room, word, line: at.line(), column: at.column() });
             }
         }
@@ -111,13 +132,19 @@ impl Compiler<'_> {
         };
         let (reason, hint) = (capability.reason.clone(), capability.hint.clone());
         let rule = Rule { name: name.to_owned(), action, reason, hint, line: at.line(), on, except, constraints };
-        let conditions = std::iter::once(&capability.on).chain(capability.except.iter().flat_map(|list| &list.0));
+        let conditions = std::iter::once(&capability.on).chain(capability.except.iter().flat_map(|list| &list.value.0));
         for fields in conditions {
             self.name(name, &fields.value)?;
         }
+        for (at, word) in capability.examples.iter().flat_map(|examples| examples.value.syscalls()) {
+            self.names.push(Named { rule: name.to_owned(), kind: Kind::Call, word, line: at.line(), column: at.column() });
+        }
         self.doubt(capability, &rule);
         if let Some(examples) = &capability.examples {
-            self.examples(&rule, examples)?;
+            if examples.value.is_empty() {
+                self.warn(examples.referenced, format!("the examples of `{name}` are none"), "write one, or take them away");
+            }
+            self.examples(&rule, &examples.value)?;
         }
         Ok(rule)
     }
@@ -127,7 +154,9 @@ impl Compiler<'_> {
         let words = [
             (Kind::Call, &fields.syscall),
             (Kind::Room, &fields.sandbox),
+            (Kind::Caller, &fields.caller),
             (Kind::Tag, &fields.caller_tag),
+            (Kind::Role, &fields.role),
             (Kind::Tier, &fields.tier),
             (Kind::State, &fields.workflow_state),
             (Kind::Method, &fields.method),
@@ -162,8 +191,9 @@ impl Compiler<'_> {
             Some(list) => {
                 // One by one first, so that the error stands at its own glob.
                 for (at, pattern) in &list {
-                    let alone = pattern.strip_prefix('!').unwrap_or(pattern);
-                    Globs::parse(&[alone]).map_err(|bad| self.bad_glob(*at, bad))?;
+                    let alone = Globs::parse(&[if pattern.starts_with('!') { "**" } else { pattern }, pattern]);
+                    alone.map_err(|bad| self.bad_glob(*at, bad))?;
+                    self.doubt_glob(*at, pattern);
                 }
                 let patterns: Vec<&str> = list.iter().map(|(_, pattern)| pattern.as_str()).collect();
                 let at = fields.path_glob.as_ref().map_or(Location::UNKNOWN, |tree| tree.referenced);
@@ -186,7 +216,7 @@ impl Compiler<'_> {
             role: self.words("role", &fields.role)?,
             tier: self.words("tier", &fields.tier)?,
             user: self.words("user", &fields.user)?,
-            zone: self.words("zone", &fields.zone)?,
+            zone: self.zones(&fields.zone)?,
             mode: self.each("mode", &fields.mode, |compiler, at, text| {
                 Word::parse(compiler.mode(at, text)?).map_err(|bad| compiler.bad_glob(at, bad))
             })?,
@@ -196,7 +226,10 @@ impl Compiler<'_> {
                 let host = super::host::canonical(text).map_err(|(what, hint)| compiler.error(at, format!("`{text}` {what}"), hint))?;
                 Word::parse(&host).map_err(|bad| compiler.bad_glob(at, bad))
             })?,
-            method: self.each("method", &fields.method, |_, _, text| Ok(text.to_ascii_uppercase()))?,
+            method: self.each("method", &fields.method, |compiler, at, text| match text {
+                "" => Err(compiler.error(at, "an empty method matches nothing", "write one such as GET")),
+                _ => Ok(text.to_ascii_uppercase()),
+            })?,
             port: self.each("port", &fields.port, |compiler, at, text| match text.parse() {
                 Ok(port) if port > 0 => Ok(port),
                 _ => Err(compiler.error(at, format!("`{text}` is not a port"), "write a number from 1 to 65535")),
@@ -258,16 +291,36 @@ impl Compiler<'_> {
         Ok(Some(commands))
     }
 
-    fn command(&self, at: Location, value: &Tree, any_folder: bool) -> Result<Command, PolicyError> {
+    fn command(&mut self, at: Location, value: &Tree, any_folder: bool) -> Result<Command, PolicyError> {
         let hint = "write the beginning of the argument list, such as [npm, install]";
-        let prefix: Vec<String> = self.flat("command", at, value)?.into_iter().map(|(_, word)| word).collect();
+        let words = self.flat("command", at, value)?;
+        for (at, word) in words.iter().filter(|(_, word)| word.contains('*')) {
+            self.warn(*at, format!("`*` in `{word}` is a star: commands are compared letter by letter"), "write the word, or leave it out");
+        }
+        let prefix: Vec<String> = words.into_iter().map(|(_, word)| word).collect();
         match prefix.first() {
+            Some(program) if program.is_empty() => Err(self.error(at, "an empty word names no program", hint)),
             None => Err(self.error(at, "an empty command matches nothing", hint)),
             Some(program) if program.contains(char::is_whitespace) => {
                 Err(self.error(at, format!("`{program}` is one word here, and no program has that name"), hint))
             }
             Some(_) => Ok(Command { prefix, any_folder }),
         }
+    }
+
+    /// Zones are known by their paths.
+    fn zones(&mut self, field: &Option<Spanned<Tree>>) -> Result<Option<Vec<Word>>, PolicyError> {
+        let words = self.words("zone", field)?;
+        for (at, word) in self.strings_of("zone", field)? {
+            if !word.starts_with(['/', '*', '?', '[']) {
+                self.warn(
+                    at,
+                    format!("no zone is called `{word}`: a zone is the path of its project"),
+                    "write it from `/` on, or as `*/name`",
+                );
+            }
+        }
+        Ok(words)
     }
 
     fn words(&mut self, name: &str, field: &Option<Spanned<Tree>>) -> Result<Option<Vec<Word>>, PolicyError> {
@@ -282,6 +335,10 @@ impl Compiler<'_> {
     ) -> Result<Option<Vec<T>>, PolicyError> {
         let Some(list) = self.strings(name, field)? else { return Ok(None) };
         list.iter().map(|(at, text)| parse(self, *at, text)).collect::<Result<Vec<T>, _>>().map(Some)
+    }
+
+    fn strings_of(&self, name: &str, field: &Option<Spanned<Tree>>) -> Result<Vec<(Location, String)>, PolicyError> {
+        field.as_ref().map_or(Ok(Vec::new()), |tree| self.flat(name, tree.referenced, &tree.value))
     }
 
     fn strings(&mut self, name: &str, field: &Option<Spanned<Tree>>) -> Result<Option<Vec<(Location, String)>>, PolicyError> {
@@ -310,6 +367,13 @@ impl Compiler<'_> {
             value => Ok(vec![word(at, value)?]),
         }
     }
+}
+
+/// Does it change what a person sees without being seen? Line breaks and tabs are fine.
+fn is_unseen(letter: char) -> bool {
+    let formats = matches!(letter, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}');
+    let more = matches!(letter, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    formats || more || (letter.is_control() && !matches!(letter, '\n' | '\t'))
 }
 
 /// The same condition, whether a command is meant loosely or not.

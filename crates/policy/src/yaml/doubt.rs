@@ -2,24 +2,33 @@
 
 use super::compile::Compiler;
 use super::{Capability, Spelled};
-use crate::rule::{Action, Rule, Syscall};
-use crate::scope::Key;
+use crate::rule::{Condition, Rule, Syscall};
 use serde_saphyr::Location;
-use std::collections::HashMap;
 
-/// Syscall families whose calls never have some fields. Tools that nobody knows yet may have any.
+/// Calls, by the beginning of their names, that never have some fields. Tools that nobody knows yet may have any.
 const NEVER_HAVE: &[(&str, &[&str])] = &[
-    ("fs.", &["command", "host", "method", "port"]),
-    ("search.", &["command", "host", "method", "port"]),
-    ("git.", &["command", "host", "method", "port"]),
-    ("http.", &["command", "path_glob"]),
-    ("net.", &["command", "path_glob"]),
-    ("shell.", &["host", "method", "port"]),
-    ("test.", &["host", "method", "port"]),
+    ("fs.", &["command", "host", "method", "port", "tier"]),
+    ("fs.read", &["size"]),
+    ("fs.list", &["size"]),
+    ("fs.exists", &["size"]),
+    ("fs.delete", &["size"]),
+    ("fs.move", &["size"]),
+    ("search.", &["command", "host", "method", "port", "tier", "size"]),
+    ("git.", &["command", "host", "method", "port", "tier", "size"]),
+    ("http.", &["command", "path_glob", "tier"]),
+    ("net.", &["command", "path_glob", "tier", "size"]),
+    ("shell.", &["host", "method", "port", "tier", "size"]),
+    ("test.", &["host", "method", "port", "tier", "size"]),
+    ("sandbox.", &["host", "method", "port", "tier", "size"]),
+    ("model.", &["path_glob", "size"]),
+    ("token.", &["path_glob", "command", "host", "method", "port", "tier", "size"]),
 ];
 
-/// Pairs of rules that are compared, about a tenth of a second's work.
-const PAIRS_MAX: usize = 100_000;
+/// Calls that the kernel makes itself: they run in no room.
+const IN_NO_ROOM: &[&str] = &["fs.read", "fs.list", "fs.exists", "search.", "http.", "model.", "token.", "merge."];
+
+/// How paths begin on the machine and hardly in a project.
+const OF_THE_MACHINE: &[&str] = &["/home/", "/root/", "/proc/", "/sys/", "/Users/", "/etc/passwd", "/etc/shadow"];
 
 impl Compiler<'_> {
     /// A rule by itself.
@@ -50,6 +59,8 @@ impl Compiler<'_> {
             ("method", &fields.method),
             ("port", &fields.port),
             ("path_glob", &fields.path_glob),
+            ("size", &fields.size),
+            ("tier", &fields.tier),
         ];
         for (field, spelled) in sometimes {
             if spelled.is_some() && rule.on.syscall.as_ref().is_some_and(|syscalls| never_have(syscalls, field)) {
@@ -57,66 +68,68 @@ impl Compiler<'_> {
                 self.warn(place(spelled, capability), what, format!("take `{field}` away, or name the syscalls that have one"));
             }
         }
-        for (number, except) in rule.except.iter().enumerate() {
-            let (Some(own), Some(excepted)) = (&rule.on.syscall, &except.syscall) else { continue };
-            if !own.iter().any(|one| excepted.iter().any(|other| one.covers(other) || other.covers(one))) {
-                let at =
-                    capability.except.as_ref().and_then(|list| list.0.get(number)).map_or(Location::UNKNOWN, |fields| fields.referenced);
-                self.warn(at, format!("this exception of `{name}` never applies: it is for other syscalls"), "take it away");
-            }
+        if rule.on.workflow_state.as_ref().is_some_and(|states| !states.is_empty() && !states.iter().any(|state| state.matches("idle"))) {
+            let what = format!("the rule `{name}` never speaks: the state is always `idle` so far");
+            self.warn(place(&fields.workflow_state, capability), what, "take `workflow_state` away");
+        }
+        self.doubt_constraints(capability, rule);
+        self.doubt_exceptions(capability, rule);
+    }
+
+    /// A yes that its own constraints always take back.
+    fn doubt_constraints(&mut self, capability: &Capability, rule: &Rule) {
+        let Some(limits) = &capability.constraints else { return };
+        let (name, constraints) = (&rule.name, &rule.constraints);
+        let every = |test: &dyn Fn(&str) -> bool| rule.on.syscall.as_ref().is_some_and(|calls| all(calls, test));
+        if limits.value.require_sandbox.is_none() && limits.value.max_file_size.is_none() && !constraints.require_capability_token {
+            self.warn(limits.referenced, format!("the constraints of `{name}` say nothing"), "take them away, or write one");
+        }
+        if constraints.max_file_size.is_some() && every(&|call| lacks(call, "size")) {
+            let what = format!("the rule `{name}` never says yes: the calls that it names have no size to keep below `max_file_size`");
+            self.warn(limits.referenced, what, "name calls that write, such as fs.write");
+        }
+        if constraints.require_sandbox.is_some() && every(&|call| IN_NO_ROOM.iter().any(|name| call.starts_with(name))) {
+            let what = format!("the rule `{name}` never says yes: the calls that it names run in no sandbox");
+            self.warn(limits.referenced, what, "take `require_sandbox` away");
         }
     }
 
-    /// Rules beside each other: one whose every call another denies.
-    ///
-    /// A deny is looked up by the rarest name or extension in its glob; those with letters only are not looked at. So that a large
-    /// policy is read in no time, the search ends after [`PAIRS_MAX`] pairs: a warning may be missing, a wrong one never comes.
-    pub(super) fn shadows(&mut self, rules: &[Rule], places: &[Location]) {
-        let denies = || rules.iter().filter(|rule| rule.action == Action::Deny && rule.except.is_empty());
-        let mut frequency: HashMap<Key<'_>, usize> = HashMap::new();
-        for key in denies().filter_map(|deny| deny.on.path_glob.as_ref()).flat_map(|globs| globs.keys().flatten()) {
-            *frequency.entry(key).or_default() += 1;
-        }
-        let mut wide: Vec<&Rule> = Vec::new();
-        let mut named: HashMap<Key<'_>, Vec<&Rule>> = HashMap::new();
-        for deny in denies() {
-            let Some(globs) = &deny.on.path_glob else {
-                wide.push(deny);
-                continue;
-            };
-            for keys in globs.keys() {
-                match keys.iter().filter(|key| !matches!(key, Key::Part(_))).min_by_key(|key| frequency.get(key)) {
-                    Some(key) => named.entry(*key).or_default().push(deny),
-                    None if keys.is_empty() => wide.push(deny),
-                    None => {}
+    fn doubt_exceptions(&mut self, capability: &Capability, rule: &Rule) {
+        let name = &rule.name;
+        let written = capability.except.iter().flat_map(|list| &list.value.0);
+        for (fields, except) in written.zip(&rule.except) {
+            let other_calls = matches!((&rule.on.syscall, &except.syscall), (Some(own), Some(excepted))
+                if !own.iter().any(|one| excepted.iter().any(|other| one.covers(other) || other.covers(one))));
+            let other_paths = matches!((&rule.on.path_glob, &except.path_glob), (Some(own), Some(excepted)) if own.is_apart_from(excepted));
+            for (apart, what) in [(other_calls, "it is for other syscalls"), (other_paths, "it is for other paths")] {
+                if apart {
+                    self.warn(fields.referenced, format!("this exception of `{name}` never applies: {what}"), "take it away");
                 }
             }
         }
-        let mut pairs_left = PAIRS_MAX;
-        for (rule, at) in rules.iter().zip(places) {
-            if !matches!(rule.action, Action::Allow | Action::RequireReview) {
-                continue;
-            }
-            let keys = rule.on.path_glob.iter().filter_map(|globs| globs.keys().next()).flatten();
-            let near = keys.flat_map(|key| {
-                let extension = match key {
-                    Key::Name(name) => name.rsplit_once('.').map(|(_, extension)| Key::Extension(extension)),
-                    _ => None,
-                };
-                [Some(key), extension].into_iter().flatten().filter_map(|key| named.get(&key)).flatten()
-            });
-            for deny in wide.iter().chain(near) {
-                if pairs_left == 0 {
-                    return;
-                }
-                pairs_left -= 1;
-                if deny.on.covers(&rule.on) {
-                    let what =
-                        format!("the rule `{}` never counts: `{}` in line {} denies all that it is about", rule.name, deny.name, deny.line);
-                    self.warn(*at, what, "take one of the two away, or give the deny an exception");
-                    break;
-                }
-            }
+        // Alone none may take everything, and together they do.
+        let Some(calls) = rule.on.syscall.as_ref().filter(|calls| calls.len() > 1) else { return };
+        let alone = |call: &Syscall| Condition { syscall: Some(vec![call.clone()]), ..rule.on.clone() };
+        let taken = calls.iter().all(|call| rule.except.iter().any(|except| except.covers(&alone(call))));
+        if taken && !rule.except.iter().any(|except| except.covers(&rule.on)) {
+            let what = format!("the rule `{name}` never speaks: its exceptions together take all that it matches");
+            self.warn(capability.name.referenced, what, "make an exception narrower than the match");
+        }
+    }
+
+    /// A glob that a shell, or its writer, would read in another way.
+    pub(super) fn doubt_glob(&mut self, at: Location, glob: &str) {
+        let body = glob.strip_prefix('!').unwrap_or(glob);
+        if body.split('/').any(|name| name.contains("**") && name != "**") {
+            let what = format!("`**` beside letters in `{glob}` is one `*`: it stays in its folder");
+            self.warn(at, what, "write `**` between slashes, such as `src/**/*.rs`");
+        }
+        if body == "~" || body.starts_with("~/") {
+            self.warn(at, format!("`{glob}` is a folder called `~`: nobody expands it here"), "write it from the project's root");
+        }
+        if OF_THE_MACHINE.iter().any(|place| body.starts_with(place)) {
+            let what = format!("`{glob}` begins at the project's root, not at the machine's");
+            self.warn(at, what, "a rule about places outside the project has no `path_glob`: nothing is ever allowed there");
         }
     }
 }
@@ -126,11 +139,18 @@ fn place(spelled: &Spelled, capability: &Capability) -> Location {
 }
 
 fn never_have(syscalls: &[Syscall], field: &str) -> bool {
-    let lacks = |syscall: &Syscall| match syscall {
+    all(syscalls, |call| lacks(call, field))
+}
+
+fn lacks(call: &str, field: &str) -> bool {
+    NEVER_HAVE.iter().any(|(name, fields)| call.starts_with(name) && fields.contains(&field))
+}
+
+/// Does it hold for every call that a list names?
+fn all(syscalls: &[Syscall], test: impl Fn(&str) -> bool) -> bool {
+    let holds = |syscall: &Syscall| match syscall {
         Syscall::Every => false,
-        Syscall::Exact(name) | Syscall::Family(name) => {
-            NEVER_HAVE.iter().any(|(family, fields)| name.starts_with(family) && fields.contains(&field))
-        }
+        Syscall::Exact(name) | Syscall::Family(name) => test(name),
     };
-    !syscalls.is_empty() && syscalls.iter().all(lacks)
+    !syscalls.is_empty() && syscalls.iter().all(holds)
 }

@@ -55,6 +55,24 @@ struct Example {
     size: Spelled,
 }
 
+impl Examples {
+    fn all(&self) -> impl Iterator<Item = &Spanned<Example>> {
+        self.fits.iter().chain(&self.not_match).flatten()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all().next().is_none()
+    }
+
+    /// The calls that they name, and where.
+    pub(super) fn syscalls(&self) -> impl Iterator<Item = (Location, String)> {
+        self.all().filter_map(|example| match &example.value.syscall {
+            Spanned { value: Tree::Word(word), referenced, .. } => Some((*referenced, word.clone())),
+            _ => None,
+        })
+    }
+}
+
 impl Compiler<'_> {
     pub(super) fn examples(&self, rule: &Rule, examples: &Examples) -> Result<(), PolicyError> {
         for (list, expected) in [(&examples.fits, true), (&examples.not_match, false)] {
@@ -105,7 +123,11 @@ impl Compiler<'_> {
         }
         facts.workflow_state = text("workflow_state", &example.workflow_state)?;
         facts.command = many("command", &example.command)?;
-        facts.host = one("host", &example.host)?.map(|(_, host)| host);
+        let host = one("host", &example.host)?;
+        let canonical = |(at, host): (Location, String)| {
+            super::host::canonical(&host).map_err(|(what, hint)| self.error(at, format!("`{host}` {what}"), hint))
+        };
+        facts.host = host.map(canonical).transpose()?;
         facts.method = one("method", &example.method)?.map(|(_, method)| method);
         let port = one("port", &example.port)?;
         facts.port = port

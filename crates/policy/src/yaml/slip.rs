@@ -16,7 +16,9 @@ pub(crate) struct Named {
 pub(crate) enum Kind {
     Call,
     Room,
+    Caller,
     Tag,
+    Role,
     Tier,
     State,
     Method,
@@ -27,7 +29,9 @@ impl Kind {
         match self {
             Kind::Call => "syscall",
             Kind::Room => "sandbox",
+            Kind::Caller => "caller",
             Kind::Tag => "caller_tag",
+            Kind::Role => "role",
             Kind::Tier => "tier",
             Kind::State => "workflow_state",
             Kind::Method => "method",
@@ -38,7 +42,9 @@ impl Kind {
         match self {
             Kind::Call => "call",
             Kind::Room => "template",
+            Kind::Caller => "caller",
             Kind::Tag => "tag",
+            Kind::Role => "role",
             Kind::Tier => "tier",
             Kind::State => "workflow state",
             Kind::Method => "method",
@@ -50,6 +56,8 @@ const TIERS: &[&str] = &["strategic", "tactical", "operational"];
 const STATES: &[&str] =
     &["idle", "planning", "test_writing", "code_writing", "exploring", "validating", "reviewing", "committing", "retroactive_testing"];
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
+/// Names that a hint can list.
+const LISTED_MAX: usize = 12;
 
 /// What there is.
 #[derive(Debug, Clone, Copy)]
@@ -57,32 +65,64 @@ pub struct Known<'a> {
     pub calls: &'a [&'a str],
     pub rooms: &'a [&'a str],
     pub tags: &'a [&'a str],
+    /// Callers are named after them: `foreman.1`.
+    pub roles: &'a [&'a str],
 }
 
-/// A word that is nothing, and a slip away from something: such a rule never speaks.
-pub(crate) fn slips(names: &[Named], known: &Known<'_>, file: &str) -> Vec<Warning> {
-    let near = |named: &Named| {
-        let known = match named.kind {
-            Kind::Call => known.calls,
-            Kind::Room => known.rooms,
-            Kind::Tag => known.tags,
+impl Known<'_> {
+    fn of(&self, kind: Kind) -> &[&str] {
+        match kind {
+            Kind::Call => self.calls,
+            Kind::Room => self.rooms,
+            Kind::Tag => self.tags,
+            Kind::Role | Kind::Caller => self.roles,
             Kind::Tier => TIERS,
             Kind::State => STATES,
             Kind::Method => METHODS,
-        };
-        // Methods are matched in any case.
-        let upper = named.word.to_ascii_uppercase();
-        let word = if named.kind == Kind::Method { upper.as_str() } else { named.word.as_str() };
-        if known.contains(&word) || word.contains(['*', '?', '[']) {
+        }
+    }
+
+    /// Is there what a rule means by this word? Of a pattern nobody can tell.
+    fn has(&self, kind: Kind, word: &str) -> bool {
+        let known = self.of(kind);
+        match kind {
+            Kind::Call if word == "*" => true,
+            Kind::Call if word.ends_with(".*") => known.iter().any(|name| name.starts_with(word.trim_end_matches('*'))),
+            _ if word.contains(['*', '?', '[', '\\']) => true,
+            // Methods are matched in any case.
+            Kind::Method => known.contains(&word.to_ascii_uppercase().as_str()),
+            Kind::Caller => known.contains(&role_of(word)),
+            _ => known.contains(&word),
+        }
+    }
+}
+
+/// `foreman` of `foreman.1`.
+fn role_of(caller: &str) -> &str {
+    caller.rsplit_once('.').map_or(caller, |(role, _)| role)
+}
+
+/// A word that is nothing: such a rule never speaks, or its exception never applies.
+pub(crate) fn slips(names: &[Named], known: &Known<'_>, file: &str) -> Vec<Warning> {
+    let warning = |named: &Named| {
+        let Named { rule, kind, word, line, column } = named;
+        if known.has(*kind, word) {
             return None;
         }
-        known.iter().map(|known| (distance(word, known), *known)).min().filter(|(distance, _)| *distance <= 2)
-    };
-    let warning = |named: &Named| {
-        let (_, near) = near(named)?;
-        let what = format!("the rule `{}` names `{}`, and there is no such {}", named.rule, named.word, named.kind.noun());
-        let hint = Some(format!("did you mean `{near}`?"));
-        Some(Warning { file: file.to_owned(), line: named.line, column: named.column, what, hint })
+        let meant = match kind {
+            Kind::Method => word.to_ascii_uppercase(),
+            Kind::Caller => role_of(word).to_owned(),
+            _ => word.clone(),
+        };
+        let near = known.of(*kind).iter().map(|name| (distance(&meant, name), *name)).min().filter(|(distance, _)| *distance <= 2);
+        let hint = match near {
+            Some((_, near)) => format!("did you mean `{near}`?"),
+            None if *kind == Kind::Call => "`skep list tools` shows them".to_owned(),
+            None if known.of(*kind).len() <= LISTED_MAX => format!("there are {}", known.of(*kind).join(", ")),
+            None => "take it away, or name one that there is".to_owned(),
+        };
+        let what = format!("the rule `{rule}` names `{word}`, and there is no such {}", kind.noun());
+        Some(Warning { file: file.to_owned(), line: *line, column: *column, what, hint: Some(hint) })
     };
     names.iter().filter_map(warning).collect()
 }
@@ -92,20 +132,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_in_a_closed_list_is_warned_about_where_it_stands() {
-        let named = |kind, word: &str| Named { rule: "r".into(), kind, word: word.into(), line: 3, column: 9 };
-        let names = [
-            named(Kind::Tier, "stratgic"),
-            named(Kind::Tier, "strategic"),
-            named(Kind::State, "test_writin"),
-            named(Kind::Method, "get"),
-            named(Kind::Method, "POTS"),
-        ];
-        let known = Known { calls: &[], rooms: &[], tags: &[] };
-        let said: Vec<String> =
-            slips(&names, &known, "p.yaml").iter().map(|warning| format!("{} {:?}", warning.what, warning.hint)).collect();
-        assert_eq!(said.len(), 3, "{said:?}");
-        assert!(said[0].contains("`stratgic`, and there is no such tier") && said[0].contains("`strategic`"), "{said:?}");
-        assert!(said[1].contains("no such workflow state") && said[2].contains("no such method"), "{said:?}");
+    fn a_word_that_is_nothing_is_warned_about_where_it_stands() {
+        let known = Known { calls: &["fs.read", "fs.write"], rooms: &["default"], tags: &["operator"], roles: &["operator", "foreman"] };
+        let said = |kind, word: &str| {
+            let named = Named { rule: "r".into(), kind, word: word.into(), line: 3, column: 9 };
+            let warnings = slips(&[named], &known, "p.yaml");
+            warnings.first().map(|warning| format!("{warning} ({})", warning.hint.clone().unwrap_or_default())).unwrap_or_default()
+        };
+        for (kind, word) in [
+            (Kind::Call, "fs.read"),
+            (Kind::Call, "fs.*"),
+            (Kind::Call, "*"),
+            (Kind::Room, "def*"),
+            (Kind::Role, "foreman"),
+            (Kind::Caller, "foreman.12"),
+            (Kind::Caller, "operator"),
+            (Kind::Tier, "strategic"),
+            (Kind::State, "idle"),
+            (Kind::Method, "get"),
+        ] {
+            assert_eq!(said(kind, word), "", "{word}");
+        }
+        assert_eq!(
+            said(Kind::Tier, "stratgic"),
+            "p.yaml:3:9: the rule `r` names `stratgic`, and there is no such tier (did you mean `strategic`?)"
+        );
+        for (kind, word, noun, hint) in [
+            (Kind::Call, "f.*", "call", "skep list tools"),
+            (Kind::Call, "database.query", "call", "skep list tools"),
+            (Kind::Call, "FS.read", "call", "`fs.read`"),
+            (Kind::Room, "lab", "template", "there are default"),
+            (Kind::Role, "formean", "role", "`foreman`"),
+            (Kind::Caller, "formean.1", "caller", "`foreman`"),
+            (Kind::Tag, "opertor", "tag", "`operator`"),
+            (Kind::State, "test_writin", "workflow state", "`test_writing`"),
+            (Kind::Method, "POTS", "method", "`POST`"),
+            (Kind::Method, "BREW", "method", "there are GET"),
+        ] {
+            let said = said(kind, word);
+            assert!(said.contains(&format!("no such {noun}")) && said.contains(hint), "{word}: {said}");
+        }
     }
 }

@@ -167,7 +167,7 @@ fn case_18_builtins_have_nothing_to_say() {
 fn case_19_yaml_empty() {
     for text in ["", "# nothing\n", "capabilities:\n", "capabilities: []\n"] {
         let (policy, warnings) = Policy::parse(text, "policy.yaml").unwrap();
-        assert!(warnings.is_empty() && policy.rules().is_empty());
+        assert!(warnings.len() == 1 && policy.rules().is_empty(), "it is told that everything is denied");
         assert_eq!(crate::show(&decide(&policy, &facts(), &Standing::default())), SILENCE, "{text:?}");
     }
 }

@@ -39,7 +39,6 @@ fn reads_writes_and_rooms_need_no_question() {
 #[test]
 fn merges_dependencies_and_hosts_ask() {
     check(&Facts { tool: "merge.apply", paths: &[], ..facts() }, "review");
-    check(&Facts { tool: "package.install", paths: &[], ..facts() }, "review");
     check(&Facts { tool: "http.request", paths: &[], host: Some("example.com"), ..facts() }, "review");
     for line in ["npm install left-pad", "pip install x", "/usr/bin/python3 -m pip install x", "cargo add serde"] {
         let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();

@@ -281,8 +281,8 @@ proptest! {
         let policy = build(bodies.iter().enumerate());
         let history: Vec<Asked> =
             calls.iter().map(|(call, allowed)| Asked { facts: with_facts(call, |facts| OwnedFacts::from(facts)), allowed: *allowed }).collect();
-        let found = suggest(&policy, &history);
-        prop_assert_eq!(found.yaml(), suggest(&policy, &history).yaml());
+        let found = suggest(&policy, &history, &[]);
+        prop_assert_eq!(found.yaml(), suggest(&policy, &history, &[]).yaml());
         let after = found.applied(&policy);
         let verdict = |policy: &Policy, asked: &Asked| asked.facts.with(|facts| decide(policy, facts, &Standing::default()).action());
         for asked in history.iter().filter(|asked| !asked.allowed) {

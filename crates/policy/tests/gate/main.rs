@@ -4,6 +4,7 @@ mod builtins;
 mod cases;
 mod defaults;
 mod file;
+mod flawed;
 mod large;
 mod laws;
 mod shortcomings;

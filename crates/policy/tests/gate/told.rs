@@ -149,7 +149,7 @@ fn questions_that_were_always_allowed_are_suggested_away() {
         history.push(asked("shell.run", allowed, |facts| facts.command = argv(&format!("npm install {package}"))));
     }
     history.push(asked("merge.apply", true, |facts| facts.paths = vec![OwnedPath::Inside("src/a".into())]));
-    let found = suggest(&policy, &history);
+    let found = suggest(&policy, &history, &[]);
     assert_eq!(
         found.yaml(),
         r#"# would have saved 8 of 11 questions and let none of the 1 denied through
@@ -177,7 +177,7 @@ capabilities:
 fn folders_are_generalised_as_far_as_the_answers_allow() {
     let policy = rules("name: ask, match: { syscall: fs.write }, action: require_review");
     let write = |path: &str, allowed| asked("fs.write", allowed, |facts| facts.paths = vec![OwnedPath::Inside(path.into())]);
-    let conditions = |history: &[Asked]| suggest(&policy, history).proposals.into_iter().map(|p| p.condition).collect::<Vec<_>>();
+    let conditions = |history: &[Asked]| suggest(&policy, history, &[]).proposals.into_iter().map(|p| p.condition).collect::<Vec<_>>();
     let mut history = vec![write("src/a/x.rs", true), write("src/a/y.rs", true), write("src/b/z.toml", true)];
     assert_eq!(conditions(&history), [r#"{ syscall: "fs.write", path_glob: "/src/**" }"#]);
     history.push(write("src/b/key.rs", false));
@@ -196,10 +196,26 @@ fn interpreters_are_never_generalised() {
     let run = |line: &str| asked("shell.run", true, |facts| facts.command = argv(line));
     for program in ["sh -c", "/bin/bash -c", "python3.12 -m", "env FOO=1", "git push", "xargs rm", "make -C", "ls"] {
         let history: Vec<Asked> = ["a", "b", "c"].map(|last| run(&format!("{program} {last}"))).into();
-        let found = suggest(&policy, &history);
+        let found = suggest(&policy, &history, &[]);
         let wide = found.proposals.iter().filter(|proposal| proposal.saved > 1).count();
         assert_eq!(wide, 0, "{program}: {}", found.yaml());
     }
     let history: Vec<Asked> = ["a", "b", "c"].map(|last| run(&format!("cargo test {last}"))).into();
-    assert_eq!(suggest(&policy, &history).saved, 3);
+    assert_eq!(suggest(&policy, &history, &[]).saved, 3);
+}
+
+/// What policy refused by itself was denied as much as what a person refused.
+#[test]
+fn a_suggestion_is_about_no_call_that_policy_refused() {
+    let policy = rules("name: asks, match: { syscall: fs.write, path_glob: '*.rs' }, action: require_review");
+    let write = |path: &str| OwnedFacts { paths: vec![OwnedPath::Inside(path.into())], ..OwnedFacts::of("fs.write") };
+    let history: Vec<Asked> = ["src/a.rs", "src/b.rs", "src/sub/c.rs"].map(|path| Asked { facts: write(path), allowed: true }).to_vec();
+    let conditions = |refused: &[OwnedFacts]| {
+        let found = suggest(&policy, &history, refused);
+        let conditions: Vec<String> = found.proposals.into_iter().map(|proposal| proposal.condition).collect();
+        (found.denied, conditions.join(" "))
+    };
+    assert_eq!(conditions(&[]), (0, r#"{ syscall: "fs.write", path_glob: "/src/**" }"#.to_owned()), "the control");
+    let (denied, found) = conditions(&[write("src/secret.txt")]);
+    assert!(denied == 1 && !found.contains("/src/**"), "{found}");
 }

@@ -142,7 +142,7 @@ fn a_rule_that_another_denies_altogether_is_a_warning() {
         ("path_glob: src", "syscall: fs.read, path_glob: 'src/a/*.rs'"),
         ("syscall: shell.run, command: [npm]", "syscall: shell.run, command: [npm, install]"),
         ("syscall: http.request, host: '*.example.com'", "syscall: http.request, host: api.example.com, method: GET"),
-        ("size: '>=10'", "syscall: fs.read, size: '>10'"),
+        ("size: '>=10'", "syscall: fs.write, size: '>10'"),
     ] {
         warned(&shadow(deny, allow), &["p.yaml:3:13: the rule `a` never counts: `d` in line 2 denies all that it is about"]);
     }

@@ -7,6 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use wire::Code;
 
+/// What the kernel takes.
+const FILE_BYTES_MAX: usize = 1 << 20;
 /// Where a project keeps its rules.
 pub const FILE: &str = ".skep/policy.yaml";
 
@@ -25,7 +27,7 @@ impl Candidate {
             Some(file) => Candidate::file(file),
             // One that is not there is an empty one; the kernel says so in its own words.
             None => {
-                let text = std::fs::read_to_string(root(folder).join(FILE)).unwrap_or_default();
+                let text = text(std::fs::read(root(folder).join(FILE)).unwrap_or_default(), FILE)?;
                 Ok(Candidate { name: FILE.into(), text, given: false })
             }
         }
@@ -33,8 +35,9 @@ impl Candidate {
 
     pub fn file(file: &Path) -> Result<Candidate, Trouble> {
         let name = file.display().to_string();
-        let text = std::fs::read_to_string(file)
+        let bytes = std::fs::read(file)
             .map_err(|error| Trouble::new(Code::NotFound, format!("cannot read `{name}`")).why(error).fix("name a file with rules"))?;
+        let text = text(bytes, &name)?;
         Ok(Candidate { name, text, given: true })
     }
 
@@ -78,9 +81,31 @@ pub fn root(folder: &Path) -> PathBuf {
     folder.ancestors().find(|ancestor| ancestor.join(".git").exists()).unwrap_or(folder).to_owned()
 }
 
+/// The text of a file, or where it stops to be one.
+fn text(bytes: Vec<u8>, name: &str) -> Result<String, Trouble> {
+    if bytes.len() > FILE_BYTES_MAX {
+        let what = format!("`{name}` has {} bytes; {FILE_BYTES_MAX} are read", bytes.len());
+        return Err(Trouble::new(Code::TooLarge, what).fix("write globs and lists instead of one rule for each file"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
+        Trouble::new(Code::BadInput, format!("{name}:{line}:{column}: this is not UTF-8")).fix("save the file as UTF-8")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_text_is_told_with_its_place() {
+        let told = |bytes: &[u8]| text(bytes.to_vec(), "p.yaml").unwrap_err().what;
+        assert_eq!(told(b"capabilities:\n  - \xff"), "p.yaml:2:5: this is not UTF-8");
+        assert_eq!(told(&vec![b'#'; FILE_BYTES_MAX + 1]), "`p.yaml` has 1048577 bytes; 1048576 are read");
+        assert_eq!(text(b"ok".to_vec(), "p.yaml").unwrap(), "ok");
+    }
 
     #[test]
     fn examples_are_counted() {

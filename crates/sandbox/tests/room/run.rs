@@ -204,8 +204,15 @@ fn the_clock_ends_a_job(host: &Host) {
 fn a_dropped_future_kills(host: &Host) {
     let workspace = host.open();
     host.block_on(async {
-        let run = workspace.run(sh("echo > begun; sleep 0.7; echo > late"), None);
-        assert!(tokio::time::timeout(Duration::from_millis(300), run).await.is_err());
+        let begun = async {
+            while !workspace.work().join("upper/begun").exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            ran = workspace.run(sh("echo > begun; sleep 0.7; echo > late"), None) => panic!("it ended: {ran:?}"),
+            () = begun => {}
+        }
         // Dropped before the holder has confirmed the start.
         drop(tokio::time::timeout(Duration::ZERO, workspace.run(sh("sleep 0.7; echo > late"), None)).await);
         tokio::time::sleep(Duration::from_millis(900)).await;

@@ -3,32 +3,35 @@
 //! **Invariant.** No job outlives the value that stands for it: dropping a [`Job`], the future of `run`, or the [`Workspace`]
 //! kills what is behind it, also when its start is not confirmed yet.
 
-use std::ffi::OsString;
+mod job;
+mod order;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::process::Signal;
-use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::cgroup::{self, Cgroups, Group};
-use crate::disk::{Bounds, Meter, Overfull};
+use self::job::Cut;
+pub use self::job::{Ended, Job};
+use self::order::order;
+use crate::cgroup::{Cgroups, Group};
+use crate::disk::{Bounds, Meter};
 use crate::door;
-use crate::fault::{Failure, SandboxError, Step};
+use crate::fault::SandboxError;
 use crate::figures::{Figures, Running};
 use crate::inlet::Inlets;
 use crate::link::{Link, Place, Unreported};
-use crate::order::{ActOrder, Bytes, Report, SpawnOrder};
+use crate::order::SpawnOrder;
 use crate::output;
-use crate::spec::{Act, Door, Enforcement, Exit, JobSpec, Outcome, Stdio, Usage};
+use crate::spec::{Act, Enforcement, JobSpec, Outcome, Stdio};
 use crate::sys;
 
 /// An open workspace. Dropping it ends its holder, every job and the mount; the files in its work directory stay.
@@ -410,153 +413,6 @@ async fn awake(time: Duration, mut paused: watch::Receiver<bool>) {
     }
 }
 
-/// Why a job was ended from outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
-    Time,
-    Memory,
-    Disk(Overfull),
-}
-
-/// A job that runs. Its streams end when it does. Dropping it kills it with everything it started.
-#[derive(Debug)]
-pub struct Job {
-    doors: Vec<TcpListener>,
-    inlets: Arc<Inlets>,
-    act: Act,
-    running: Arc<Running>,
-    report: pipe::Receiver,
-    unreported: oneshot::Receiver<Unreported>,
-    cut: Arc<Mutex<Option<Cut>>>,
-    watches: Vec<AbortHandle>,
-    keeper: Keeper,
-    /// What holds its memory, if not a cgroup.
-    without_group: Enforcement,
-    /// It ended by itself, so there is nothing to kill.
-    over: bool,
-}
-
-/// How a job ended and what it used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
-    pub exit: Exit,
-    pub timed_out: bool,
-    pub out_of_memory: bool,
-    /// It was ended because it made the workspace too full.
-    pub overfull: Option<Overfull>,
-    pub usage: Usage,
-    pub memory: Enforcement,
-    pub pids: Enforcement,
-    pub cpu: Enforcement,
-}
-
-impl Job {
-    /// The host's pid of the room's pid 1.
-    pub fn pid(&self) -> i32 {
-        self.running.pid
-    }
-
-    pub fn pidfd(&self) -> &OwnedFd {
-        &self.running.pidfd
-    }
-
-    /// The listeners at the job's doors, in the order of the spec; nothing accepts at them but the caller of this.
-    pub fn doors(&mut self) -> Vec<TcpListener> {
-        std::mem::take(&mut self.doors)
-    }
-
-    /// Ways to what listens in the room, as many as the spec says.
-    pub fn inlets(&self) -> Arc<Inlets> {
-        Arc::clone(&self.inlets)
-    }
-
-    /// Kills the whole tree. `wait` then says so.
-    pub fn kill(&self) {
-        self.running.kill();
-    }
-
-    /// What the job uses now; `None` when it is on its way out.
-    pub fn figures(&self) -> Option<Figures> {
-        self.running.figures()
-    }
-
-    /// Waits until the command has ended and nothing that it started lives any more.
-    pub async fn wait(mut self) -> Result<Ended, SandboxError> {
-        let mut bytes = Vec::new();
-        self.report.read_to_end(&mut bytes).await.map_err(SandboxError::io("reading a job's report"))?;
-        let (exit, usage) = match serde_json::from_slice(&bytes) {
-            Ok(Report::Ended { status, usage }) => (exit(status), usage),
-            Ok(Report::Written) => (Exit::Code(0), Usage::default()),
-            Ok(Report::Failed(failure)) => return Err(self.fault(failure)),
-            Err(_) => {
-                let (status, usage) = (&mut self.unreported).await.map_err(|_| SandboxError::Gone { who: "holder" })?;
-                (exit(status), usage)
-            }
-        };
-        self.over = true;
-        let without_group = self.without_group;
-        // One that ended by itself a moment earlier was not cut off.
-        let cut = self.cut.lock().filter(|_| exit == Exit::Signal(libc::SIGKILL));
-        let (memory, pids, cpu, out_of_memory) = match &mut self.keeper {
-            Keeper::Holder { group, .. } => {
-                let group = group.as_deref();
-                let memory = group.and_then(Group::memory).unwrap_or(without_group);
-                let pids = group.and_then(Group::pids).unwrap_or(Enforcement::Rlimit);
-                let cpu = group.and_then(Group::cpu).unwrap_or(Enforcement::None);
-                (memory, pids, cpu, group.is_some_and(Group::ran_out_of_memory))
-            }
-            Keeper::Engine(grave) if grave.memory == Enforcement::None => (without_group, grave.pids, grave.cpu, false),
-            Keeper::Engine(grave) => (grave.memory, grave.pids, grave.cpu, grave.ran_out_of_memory()),
-        };
-        Ok(Ended {
-            exit,
-            timed_out: cut == Some(Cut::Time),
-            out_of_memory: out_of_memory || cut == Some(Cut::Memory),
-            overfull: match cut {
-                Some(Cut::Disk(limit)) => Some(limit),
-                _ => None,
-            },
-            usage,
-            memory,
-            pids,
-            cpu,
-        })
-    }
-
-    /// A failure in the caller's words.
-    fn fault(&self, failure: Failure) -> SandboxError {
-        let cause = io::Error::from_raw_os_error(failure.errno);
-        match (&self.act, failure.step, failure.errno) {
-            (Act::Exec { argv }, Step::Spawn, errno) => {
-                let program = argv.first().map(|name| name.display().to_string()).unwrap_or_default();
-                match errno {
-                    libc::ENOENT | libc::ENOTDIR => SandboxError::NotFound { program },
-                    _ => SandboxError::NotExecutable { program, cause },
-                }
-            }
-            (Act::Write { path, .. } | Act::Delete { path } | Act::Move { from: path, .. }, step, libc::EOVERFLOW) if step.changes() => {
-                SandboxError::ForeignOwner { path: path.clone() }
-            }
-            (Act::Write { path, .. }, Step::Write, _) => SandboxError::Write { path: path.clone(), cause },
-            (Act::Delete { path }, Step::Delete, _) => SandboxError::Delete { path: path.clone(), cause },
-            (Act::Move { from, to }, Step::Move, _) => SandboxError::Move { from: from.clone(), to: to.clone(), cause },
-            _ => failure.into(),
-        }
-    }
-}
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        self.watches.iter().for_each(AbortHandle::abort);
-        if !self.over {
-            self.kill();
-        }
-        if let Some(group) = &self.running.group {
-            cgroup::remove_after(Arc::clone(group), Arc::clone(&self.running.pidfd));
-        }
-    }
-}
-
 /// A holder whose workspace, or a job whose value, never came to be.
 struct KillOnDrop<T: AsFd>(Option<T>);
 
@@ -574,48 +430,9 @@ impl<T: AsFd> Drop for KillOnDrop<T> {
     }
 }
 
-fn exit(status: i32) -> Exit {
-    if libc::WIFSIGNALED(status) { Exit::Signal(libc::WTERMSIG(status)) } else { Exit::Code(libc::WEXITSTATUS(status)) }
-}
-
 fn open_stream(stream: Stdio) -> io::Result<OwnedFd> {
     match stream {
         Stdio::Fd(fd) => Ok(fd),
         Stdio::Null => Ok(std::fs::File::options().read(true).write(true).open("/dev/null")?.into()),
     }
-}
-
-/// The order for a job; its id comes with its place on the list.
-fn order(spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
-    let bad = |why| Err(SandboxError::BadJob { why });
-    if spec.profile == crate::spec::Profile::Strict {
-        return bad("no program starts under `strict`; a child of ours loads it by itself");
-    }
-    let has_nul = |text: &OsString| text.as_bytes().contains(&0);
-    if spec.env.iter().any(|(key, value)| key.is_empty() || key.as_bytes().contains(&b'=') || has_nul(key) || has_nul(value)) {
-        return bad("a variable has an empty name, or a byte that it cannot hold");
-    }
-    if spec.cwd.is_absolute() || spec.cwd.components().any(|part| part == Component::ParentDir) {
-        return bad("the working directory must lie in the project");
-    }
-    let ports: std::collections::BTreeSet<u16> = spec.doors.iter().map(|door| door.port).collect();
-    if ports.len() != spec.doors.len() || ports.len() > Door::MAX || ports.contains(&0) {
-        return bad("its doors are too many, or two have one port, or one has none");
-    }
-    if spec.inlets > Inlets::MAX {
-        return bad("its inlets are too many");
-    }
-    let (act, cwd) = match &spec.act {
-        Act::Exec { argv } if argv.first().is_none_or(|name| name.is_empty()) => return bad("the argument list names no program"),
-        Act::Exec { argv } if argv.iter().any(has_nul) => return bad("an argument holds a zero byte"),
-        Act::Exec { argv } => (ActOrder::Exec { argv: argv.iter().cloned().map(Bytes::from).collect() }, spec.cwd.clone()),
-        // Always relative to the project, wherever a command would run.
-        Act::Write { path, mode } => (ActOrder::Write { path: path.clone().into(), mode: *mode }, PathBuf::new()),
-        Act::Delete { path } => (ActOrder::Delete { path: path.clone().into() }, PathBuf::new()),
-        Act::Move { from, to } => (ActOrder::Move { from: from.clone().into(), to: to.clone().into() }, PathBuf::new()),
-    };
-    let env = spec.env.iter().map(|(key, value)| (key.clone().into(), value.clone().into())).collect();
-    let (doors, inlets, terminal) = (spec.doors.clone(), spec.inlets, spec.terminal);
-    let (profile, limits) = (spec.profile, spec.limits.clone());
-    Ok(SpawnOrder { id: 0, act, env, cwd: cwd.into(), profile, limits, terminal, doors, inlets })
 }

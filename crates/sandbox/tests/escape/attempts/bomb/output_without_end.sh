@@ -1,5 +1,5 @@
 # tries: to write output without end
-# limits: output=1k wall=1
+# limits: output=1k wall=3
 # inside: much, timed out
 # outside: still writing
 [ $VICTIM = 1 ] && exec yes

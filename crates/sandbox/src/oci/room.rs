@@ -65,12 +65,11 @@ impl Room {
         drop(link);
         let (pid, pidfd) = self.first_process(&socket)?;
         let (memory, limited) = (job.limits.memory_bytes, |limited| if limited { Enforcement::Cgroup } else { Enforcement::None });
-        let mut grave = Grave {
+        let grave = Grave {
             memory: limited(memory.is_some()),
             pids: Enforcement::Cgroup,
             cpu: limited(job.limits.cpu_milli.is_some()),
-            counter: counter(pid),
-            killed_for_memory: Arc::default(),
+            shortage: Arc::new(Shortage { counter: memory.and_then(|_| counter(pid)), seen: AtomicBool::new(false) }),
             socket,
         };
         // The container's group counts them; see `ulimits`.
@@ -80,13 +79,12 @@ impl Room {
         let writable = std::iter::once(project.clone()).chain(binds).collect();
         let openings = grave.order(GuestOrder { project, writable, job }, &files).await?;
         drop(files);
-        grave.counter = grave.counter.filter(|_| memory.is_some());
         let (tell, unreported) = oneshot::channel();
         let pidfd = Arc::new(pidfd);
         let copy = pidfd.try_clone().map_err(SandboxError::io("watching a container"))?;
         self.jobs.running.lock().insert(id, Arc::clone(&pidfd));
         self.jobs.unburied.send_modify(|count| *count += 1);
-        tokio::spawn(bury(Arc::clone(&self.jobs), id, (container, private), pidfd, tell, Arc::clone(&grave.killed_for_memory)));
+        tokio::spawn(bury(Arc::clone(&self.jobs), id, (container, private), pidfd, tell, Arc::clone(&grave.shortage)));
         Ok(Underway { pid, pidfd: copy, openings, unreported, keeper: Keeper::Engine(grave) })
     }
 
@@ -156,11 +154,13 @@ async fn bury(
     (container, private): (Container, Private),
     pidfd: Arc<OwnedFd>,
     tell: oneshot::Sender<Unreported>,
-    killed_for_memory: Arc<AtomicBool>,
+    shortage: Arc<Shortage>,
 ) {
     if let Ok(ended) = pidfd.try_clone().and_then(sys::watch) {
         let _ = ended.readable().await;
     }
+    // At once: the engine removes the group a moment later, and what it says itself about its containers' memory is not always true.
+    shortage.look();
     if !tell.is_closed() {
         let ended = tokio::time::timeout(END_MAX, async {
             loop {
@@ -171,7 +171,9 @@ async fn bury(
             }
         });
         let ended = ended.await.ok().flatten();
-        killed_for_memory.store(ended.as_ref().is_some_and(|state| state.out_of_memory), Ordering::Relaxed);
+        if ended.as_ref().is_some_and(|state| state.out_of_memory) {
+            shortage.seen.store(true, Ordering::Relaxed);
+        }
         // Of a pid 1 without a report it is not known what it used.
         let _ = tell.send((ended.map_or(libc::SIGKILL, |state| status(state.exit_code)), Usage::default()));
     }
@@ -193,9 +195,7 @@ pub(crate) struct Grave {
     pub(crate) memory: Enforcement,
     pub(crate) pids: Enforcement,
     pub(crate) cpu: Enforcement,
-    /// The group's file that counts kills for want of memory.
-    counter: Option<PathBuf>,
-    killed_for_memory: Arc<AtomicBool>,
+    shortage: Arc<Shortage>,
     socket: Socket,
 }
 
@@ -210,11 +210,27 @@ impl Grave {
         }
     }
 
-    /// Pid 1 is still there to be asked about when it has reported; when it could not, the engine has been asked.
+    /// Pid 1 is still there to be asked about when it has reported; when it could not, this was looked at when it died.
     pub(crate) fn ran_out_of_memory(&self) -> bool {
+        self.shortage.look()
+    }
+}
+
+/// Whether something in a container was killed for want of memory.
+#[derive(Debug)]
+struct Shortage {
+    /// The group's file that counts such kills.
+    counter: Option<PathBuf>,
+    seen: AtomicBool,
+}
+
+impl Shortage {
+    fn look(&self) -> bool {
         let counted = self.counter.as_ref().and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-        let killed = counted.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count.trim() != "0");
-        killed || self.killed_for_memory.load(Ordering::Relaxed)
+        if counted.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count.trim() != "0") {
+            self.seen.store(true, Ordering::Relaxed);
+        }
+        self.seen.load(Ordering::Relaxed)
     }
 }
 

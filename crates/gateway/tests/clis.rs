@@ -6,13 +6,15 @@
 
 #[path = "http/http.rs"]
 mod http;
+#[path = "npm/npm.rs"]
+mod npm;
 
 use gateway::cassette::{Answer, Chunk, Exchange, Player, Recorder, Redact};
 use gateway::script::{Rendered, Script};
 use gateway::{Dialect, Source};
 use http::Request;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -76,7 +78,7 @@ fn gemini_completes_a_scripted_task() {
 }
 
 fn check(name: &str, package: &str, dialect: Dialect, prepare: Prepare) {
-    let program = installed(name, package);
+    let program = npm::installed(name, package);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{name}"));
     let cassette = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.cassette"));
     let _ = fs::remove_file(&cassette);
@@ -178,26 +180,4 @@ fn replayed(answer: Answer) -> Rendered {
     let chunks: Vec<Chunk> = answer.chunks;
     let content_type = if stream { "text/event-stream" } else { "application/json" };
     Rendered { status: answer.status, content_type, headers: Vec::new(), chunks, cut: !answer.complete }
-}
-
-/// The client's program, installed if it is not there yet. Two tests that want the same wait for each other.
-fn installed(name: &str, package: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clis").join(package.replace(['/', '@'], "_"));
-    let program = folder.join("node_modules/.bin").join(name);
-    let done = folder.join("installed");
-    fs::create_dir_all(&folder).unwrap();
-    let lock = fs::File::create(folder.join("lock")).unwrap();
-    lock.lock().unwrap();
-    if !done.exists() {
-        let install = Command::new("npm")
-            .args(["install", "--no-audit", "--no-fund", "--no-progress", "--prefix"])
-            .args([folder.as_os_str(), package.as_ref()])
-            .output();
-        let install = install.unwrap_or_else(|error| panic!("`npm` does not start ({error}); this test needs it to install `{package}`"));
-        let why = String::from_utf8_lossy(&install.stderr);
-        assert!(install.status.success(), "npm could not install `{package}`; is the registry in reach?\n{why}");
-        fs::write(&done, package).unwrap();
-    }
-    assert!(program.exists(), "`{package}` has no program `{name}`");
-    program
 }

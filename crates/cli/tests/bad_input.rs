@@ -161,7 +161,8 @@ fn a_full_disk() {
     let verified = skep(&["journal", "verify", "--json"]);
     let verified: serde_json::Value = serde_json::from_slice(&verified.stdout).unwrap();
     assert_eq!(verified["findings"], json!([]));
-    assert!(skep(&["kernel", "stop"]).status.success());
+    let stopped = skep(&["kernel", "stop"]);
+    assert!(stopped.status.success(), "{}", common::text(&stopped));
     unmount(&disk);
 }
 

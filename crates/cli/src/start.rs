@@ -58,7 +58,11 @@ pub async fn stop(kernel: &mut Client) -> Result<(), ClientError> {
     let os_pid = kernel.call::<Status>(&Nothing {}).await?.os_pid;
     // Opened while the kernel still answers, so that it cannot be another process with the same number.
     let process = i32::try_from(os_pid).ok().and_then(Pid::from_raw).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    kernel.call::<Stop>(&Nothing {}).await?;
+    match kernel.call::<Stop>(&Nothing {}).await {
+        // It may be gone before its answer is; that it is gone is looked at below.
+        Ok(_) | Err(ClientError::Broken { .. }) => {}
+        Err(error) => return Err(error),
+    }
     loop {
         match kernel.next_note().await {
             Ok(Some(_)) => {}

@@ -166,6 +166,20 @@ fn a_full_disk() {
     unmount(&disk);
 }
 
+/// A policy that is there and cannot be read is told, and never passes for an empty one.
+#[test]
+fn a_policy_that_is_no_file() {
+    let site = Site::new(&[]);
+    site.ok(&["init"]);
+    site.ok(&["policy", "check"]);
+    let policy = site.project().join(".skep/policy.yaml");
+    std::fs::remove_file(&policy).unwrap();
+    std::fs::create_dir(&policy).unwrap();
+    let refused = site.skep(&["policy", "check"]);
+    assert!(!refused.status.success());
+    says(&common::text(&refused), &["cannot read `.skep/policy.yaml`", "fix"]);
+}
+
 fn mounted(site: &Site, options: &str) -> std::path::PathBuf {
     let path = site.folder.path().join("disk");
     std::fs::create_dir(&path).unwrap();

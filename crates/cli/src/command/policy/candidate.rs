@@ -27,7 +27,13 @@ impl Candidate {
             Some(file) => Candidate::file(file),
             // One that is not there is an empty one; the kernel says so in its own words.
             None => {
-                let text = text(std::fs::read(root(folder).join(FILE)).unwrap_or_default(), FILE)?;
+                let bytes = match std::fs::read(root(folder).join(FILE)) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+                    read => read.map_err(|error| {
+                        Trouble::new(Code::NotFound, format!("cannot read `{FILE}`")).why(error).fix("make it a file that you can read")
+                    })?,
+                };
+                let text = text(bytes, FILE)?;
                 Ok(Candidate { name: FILE.into(), text, given: false })
             }
         }

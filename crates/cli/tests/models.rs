@@ -113,7 +113,7 @@ fn a_key_is_good_at_its_own_door_alone() {
     let opened: Value = serde_json::Deserializer::from_reader(other.stdout.take().unwrap()).into_iter().next().unwrap().unwrap();
     let key = opened["key"].as_str().unwrap();
     let printed = run(&site, "agent", &[CLIENT, key]);
-    assert!(answers(&printed).iter().all(|(_, status, _)| *status == 401), "another process's key: {printed}");
+    unauthorized(&printed);
     assert_eq!(site.count("model.reserved"), 0);
     // Its own is, as long as its job runs; the next job has another, and a brain that prints it tells nobody.
     let keep = "import os; open('key', 'w').write(os.environ['ANTHROPIC_API_KEY']); print(os.environ['ANTHROPIC_API_KEY'])";
@@ -123,11 +123,59 @@ fn a_key_is_good_at_its_own_door_alone() {
     let old = site.read("key");
     assert!(old.starts_with("sk-skep-"), "{old}");
     let printed = run(&site, "agent", &[CLIENT, &old]);
-    assert!(answers(&printed).iter().all(|(_, status, _)| *status == 401), "the key of a job that is over: {printed}");
+    unauthorized(&printed);
     assert!(answers(&run(&site, "agent", &[CLIENT])).iter().all(|(_, status, _)| *status == 200));
     assert!(site.records(&[]).iter().all(|record| !record.to_string().contains(&old) && !record.to_string().contains(key)));
     other.kill().unwrap();
     other.wait().unwrap();
+}
+
+/// What each dialect says to a key that is not good here.
+fn unauthorized(printed: &str) {
+    let said = answers(printed);
+    assert_eq!(said.iter().map(|(_, status, _)| *status).collect::<Vec<_>>(), [401; 4], "{printed}");
+    let body = |at: usize| serde_json::from_str::<Value>(said[at].2).unwrap();
+    assert_eq!((&body(0)["type"], &body(0)["error"]["type"]), (&"error".into(), &"authentication_error".into()), "{printed}");
+    assert_eq!((&body(1)["error"]["code"], &body(2)["error"]["code"]), (&"invalid_api_key".into(), &"invalid_api_key".into()), "{printed}");
+    assert_eq!(body(3)["error"]["status"], "UNAUTHENTICATED", "{printed}");
+    assert!(said.iter().all(|(_, _, body)| body.contains("this key does not belong to this process's gateway")), "{printed}");
+}
+
+#[test]
+fn a_container_has_a_door_of_its_own() {
+    let site = site("runtime: podman\n");
+    let contained = "import os; assert os.path.exists('/.skep')\n".to_owned();
+    assert_eq!(run(&site, "agent", &[&(contained.clone() + REACH)]), "gateway reached\nproxy closed\nworld closed\nkey True\n");
+    assert_eq!(run(&site, "default", &[&(contained.clone() + REACH)]), "gateway closed\nproxy closed\nworld closed\nkey False\n");
+
+    // Answered, metered and on record for the process whose call runs the job.
+    let printed = run(&site, "agent", &[&(contained + CLIENT)]);
+    let said = answers(&printed);
+    assert!(said.iter().all(|(_, status, body)| *status == 200 && body.contains("hello from the script")), "{printed}");
+    let usage = site.json(&["usage"]);
+    assert_eq!((&usage["total"]["requests"], &usage["total"]["output"], &usage["total"]["estimated"]), (&4.into(), &20.into(), &0.into()));
+    let records = site.records(&["--kind", "call.admitted"]);
+    let (jobs, asked): (Vec<&Value>, Vec<&Value>) = records.iter().partition(|record| record["payload"]["tool"] == "sandbox.run");
+    let job = &jobs.last().unwrap()["payload"];
+    assert_eq!(asked.len(), 4);
+    assert!(asked.iter().all(|record| record["payload"]["of"] == job["call"] && record["payload"]["pid"] == job["pid"]), "{asked:?}");
+
+    unauthorized(&run(&site, "agent", &[CLIENT, "sk-skep-of-nobody"]));
+    // The key of a job that runs beside is no good here, nor is its door in reach; when it is over, its key is good nowhere.
+    let show = "import os, sys; print(os.environ['ANTHROPIC_API_KEY'], flush=True); sys.stdin.read()";
+    let mut command = site.command(&["sandbox", "run", "--discard", "-t", "agent", "--", "python3", "-c", show]);
+    let mut other: Child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut key = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(other.stdout.take().unwrap()), &mut key).unwrap();
+    assert!(key.starts_with("sk-skep-"), "{key}");
+    unauthorized(&run(&site, "agent", &[CLIENT, key.trim()]));
+    assert!(std::net::TcpStream::connect("127.0.0.1:61129").is_err(), "nobody outside a room finds a door");
+    drop(other.stdin.take());
+    assert!(other.wait().unwrap().success());
+    unauthorized(&run(&site, "agent", &[CLIENT, key.trim()]));
+    assert_eq!(site.json(&["usage"])["total"]["requests"], 4, "nothing more was asked");
+    assert!(site.records(&[]).iter().all(|record| !record.to_string().contains(key.trim())));
+    assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 
 #[test]

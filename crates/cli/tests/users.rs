@@ -77,7 +77,11 @@ fn an_ordinary_user_needs_no_root() {
     check(&site, uid);
     let said = common::text(&skep(&["doctor"]));
     assert!(said.contains("✓ room") && said.contains("✓ user namespaces"), "{said}");
+    // What overlayfs leaves behind is without any permission, even for its owner.
+    let output = skep(&["sandbox", "run", "--discard", "--", "rm", "a.txt"]);
+    assert!(output.status.success(), "{}", common::text(&output));
     assert!(skep(&["kernel", "stop"]).status.success());
+    assert_eq!(std::fs::read_dir(site.home().join("work")).unwrap().count(), 0, "no workspace is left");
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub use error::JournalError;
 pub use fault::{Faults, Point};
 pub use log::{Journal, Opened, Options};
 pub use read::{Filter, Record};
-pub use redact::{REDACTED, Redactor};
+pub use redact::{OWN_KEY, REDACTED, Redactor};
 pub use snapshot::Snapshot;
 pub use ticket::{Receipt, Ticket};
 pub use vault::Vault;

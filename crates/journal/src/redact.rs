@@ -14,6 +14,7 @@ use parking_lot::RwLock;
 use serde_json::Value;
 
 use known::Known;
+pub use text::OWN_KEY;
 
 /// What stands in place of a secret.
 pub const REDACTED: &str = "[redacted]";

@@ -5,6 +5,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::ledger::{self, Ledger};
 use crate::notify::{self, Settings};
 use crate::outside::Outside;
+use crate::shown::Shown;
 use crate::template::Templates;
 use crate::{Home, Kernel, Tuning, moment, queue};
 use journal::{Finding, Journal, Options, Redactor};
@@ -45,6 +46,9 @@ impl Kernel {
         let templates = Templates::of_operator(&settings.sandbox).map_err(|why| {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
         })?;
+        let shown = Shown::read(&settings.sandbox.show, &home.path).map_err(|why| {
+            Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
+        })?;
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
         let (ledger, broken) = Ledger::open(journal)?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
@@ -58,6 +62,7 @@ impl Kernel {
         let kernel = Arc::new_cyclic(|me| Kernel {
             me: me.clone(),
             outside,
+            shown,
             ledger,
             tools: tools(&home),
             launcher,

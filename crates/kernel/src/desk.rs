@@ -155,7 +155,7 @@ impl Kernel {
         };
         let work = self.home.work_of(task);
         if recorded.is_none() && work.exists() {
-            std::fs::remove_dir_all(&work).map_err(|error| Fault::io("remove", &work, error))?;
+            sandbox::remove(&work).map_err(|error| Fault::io("remove", &work, error))?;
         }
         std::fs::create_dir_all(&work).map_err(|error| Fault::io("make", &work, error))?;
         let extra = self.trusted(zone)?.map(|trusted| trusted.config.mask.clone()).unwrap_or_default();
@@ -210,10 +210,7 @@ impl Kernel {
         }
         // A call that still holds the room keeps its mount; the path is free all the same.
         sandbox::release(&work);
-        match std::fs::remove_dir_all(&work) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Fault::io("remove", &work, error)),
-            _ => Ok(()),
-        }
+        sandbox::remove(&work).map_err(|error| Fault::io("remove", &work, error))
     }
 }
 

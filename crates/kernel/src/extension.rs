@@ -67,10 +67,7 @@ impl Kernel {
         let nth = self.tried.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = self.home.work().join(format!("extensions-check-{}-{nth}", &name[..16]));
         let checked = Extensions::check(&self.launcher, &folder, &program(), &[CHILD], files.to_vec(), self.bounds_of_rules()?).await;
-        match std::fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Fault::io("remove", &folder, error).into()),
-            _ => {}
-        }
+        sandbox::remove(&folder).map_err(|error| Fault::io("remove", &folder, error))?;
         match checked {
             Ok(_) => Ok(Vec::new()),
             Err(PluginError::Flawed(flaw)) => Ok(vec![flaw]),

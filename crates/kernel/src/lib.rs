@@ -29,6 +29,7 @@ mod room;
 mod rules;
 mod runtime;
 mod scratch;
+mod shown;
 mod template;
 mod token;
 mod trial;
@@ -84,6 +85,8 @@ pub struct Kernel {
     /// What every room's programs find in their environment.
     environment: Vec<(String, String)>,
     outside: outside::Outside,
+    /// What rooms see of the host beside its system folders.
+    shown: shown::Shown,
     /// Itself, for what goes on after a call.
     me: std::sync::Weak<Kernel>,
     /// The road to models, and who may take it.

@@ -61,7 +61,8 @@ impl Kernel {
         }
     }
 
-    pub(crate) async fn open_room(&self, runtime: Runtime, spec: WorkspaceSpec) -> Result<Workspace, Stop> {
+    pub(crate) async fn open_room(&self, runtime: Runtime, mut spec: WorkspaceSpec) -> Result<Workspace, Stop> {
+        spec.binds.extend(self.shown.binds(&spec.project)?);
         let opened = match runtime.engine() {
             None => self.launcher.open(spec).await,
             Some(kind) => self.engine(kind).await?.open(spec).await,

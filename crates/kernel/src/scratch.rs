@@ -87,9 +87,7 @@ impl Drop for Scratch {
 }
 
 fn remove(folder: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(folder)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
+    if let Err(error) = sandbox::remove(folder) {
         eprintln!("skep: left behind `{}`: {error}", folder.display());
     }
 }

@@ -21,6 +21,8 @@ pub struct SandboxConfig {
     pub templates: BTreeMap<String, Change>,
     /// Tools and the template of their jobs.
     pub tools: BTreeMap<String, String>,
+    /// Files and folders of the host that every room sees, read-only. The operator's alone.
+    pub show: Vec<std::path::PathBuf>,
 }
 
 /// What a file says about a template; the rest stays as it is.
@@ -123,6 +125,9 @@ impl Templates {
     /// With what a project says, which only narrows.
     pub fn narrowed(&self, config: &SandboxConfig) -> Result<Templates, String> {
         let mut narrowed = self.clone();
+        if let Some(path) = config.show.first() {
+            return Err(format!("sandbox.show: a project may only narrow, and `{}` would be one thing more to see", path.display()));
+        }
         for (name, change) in &config.templates {
             let base = self.all.get(name).ok_or_else(|| format!("sandbox.templates.{name}: a project makes no templates of its own"))?;
             let made = change.apply(base, name).map_err(|error| format!("sandbox.templates.{name}.{error}"))?;

@@ -51,7 +51,7 @@ pub use inlet::{Inlet, Inlets};
 pub use launcher::Launcher;
 pub use mount::unmount as release;
 pub use namespace::job_owner;
-pub use orphan::{Swept, sweep};
+pub use orphan::{Swept, remove, sweep};
 pub use probe::Check;
 pub use seccomp::{Sockets, lock};
 pub use spec::{Act, Bind, Door, Enforcement, Exit, JobSpec, Limits, Outcome, Profile, Stdio, Usage, WorkspaceSpec};

@@ -112,7 +112,7 @@ fn end_holder(work: &Path) -> io::Result<bool> {
 }
 
 /// Removes a workspace. Overlayfs leaves a folder without any permission in `work/`, and a job may have made more of them.
-fn remove(work: &Path) -> io::Result<()> {
+pub fn remove(work: &Path) -> io::Result<()> {
     match fs::remove_dir_all(work) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

@@ -29,7 +29,7 @@ impl WorkspaceSpec {
 }
 
 /// A host path that appears in the room.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bind {
     pub source: PathBuf,
     /// Where jobs see it; absolute.

@@ -83,6 +83,30 @@ fn headers_urls_and_pem() {
 }
 
 #[test]
+fn keys_of_our_own_need_no_introduction() {
+    let key = format!("{OWN_KEY}{}", "0123456789abcdef".repeat(4));
+    for (text, clean) in [
+        (format!("it is {key}."), "it is [redacted]."),
+        (format!("desk{key}/x"), "desk[redacted]/x"),
+        (format!("{}…", &key[..44]), "[redacted]…"),
+        (format!("a={} b", base64(&key)), "a=[redacted] b"),
+        (format!("a={} b", base64(&format!("x{key}"))), "a=eH[redacted] b"),
+        (format!("a={} b", base64(&format!("xy{key} and more"))), "a=eHl[redacted] b"),
+        ("sk-skep-run and sk-skep-abcdef".to_owned(), "sk-skep-run and sk-skep-abcdef"),
+        (format!("{} {}", "c2stc2tlcC", "x".repeat(90)), &format!("c2stc2tlcC {}", "x".repeat(90))),
+    ] {
+        check(&text, clean);
+    }
+}
+
+fn base64(text: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bits: String = text.bytes().map(|byte| format!("{byte:08b}")).collect();
+    let digit = |six: &[u8]| DIGITS[usize::from_str_radix(std::str::from_utf8(six).unwrap(), 2).unwrap()];
+    bits.as_bytes().chunks(6).map(|six| char::from(digit(format!("{:0<6}", String::from_utf8_lossy(six)).as_bytes()))).collect()
+}
+
+#[test]
 fn json_by_name_and_by_content() {
     let mut value = json!({
         "path": "disk-usage", "db_password": "x", "token": 12345, "max_tokens": 100, "tokens": 7, "nested": [{"apiKey": "k", "ok": true}],

@@ -23,6 +23,12 @@ const PREFIXES: [(&str, usize); 11] = [
     ("glpat-", 16),
     ("npm_", 16),
 ];
+/// How the keys begin that Skep gives to processes. Hexadecimal digits follow.
+pub const OWN_KEY: &str = "sk-skep-";
+/// The same in base64, with nothing, one byte or two before it.
+const OWN_KEY_BASE64: [&str; 3] = ["c2stc2tlcC", "NrLXNrZXAt", "zay1za2VwL"];
+/// Half of a key still says too much.
+const OWN_KEY_DIGITS_MIN: usize = 32;
 const PEM: &str = "-----BEGIN ";
 const URL: &str = "://";
 /// Names are looked at no further than this around the word that made them interesting.
@@ -30,6 +36,8 @@ const NAME_BYTES_MAX: usize = 64;
 
 #[derive(Clone, Copy)]
 enum Hit {
+    OwnKey,
+    OwnKeyBase64(usize),
     Prefix(usize),
     Pem,
     Url,
@@ -39,6 +47,13 @@ enum Hit {
 static TRIGGERS: LazyLock<(Option<AhoCorasick>, Vec<Hit>)> = LazyLock::new(|| {
     let mut words = Vec::new();
     let mut hits = Vec::new();
+    // First, because `sk-` is the beginning of other keys too.
+    words.push(OWN_KEY);
+    hits.push(Hit::OwnKey);
+    for (index, beginning) in OWN_KEY_BASE64.iter().enumerate() {
+        words.push(*beginning);
+        hits.push(Hit::OwnKeyBase64(index));
+    }
     for (index, (prefix, _)) in PREFIXES.iter().enumerate() {
         words.push(*prefix);
         hits.push(Hit::Prefix(index));
@@ -79,6 +94,8 @@ fn once(text: &str) -> Cow<'_, str> {
             continue;
         }
         let secret = match hits[found.pattern().as_usize()] {
+            Hit::OwnKey => own_key(text, found.start()).or_else(|| after_prefix(text, found.start(), 0)),
+            Hit::OwnKeyBase64(index) => own_key_base64(text, found.start(), index),
             Hit::Prefix(index) => after_prefix(text, found.start(), index),
             Hit::Pem => pem_body(text, found.start()),
             Hit::Url => userinfo(text, found.end()),
@@ -97,6 +114,20 @@ fn once(text: &str) -> Cow<'_, str> {
     }
     out.push_str(&text[done..]);
     Cow::Owned(out)
+}
+
+/// Whatever stands before it: it has no like among words.
+fn own_key(text: &str, start: usize) -> Option<Range<usize>> {
+    let from = start + OWN_KEY.len();
+    let digits = text[from..].bytes().take_while(u8::is_ascii_hexdigit).count();
+    (digits >= OWN_KEY_DIGITS_MIN).then_some(start..from + digits)
+}
+
+fn own_key_base64(text: &str, start: usize, index: usize) -> Option<Range<usize>> {
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
+    let digits = text[start..].bytes().take_while(is_digit).count();
+    let is_long = digits >= OWN_KEY_BASE64[index].len() + OWN_KEY_DIGITS_MIN * 4 / 3;
+    (is_long && text[start..].starts_with(OWN_KEY_BASE64[index])).then_some(start..start + digits)
 }
 
 fn after_prefix(text: &str, start: usize, index: usize) -> Option<Range<usize>> {

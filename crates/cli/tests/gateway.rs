@@ -4,161 +4,43 @@
 mod common;
 
 use common::Site;
+use common::provider::{KEY, Open, Provider, USED, account, ask, eventually};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
 
-const KEY: &str = "sk-upstream-4711-never-seen";
-/// What the provider says of each answer.
-const USED: u64 = 18;
-
-/// A provider that answers every request with the same message, or begins to and stops.
-struct Provider {
-    port: u16,
-    heard: Arc<AtomicUsize>,
-    /// Connections whose answers never end.
-    hung: Arc<Mutex<Vec<TcpStream>>>,
-}
-
-impl Provider {
-    fn start(hangs: bool) -> Provider {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let (heard, hung) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
-        let provider = Provider { port, heard: heard.clone(), hung: hung.clone() };
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (heard, hung) = (heard.clone(), hung.clone());
-                std::thread::spawn(move || answer(stream.unwrap(), hangs, &heard, &hung));
-            }
-        });
-        provider
-    }
-
-    fn site(&self, more: &str) -> Site {
-        let site = Site::new(&[("a.txt", "a\n")]);
-        let key = site.folder.path().join("key");
-        std::fs::write(&key, KEY).unwrap();
-        std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-        std::fs::create_dir(site.home()).unwrap();
-        let config = format!(
-            "providers:\n  anthropic: {{url: 'http://127.0.0.1:{}', dialect: anthropic, key: {{file: {}}}}}\n\
-             models: {{tactical: anthropic/claude-sonnet-4-5}}\ngateway: {{loopback: true, hold: 30s{more}}}\n",
-            self.port,
-            key.display()
-        );
-        std::fs::write(site.home().join("config.yml"), config).unwrap();
-        site
-    }
-}
-
-fn answer(mut stream: TcpStream, hangs: bool, heard: &AtomicUsize, hung: &Mutex<Vec<TcpStream>>) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    loop {
-        let (mut length, mut line) = (0, String::new());
-        loop {
-            line.clear();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            if let Some(n) = line.strip_prefix("content-length: ") {
-                length = n.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-        }
-        reader.read_exact(&mut vec![0; length]).unwrap();
-        heard.fetch_add(1, Ordering::SeqCst);
-        if hangs {
-            let begun = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n5\r\nevent\r\n";
-            stream.write_all(begun.as_bytes()).unwrap();
-            hung.lock().unwrap().push(stream);
-            return;
-        }
-        let body = r#"{"type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{"input_tokens":11,"output_tokens":7}}"#;
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
-        if stream.write_all((head + body).as_bytes()).is_err() {
-            return;
-        }
-    }
-}
-
-/// `skep gateway open`, until it is dropped.
-struct Open {
-    child: Child,
-    address: String,
-    key: String,
-}
-
-impl Open {
-    fn new(site: &Site) -> Open {
-        let mut child = site.command(&["gateway", "open", "--json"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let stdout = child.stdout.take().unwrap();
-        let opened: Value = serde_json::Deserializer::from_reader(stdout).into_iter().next().unwrap().unwrap();
-        let address = opened["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
-        Open { child, address, key: opened["key"].as_str().unwrap().to_owned() }
-    }
-
-    /// Status and body of one request, which may reserve about 190 tokens.
-    fn ask(&self) -> (u16, String) {
-        ask(&self.address, &self.key)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-fn ask(address: &str, key: &str) -> (u16, String) {
-    let body = r#"{"model":"tactical","max_tokens":100,"messages":[{"role":"user","content":"hi"}]}"#;
-    let mut stream = TcpStream::connect(address).unwrap();
-    let head =
-        format!("POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {key}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
-    stream.write_all((head + body).as_bytes()).unwrap();
-    let mut text = String::new();
-    // A kernel that dies under us ends the stream.
-    drop(stream.read_to_string(&mut text));
-    let status = text.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-    (status, text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
-}
-
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn account(site: &Site, pid: u64) -> Value {
-    let budgets = site.json(&["budget", "show"]);
-    budgets["accounts"].as_array().unwrap().iter().find(|account| account["pid"] == pid).cloned().unwrap_or_default()
-}
-
-/// Follows the journal: what is spent and reserved together never passes the cap. Gives what is spent in the end.
+/// Follows the journal: what is spent, reserved and leased together never passes the cap. Gives what is spent in the end.
 fn audit(site: &Site, cap: u64) -> u64 {
-    let (mut spent, mut held) = (0, std::collections::HashMap::new());
+    let (mut spent, mut leased) = (0, 0);
+    let mut held = std::collections::HashMap::<String, (u64, bool)>::new();
     for record in site.records(&[]) {
         let payload = &record["payload"];
         let call = payload["call"].as_str().unwrap_or_default().to_owned();
+        let tokens = payload["tokens"].as_u64().unwrap_or(0);
         match record["type"].as_str().unwrap() {
-            "model.reserved" => drop(held.insert(call, payload["tokens"].as_u64().unwrap())),
-            "model.used" => {
-                held.remove(&call);
-                spent += payload["charged_tokens"].as_u64().unwrap();
+            "budget.leased" => leased += tokens,
+            "budget.returned" => leased -= tokens,
+            "budget.lost" => {
+                leased -= tokens;
+                spent += tokens;
             }
-            "call.lost" => spent += held.remove(&call).unwrap_or(0),
+            "model.reserved" => {
+                let drawn = !payload["lease"].is_null();
+                leased -= if drawn { tokens } else { 0 };
+                held.insert(call, (tokens, drawn));
+            }
+            "model.used" => {
+                let charged = payload["charged_tokens"].as_u64().unwrap();
+                let (tokens, drawn) = held.remove(&call).unwrap();
+                leased += if drawn { tokens - charged } else { 0 };
+                spent += charged;
+            }
+            "call.lost" => spent += held.remove(&call).unwrap_or((0, false)).0,
             _ => {}
         }
-        assert!(spent + held.values().sum::<u64>() <= cap, "the cap is passed at record {}", record["seq"]);
+        let reserved: u64 = held.values().map(|(tokens, _)| tokens).sum();
+        assert!(spent + reserved + leased <= cap, "the cap is passed at record {}", record["seq"]);
     }
     assert!(held.is_empty(), "a reservation was never settled");
     spent
@@ -166,9 +48,18 @@ fn audit(site: &Site, cap: u64) -> u64 {
 
 #[test]
 fn a_hundred_racing_requests_spend_what_there_is_and_no_more() {
+    race(1_000, false);
+}
+
+/// Enough that leases are carved, drawn from and called back.
+#[test]
+fn a_hundred_racing_requests_with_leases_spend_what_there_is_and_no_more() {
+    race(4_000, true);
+}
+
+fn race(cap: u64, leases: bool) {
     let provider = Provider::start(false);
     let site = provider.site("");
-    let cap = 1_000;
     site.ok(&["budget", "set", "1", "--tokens", &format!("all={cap}"), "--money", "100"]);
     let open = Open::new(&site);
     let answers: Vec<(u16, String)> = std::thread::scope(|scope| {
@@ -185,6 +76,9 @@ fn a_hundred_racing_requests_spend_what_there_is_and_no_more() {
     // One by one, until nothing fits: then the budget is nearly used, and said so once.
     while open.ask().0 == 200 {}
     let spent = audit(&site, cap);
+    let drawn =
+        site.records(&[]).iter().filter(|record| record["payload"]["lease"].is_string() && record["type"] == "model.reserved").count();
+    assert_eq!((drawn > 0, site.count("budget.returned") > 0), (leases, leases), "{drawn}");
     assert!(spent > cap * 8 / 10 && site.count("budget.warned") == 1, "{spent}");
     assert_eq!(account(&site, 1)["spent"]["tokens"]["tactical"], spent);
     let usage = site.json(&["usage", "--by", "tier"]);

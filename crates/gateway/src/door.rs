@@ -52,6 +52,9 @@ pub struct Leave {
 
 /// An admitted request on its way.
 pub trait Pass: Send + 'static {
+    /// Done when the admission is on disk; nothing of an answer is passed on before. A no takes the leave back.
+    fn recorded(&mut self) -> Work<'_, Result<(), Denial>>;
+
     /// Says what came of it. Done when that is on disk.
     fn settle(self: Box<Self>, end: Ended) -> Work<'static, ()>;
 }

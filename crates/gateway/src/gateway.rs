@@ -272,7 +272,7 @@ impl Trip<'_> {
             let status = response.status().as_u16();
             provider.limiter.heed(status, response.headers());
             if !matches!(status, 429 | 503 | 529) {
-                return Ok(Arrival::Answered(self.pass_on(open, keep, response, slot)));
+                return self.pass_on(open, keep, response, slot).await;
             }
             open.end.status = Some(status);
             if self.more {
@@ -282,7 +282,7 @@ impl Trip<'_> {
             // Worth waiting for where the provider says until when, and that is soon enough for the client.
             let wait = limiter::retry_after(response.headers(), jiff::Timestamp::now());
             if wait.is_none_or(|wait| Instant::now() + wait >= deadline) {
-                return Ok(Arrival::Answered(self.pass_on(open, keep, response, slot)));
+                return self.pass_on(open, keep, response, slot).await;
             }
         }
         let message = format!("`{}` said to wait, {TRIES_MAX} times", provider.name);
@@ -305,7 +305,7 @@ impl Trip<'_> {
         let named = |(name, value): (&'static str, String)| Some((HeaderName::from_static(name), HeaderValue::from_str(&value).ok()?));
         let mut own: HeaderMap = headers.into_iter().filter_map(named).collect();
         own.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        Ok(Arrival::Answered(self.play(open, keep, status, own, chunks, cut)))
+        self.play(open, keep, status, own, chunks, cut).await
     }
 
     /// Answers with what was recorded, or with the difference to it.
@@ -319,11 +319,22 @@ impl Trip<'_> {
         open.end.status = Some(status);
         let named = |(name, value): (String, String)| Some((name.parse::<HeaderName>().ok()?, HeaderValue::from_str(&value).ok()?));
         let headers: HeaderMap = headers.into_iter().filter_map(named).collect();
-        Ok(Arrival::Answered(self.play(open, keep, status, headers, chunks, !complete)))
+        self.play(open, keep, status, headers, chunks, !complete).await
     }
 
     /// An answer made in this process, at the pace that it has.
-    fn play(&self, mut open: Open, keep: Keep, status: u16, headers: HeaderMap, chunks: Vec<Chunk>, cut: bool) -> Response<Tee> {
+    async fn play(
+        &self,
+        mut open: Open,
+        keep: Keep,
+        status: u16,
+        headers: HeaderMap,
+        chunks: Vec<Chunk>,
+        cut: bool,
+    ) -> Result<Arrival, Denial> {
+        if let Err(denial) = open.recorded().await {
+            return self.fail(open, denial).await;
+        }
         if (200..300).contains(&status) && self.ask.endpoint == Endpoint::Generate {
             open.meter = Some(self.ask.meter());
         }
@@ -333,7 +344,7 @@ impl Trip<'_> {
         let mut response = Response::new(Tee::passing(source, keep.record, open, None, self.start, Duration::from_secs(86_400)));
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         *response.headers_mut() = headers;
-        response
+        Ok(Arrival::Answered(response))
     }
 
     /// The exchange as the client saw it, names and limits as it wrote them.
@@ -369,7 +380,10 @@ impl Trip<'_> {
     }
 
     /// The provider's answer, byte for byte, on its way to the client.
-    fn pass_on(&self, mut open: Open, keep: Keep, response: Response<Incoming>, slot: Slot) -> Response<Tee> {
+    async fn pass_on(&self, mut open: Open, keep: Keep, response: Response<Incoming>, slot: Slot) -> Result<Arrival, Denial> {
+        if let Err(denial) = open.recorded().await {
+            return self.fail(open, denial).await;
+        }
         let (head, body) = response.into_parts();
         open.end.status = Some(head.status.as_u16());
         // Asked for uncompressed; an answer that is not cannot be read along, and counts as one without usage.
@@ -382,7 +396,7 @@ impl Trip<'_> {
         let mut passed = Response::new(tee);
         *passed.status_mut() = head.status;
         *passed.headers_mut() = header::to_client(&head.headers);
-        passed
+        Ok(Arrival::Answered(passed))
     }
 
     async fn overloaded(&self, mut open: Open, denial: Denial) -> Result<Arrival, Denial> {

@@ -6,7 +6,7 @@
 
 use crate::cassette::Taking;
 use crate::dialect::Meter;
-use crate::door::{Ended, Pass, Work};
+use crate::door::{Denial, Ended, Pass, Work};
 use crate::limiter::Slot;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use std::collections::VecDeque;
@@ -31,6 +31,14 @@ pub(crate) struct Open {
 impl Open {
     pub fn new(pass: Box<dyn Pass>) -> Open {
         Open { pass: Some(pass), end: Ended::default(), meter: None, taking: None }
+    }
+
+    /// Waits until the admission is on disk.
+    pub async fn recorded(&mut self) -> Result<(), Denial> {
+        match &mut self.pass {
+            Some(pass) => pass.recorded().await,
+            None => Ok(()),
+        }
     }
 
     /// Says what came of it, with what was metered so far.

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
+use world::budget::lease;
 use world::event::{
     CallLost, JournalDoubted, JournalResealed, KernelStarted, KernelStopped, ProcExited, ProcSpawned, TaskFailed, WorkspaceClosed,
 };
@@ -120,7 +121,13 @@ impl Kernel {
         self.extensions.lock().clear();
         // The queue wakes once more, sees that it is over, and lets go of the kernel.
         self.ready.notify_one();
-        self.ledger.record(KernelStopped { pid: Pid::KERNEL, task: None, reason: reason.to_owned() }).await?;
+        let stopped = KernelStopped { pid: Pid::KERNEL, task: None, reason: reason.to_owned() };
+        let pending = self.ledger.commit(|world, _| {
+            let mut events = lease::returned(world);
+            events.push(stopped.into());
+            (events, ())
+        })?;
+        pending.durable().await?;
         self.ledger.snapshot()
     }
 

@@ -1,7 +1,8 @@
 //! The door: every act of every process passes here.
 //!
 //! Find, facts, gate, review, run, settle; each step is a file in `call/`. **Invariant.** A tool runs only with a [`gate::Permit`], and a permit
-//! exists only for a call whose admission is on disk.
+//! exists only for a call whose admission is on disk. A request to a model that a lease on disk pays for
+//! may leave while its admission is written; nothing of its answer is told before.
 
 mod egress;
 mod facts;
@@ -16,7 +17,7 @@ pub(crate) use egress::PROXY_PORT;
 use facts::{Facts, Purpose};
 pub(crate) use facts::{host_of, tags};
 use gate::Admission;
-pub(crate) use gate::pick;
+pub(crate) use gate::{More, pick};
 use policy::Peer;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -169,6 +170,19 @@ pub(crate) struct Entry(gate::Permit);
 impl Entry {
     pub fn call(&self) -> CallId {
         self.0.call
+    }
+
+    /// It may be carried out, and its admission is still being written.
+    pub fn is_ahead(&self) -> bool {
+        self.0.unrecorded.is_some()
+    }
+
+    /// Waits until the admission is on disk. After an error there is no such call, and its number may be another's.
+    pub async fn recorded(&mut self, kernel: &Kernel) -> Result<(), Fault> {
+        match self.0.unrecorded.take() {
+            Some(unrecorded) => kernel.ledger.recorded(unrecorded).await,
+            None => Ok(()),
+        }
     }
 }
 

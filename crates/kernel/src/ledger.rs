@@ -2,12 +2,14 @@
 //!
 //! A commit reads the clock once, decides on the world as it is, orders the events in the journal and applies them, all under one
 //! lock; so a budget cannot be spent twice nor a one-use grant used twice. **Invariant.** Nobody acts on a commit before its ticket is
-//! durable. If a batch fails, the world is folded again from what is on disk.
+//! durable, but a request to a model that is paid from a lease on disk. If a batch fails, the world is folded again from what is on disk;
+//! and whenever that was done, the first commit says that the leases it found are lost.
 
 use crate::fault::{Fault, FaultKind};
 use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Ticket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use world::budget::lease;
 use world::event::{CallRefused, RecordsDropped};
 use world::{Event, Pid, TaskId, Weight, World, limits};
 
@@ -22,6 +24,8 @@ struct State {
     generation: u64,
     /// A batch failed and the journal could not yet start again: the world is ahead of the disk.
     broken: bool,
+    /// The world comes from disk, and its leases may be drawn from by requests that are not there.
+    folded: bool,
     since_snapshot: u64,
     volume: HashMap<Pid, Volume>,
 }
@@ -62,6 +66,22 @@ impl<T> Pending<'_, T> {
             Err(error) => Err(self.ledger.heal(self.generation, &error)),
         }
     }
+
+    pub(crate) fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// For what a lease on disk pays.
+    pub(crate) fn ahead(self) -> (T, Unrecorded) {
+        (self.value, Unrecorded { ticket: self.ticket, generation: self.generation })
+    }
+}
+
+/// The wait for a commit that somebody acts on already.
+#[must_use = "nothing may be told of it before it is durable"]
+pub(crate) struct Unrecorded {
+    ticket: Ticket,
+    generation: u64,
 }
 
 /// Contents that are durable after [`Keeping::done`], and are not kept without it.
@@ -81,7 +101,7 @@ impl Ledger {
     /// Folds the journal from its newest good snapshot, and says what the fold found wrong with the chain on its way.
     pub fn open(journal: Journal) -> Result<(Ledger, Vec<Finding>), Fault> {
         let (world, findings) = fold(&journal)?;
-        let state = State { world, generation: 0, broken: false, since_snapshot: 0, volume: HashMap::new() };
+        let state = State { world, generation: 0, broken: false, folded: true, since_snapshot: 0, volume: HashMap::new() };
         Ok((Ledger { journal, state: Mutex::new(state) }, findings))
     }
 
@@ -101,8 +121,14 @@ impl Ledger {
             state.refold(&self.journal)?;
         }
         let now_ms = jiff::Timestamp::now().as_millisecond().max(state.world.now_ms);
+        let mut drafts = Vec::new();
+        if std::mem::take(&mut state.folded) {
+            for event in lease::lost(&state.world) {
+                state.take(&event, now_ms, &mut drafts)?;
+            }
+        }
         let (events, value) = decide(&state.world, now_ms);
-        let mut drafts = Vec::with_capacity(events.len());
+        drafts.reserve(events.len());
         for event in events {
             if let Some(due) = state.owed(&event) {
                 state.take(&due, now_ms, &mut drafts)?;
@@ -119,6 +145,11 @@ impl Ledger {
         // A decision that adds nothing still waits for what it was made on.
         let ticket = if drafts.is_empty() { self.journal.barrier() } else { self.journal.append(drafts) };
         Ok(Pending { ledger: self, value, ticket, generation: state.generation })
+    }
+
+    /// Waits for the disk.
+    pub(crate) async fn recorded(&self, Unrecorded { ticket, generation }: Unrecorded) -> Result<(), Fault> {
+        Pending { ledger: self, value: (), ticket, generation }.durable().await
     }
 
     /// Records what events follow from the world, and waits for the disk.
@@ -270,6 +301,7 @@ impl State {
         }
         (self.world, _) = fold(journal)?;
         self.volume.clear();
+        self.folded = true;
         self.broken = false;
         Ok(())
     }

@@ -1,15 +1,17 @@
 //! Models: every request is a call through the door, paid from the caller's budget and all above it.
 //!
 //! The gateway knows the road, this file who may take it. **Invariant.** What a request may cost at most is reserved in the commit that
-//! admits it; so requests that race, a stream that is cancelled and a kernel that dies can't spend what is not there.
+//! admits it, and that is on disk before it leaves, or drawn from a lease that is; so requests that race, a stream that is cancelled and a
+//! kernel that dies can't spend what is not there.
 
 mod books;
 mod cassette;
+mod lease;
 mod room;
 mod settle;
 
 use crate::Kernel;
-use crate::call::{self, Request};
+use crate::call::{self, More, Request};
 use crate::fault::{Fault, FaultKind, Stop};
 pub use books::By;
 use cassette::Cassettes;
@@ -25,8 +27,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
-use world::event::{BudgetAsked, ModelReserved, ProcExited, ProcSpawned};
-use world::{AtCap, CallId, Cap, Code, Event, Need, Pid, Refusal, ReviewId, ReviewState, Short, TaskId, ZoneId};
+use world::budget::lease::{Bid, Plan, Share};
+use world::event::{BudgetAsked, ProcExited, ProcSpawned};
+use world::{AtCap, CallId, Cap, Code, Need, Pid, Refusal, ReviewId, ReviewState, Short, TaskId, ZoneId};
 
 /// The call that a request is.
 pub(crate) const REQUEST: &str = "model.request";
@@ -41,6 +44,7 @@ pub(crate) struct Models {
     pub prices: gateway::price::Prices,
     pub record: bool,
     pub cassettes: Cassettes,
+    pub leases: lease::Leases,
     loopback: bool,
     listeners: Mutex<HashMap<Pid, Vec<AbortHandle>>>,
 }
@@ -61,6 +65,7 @@ impl Models {
             prices: prices(home).map_err(|why| bad(why).fix("mend prices.yaml in $SKEP_HOME"))?,
             record: settings.gateway.record,
             cassettes: Cassettes::default(),
+            leases: lease::Leases::default(),
             loopback: settings.gateway.loopback,
             listeners: Mutex::default(),
         })
@@ -293,27 +298,41 @@ impl ProcessDoor {
         let tape = kernel.tape(self.pid, task).map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
         let of = self.part.map(|(_, call)| call);
         let request = Request { of, ..Request::new(self.pid, task, self.zone, REQUEST, input(kernel, wish, output_max)) };
-        let short: Mutex<Option<Short>> = Mutex::new(None);
-        let pid = self.pid;
-        let (provider, model, tier) = (wish.provider, wish.model, wish.tier.as_str());
-        let reserve = |world: &world::World, call, now_ms| -> Result<Vec<Event>, Refusal> {
+        // Decided under the ledger's lock: how it is paid for, or which cap it does not fit under.
+        let paid: Mutex<Option<Result<Option<Share>, Short>>> = Mutex::new(None);
+        let (pid, tier) = (self.pid, wish.tier.as_str());
+        let reserve = |world: &world::World, call, now_ms| -> Result<More, Refusal> {
             if wish.ask.endpoint != Endpoint::Generate {
-                return Ok(Vec::new());
+                return Ok(More::default());
             }
-            if let Some(found) = world.short(pid, &Need { tier, tokens, context, micros }, now_ms) {
-                let refusal = refusal(world, &found);
-                *short.lock() = Some(found);
-                return Err(refusal);
+            let need = Need { tier, tokens, context, micros };
+            let bid = Bid { pid, task, call, provider: wish.provider, model: wish.model, need };
+            match kernel.models.leases.plan(world, &bid, now_ms) {
+                Ok(Plan { events, ahead, share }) => {
+                    *paid.lock() = Some(Ok(share));
+                    Ok(More { events, ahead })
+                }
+                Err(short) => {
+                    let refusal = refusal(world, &short);
+                    *paid.lock() = Some(Err(short));
+                    Err(refusal)
+                }
             }
-            let (provider, model, tier) = (provider.to_owned(), model.to_owned(), tier.to_owned());
-            Ok(vec![ModelReserved { pid, task, call, provider, model, tier, tokens, micros }.into()])
         };
-        let about = call::About { tier, host: wish.host, words: vec![provider.to_owned(), model.to_owned()] };
+        let about = call::About { tier, host: wish.host, words: vec![wish.provider.to_owned(), wish.model.to_owned()] };
         let admitted = call::admit_model(kernel, &request, about, &reserve).await;
-        let short = short.into_inner();
+        let (share, short) = match paid.into_inner() {
+            Some(Ok(share)) => (share, None),
+            Some(Err(short)) => (None, Some(short)),
+            None => (None, None),
+        };
         match admitted {
             Ok(call::Entered::Admitted(permit)) => {
-                let pass = settle::ModelPass::new(kernel.clone(), request, permit, wish, (tokens, micros));
+                let ahead = permit.is_ahead();
+                let mut pass = settle::ModelPass::new(kernel.clone(), request, permit, wish, (tokens, micros), share);
+                if !ahead {
+                    pass.admitted().await.map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
+                }
                 Ok(Leave { output_max, record: kernel.models.record, tape, pass: Box::new(pass) })
             }
             Ok(call::Entered::No(refusal)) => Err(self.no(kernel, refusal, short).await),

@@ -1,14 +1,19 @@
 //! What processes may spend on models, what they have spent, and who used what.
 //!
-//! A reservation is taken from the caller and all its ancestors, in the commit that admits the call; so whoever looks sees a tree in
-//! which no cap is passed by spent and reserved together. What nobody settled counts as spent.
+//! A reservation is taken from the caller and all its ancestors, in the commit that admits the call, or before it from a [`Lease`]; so
+//! whoever looks sees a tree in which no cap is passed by spent, reserved and leased together. What nobody settled counts as spent.
+
+pub mod lease;
 
 use crate::{CallId, Pid};
+pub use lease::Lease;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The key for tokens of every tier.
 pub const ALL_TIERS: &str = "all";
+/// The provider in figures of what a crash left no record of.
+pub const UNRECORDED: &str = "unrecorded";
 /// From here on a person is told that a budget comes to its end, in percent.
 pub const WARN_PERCENT: u64 = 80;
 
@@ -54,15 +59,15 @@ pub struct Spend {
 impl Spend {
     fn add(&mut self, tier: &str, tokens: u64, micros: u64) {
         let sum = self.tokens.entry(tier.to_owned()).or_default();
-        *sum = sum.saturating_add(tokens.min(AMOUNT_MAX));
-        self.micros = self.micros.saturating_add(micros.min(AMOUNT_MAX));
+        *sum = sum.saturating_add(tokens);
+        self.micros = self.micros.saturating_add(micros);
     }
 
     fn take(&mut self, tier: &str, tokens: u64, micros: u64) {
         if let Some(sum) = self.tokens.get_mut(tier) {
-            *sum = sum.saturating_sub(tokens.min(AMOUNT_MAX));
+            *sum = sum.saturating_sub(tokens);
         }
-        self.micros = self.micros.saturating_sub(micros.min(AMOUNT_MAX));
+        self.micros = self.micros.saturating_sub(micros);
     }
 
     /// Tokens of one tier, or of all.
@@ -82,6 +87,9 @@ pub struct Account {
     pub spent: Spend,
     /// Of requests on their way.
     pub reserved: Spend,
+    /// Set aside for requests to come.
+    #[serde(default)]
+    pub leased: Spend,
     /// The minute that `requests` counts, since 1970.
     pub minute: i64,
     pub requests: u32,
@@ -101,6 +109,9 @@ pub struct Reserved {
     pub tier: String,
     pub tokens: u64,
     pub micros: u64,
+    /// What it was drawn from. What it does not cost goes back there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<CallId>,
 }
 
 /// Whose figures these are: one row for each process, model and day.
@@ -151,6 +162,8 @@ impl Figures {
 pub struct Books {
     pub accounts: BTreeMap<Pid, Account>,
     pub reserved: BTreeMap<CallId, Reserved>,
+    #[serde(default)]
+    pub leases: BTreeMap<Pid, Vec<Lease>>,
     #[serde(with = "pairs")]
     pub usage: BTreeMap<Row, Figures>,
 }
@@ -210,17 +223,28 @@ impl Account {
             short(Cap::Rate, cap.into(), made.into(), 1)
         });
         let context = || budget.context.and_then(|cap| short(Cap::Context, cap, 0, need.context));
-        let money =
-            || budget.micros.and_then(|cap| short(Cap::Money, cap, self.spent.micros.saturating_add(self.reserved.micros), need.micros));
+        let money = || budget.micros.and_then(|cap| short(Cap::Money, cap, self.used_micros(), need.micros));
         let tokens = || {
-            let caps = budget.tokens.iter().filter(|(tier, _)| *tier == need.tier || *tier == ALL_TIERS);
-            caps.filter_map(|(tier, cap)| {
-                let used = self.spent.of(tier).saturating_add(self.reserved.of(tier));
-                short(Cap::Tokens(tier.clone()), *cap, used, need.tokens)
-            })
-            .next()
+            let mut caps = budget.tokens.iter().filter(|(tier, _)| *tier == need.tier || *tier == ALL_TIERS);
+            caps.find_map(|(tier, cap)| short(Cap::Tokens(tier.clone()), *cap, self.used(tier), need.tokens))
         };
         context().or_else(money).or_else(tokens).or(rate)
+    }
+
+    /// Tokens of a tier and money that nobody has spent, reserved or leased.
+    pub fn left(&self, tier: &str) -> (u64, u64) {
+        let Some(budget) = &self.budget else { return (u64::MAX, u64::MAX) };
+        let caps = budget.tokens.iter().filter(|(of, _)| *of == tier || *of == ALL_TIERS);
+        let tokens = caps.map(|(of, cap)| cap.saturating_sub(self.used(of))).min();
+        (tokens.unwrap_or(u64::MAX), budget.micros.map_or(u64::MAX, |cap| cap.saturating_sub(self.used_micros())))
+    }
+
+    fn used(&self, tier: &str) -> u64 {
+        [&self.spent, &self.reserved, &self.leased].into_iter().fold(0, |sum, spend| sum.saturating_add(spend.of(tier)))
+    }
+
+    fn used_micros(&self) -> u64 {
+        [&self.spent, &self.reserved, &self.leased].into_iter().fold(0, |sum, spend| sum.saturating_add(spend.micros))
     }
 
     /// Caps of which most is spent and nobody was told: its name, what is spent, and the cap.
@@ -243,10 +267,21 @@ fn minute(at_ms: i64) -> i64 {
 }
 
 impl Books {
-    pub(crate) fn reserve(&mut self, line: &[Pid], call: CallId, reserved: Reserved, at_ms: i64) {
+    pub(crate) fn reserve(&mut self, line: &[Pid], call: CallId, mut reserved: Reserved, at_ms: i64) {
+        reserved.tokens = reserved.tokens.min(AMOUNT_MAX);
+        reserved.micros = reserved.micros.min(AMOUNT_MAX);
+        let Reserved { tokens, micros, .. } = reserved;
+        let lease = reserved.lease.and_then(|id| self.lease_mut(reserved.pid, id));
+        let drawn = lease.map(|lease| {
+            lease.tokens = lease.tokens.saturating_sub(tokens);
+            lease.micros = lease.micros.saturating_sub(micros);
+        });
         for pid in line {
             let account = self.accounts.entry(*pid).or_default();
-            account.reserved.add(&reserved.tier, reserved.tokens, reserved.micros);
+            if drawn.is_some() {
+                account.leased.take(&reserved.tier, tokens, micros);
+            }
+            account.reserved.add(&reserved.tier, tokens, micros);
             if account.minute != minute(at_ms) {
                 account.minute = minute(at_ms);
                 account.requests = 0;
@@ -260,13 +295,23 @@ impl Books {
     /// Ends a reservation. What was charged is spent, whatever was reserved.
     pub(crate) fn settle(&mut self, line: &[Pid], call: CallId, charged: (u64, u64), figures: &Figures, at_ms: i64) {
         let Some(reserved) = self.reserved.remove(&call) else { return };
+        let Reserved { pid, provider, model, tier, tokens, micros, lease } = reserved;
+        let charged = (charged.0.min(AMOUNT_MAX), charged.1.min(AMOUNT_MAX));
+        let back = lease.and_then(|id| self.lease_mut(pid, id)).map(|lease| {
+            let back = (tokens.saturating_sub(charged.0), micros.saturating_sub(charged.1));
+            lease.tokens = lease.tokens.saturating_add(back.0);
+            lease.micros = lease.micros.saturating_add(back.1);
+            back
+        });
         for pid in line {
             let account = self.accounts.entry(*pid).or_default();
-            account.reserved.take(&reserved.tier, reserved.tokens, reserved.micros);
-            account.spent.add(&reserved.tier, charged.0, charged.1);
+            account.reserved.take(&tier, tokens, micros);
+            account.spent.add(&tier, charged.0, charged.1);
+            if let Some(back) = back {
+                account.leased.add(&tier, back.0, back.1);
+            }
         }
-        let Reserved { pid, provider, model, tier, .. } = reserved;
-        let row = Row { day: at_ms.div_euclid(86_400_000), pid, provider, model, tier };
+        let row = Row { day: day(at_ms), pid, provider, model, tier };
         self.usage.entry(row).or_default().add(figures);
     }
 
@@ -277,6 +322,54 @@ impl Books {
         let figures = Figures { requests: 1, input: tokens, micros, estimated: 1, ..Figures::default() };
         self.settle(line, call, (tokens, micros), &figures, at_ms);
     }
+
+    /// Opens a lease, or adds to it.
+    pub(crate) fn carve(&mut self, line: &[Pid], pid: Pid, more: &Lease) {
+        for pid in line {
+            self.accounts.entry(*pid).or_default().leased.add(&more.tier, more.tokens, more.micros);
+        }
+        match self.lease_mut(pid, more.id) {
+            Some(lease) => {
+                lease.tokens = lease.tokens.saturating_add(more.tokens);
+                lease.micros = lease.micros.saturating_add(more.micros);
+            }
+            None => self.leases.entry(pid).or_default().push(more.clone()),
+        }
+    }
+
+    /// Ends the leases of a process that `which` names, and gives them.
+    pub(crate) fn end_leases(&mut self, line: &[Pid], pid: Pid, which: impl Fn(&Lease) -> bool) -> Vec<Lease> {
+        let Some(leases) = self.leases.get_mut(&pid) else { return Vec::new() };
+        let ended: Vec<Lease> = leases.extract_if(.., |lease| which(lease)).collect();
+        if leases.is_empty() {
+            self.leases.remove(&pid);
+        }
+        for of in line {
+            let account = self.accounts.entry(*of).or_default();
+            ended.iter().for_each(|lease| account.leased.take(&lease.tier, lease.tokens, lease.micros));
+        }
+        ended
+    }
+
+    /// What is left of a lease may have been spent by requests that are not on record.
+    pub(crate) fn lose_lease(&mut self, line: &[Pid], pid: Pid, id: CallId, at_ms: i64) {
+        for Lease { tier, tokens, micros, .. } in self.end_leases(line, pid, |lease| lease.id == id) {
+            for of in line {
+                self.accounts.entry(*of).or_default().spent.add(&tier, tokens, micros);
+            }
+            let figures = Figures { input: tokens, micros, estimated: 1, ..Figures::default() };
+            let row = Row { day: day(at_ms), pid, provider: UNRECORDED.into(), model: "lease".into(), tier };
+            self.usage.entry(row).or_default().add(&figures);
+        }
+    }
+
+    fn lease_mut(&mut self, pid: Pid, id: CallId) -> Option<&mut Lease> {
+        self.leases.get_mut(&pid)?.iter_mut().find(|lease| lease.id == id)
+    }
+}
+
+fn day(at_ms: i64) -> i64 {
+    at_ms.div_euclid(86_400_000)
 }
 
 /// A map whose keys are no strings, as a list.

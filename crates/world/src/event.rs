@@ -170,7 +170,13 @@ events! {
     /// A request waits for a person to grant more.
     BudgetAsked = "budget.asked", Fact { of: Pid, what: String, cap: u64, used: u64, need: u64 }
     /// What an admitted request may cost at most, taken from the caller and all its ancestors.
-    ModelReserved = "model.reserved", Fact { call: CallId, provider: String, model: String, tier: String, tokens: u64, micros: u64 }
+    ModelReserved = "model.reserved", Fact { call: CallId, provider: String, model: String, tier: String, tokens: u64, micros: u64, lease: Option<CallId> }
+    /// Set aside for the next requests of a process, from its budget and all above it; named by the call that it was first carved with.
+    BudgetLeased = "budget.leased", Fact { lease: CallId, tier: String, tokens: u64, micros: u64 }
+    /// What was left of it is for everybody again.
+    BudgetReturned = "budget.returned", Fact { lease: CallId, tokens: u64, micros: u64 }
+    /// The kernel died with it: what was left may be spent, so it counts as spent.
+    BudgetLost = "budget.lost", Fact { lease: CallId, tokens: u64, micros: u64 }
     /// What it did cost. Without usage from the provider, what was reserved is charged.
     ModelUsed = "model.used", Fact {
         call: CallId, provider: String, model: String, tier: String, figures: Figures, charged_tokens: u64, charged_micros: u64,

@@ -8,8 +8,8 @@ mod fold;
 
 use crate::event::Event;
 use crate::{
-    Ban, BanId, Books, CallId, Cap, Grant, GrantId, Merge, MergeId, Need, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Scope,
-    Short, Task, TaskId, TaskState, Token, TokenId, ZoneId,
+    Ban, BanId, Books, CallId, Cap, Grant, GrantId, Lease, Merge, MergeId, Need, OpenCall, Pid, Process, Review, ReviewId, ReviewState,
+    Scope, Short, Task, TaskId, TaskState, Token, TokenId, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -125,6 +125,15 @@ impl World {
     pub fn short(&self, pid: Pid, need: &Need<'_>, now_ms: i64) -> Option<Short> {
         let all = self.line(pid).filter_map(|process| self.books.accounts.get(&process.pid)?.short(process.pid, need, now_ms));
         all.min_by_key(|short| short.what == Cap::Rate)
+    }
+
+    /// Every lease and whose it is.
+    pub fn leases(&self) -> impl Iterator<Item = (Pid, &Lease)> {
+        self.books.leases.iter().flat_map(|(pid, leases)| leases.iter().map(|lease| (*pid, lease)))
+    }
+
+    pub fn lease(&self, pid: Pid, tier: &str) -> Option<&Lease> {
+        self.books.leases.get(&pid)?.iter().find(|lease| lease.tier == tier)
     }
 
     /// Is anything that `pid` spends capped?

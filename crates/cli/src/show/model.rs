@@ -59,21 +59,28 @@ fn caps(view: &AccountView) -> Vec<Vec<Line>> {
     let Some(budget) = &account.budget else {
         return vec![vec![Line::new().plain("  money"), Line::new().plain(format!("{} spent", dollars(account.spent.micros)))]];
     };
-    let row = |name: String, used: String, cap: String, held: String, share: u64| {
+    let row = |name: String, used: String, cap: String, held: [(String, &str); 2], share: u64| {
         let share = Line::new().plain(format!("{share} %"));
-        let held = if held.is_empty() { Line::new() } else { Line::new().faint(format!("{held} reserved")) };
-        vec![Line::new().plain(format!("  {name}")), Line::new().plain(format!("{used} of {cap}")), share, held]
+        let held: Vec<String> =
+            held.into_iter().filter(|(amount, _)| !amount.is_empty()).map(|(amount, word)| format!("{amount} {word}")).collect();
+        vec![
+            Line::new().plain(format!("  {name}")),
+            Line::new().plain(format!("{used} of {cap}")),
+            share,
+            Line::new().faint(held.join(", ")),
+        ]
     };
+    let some = |amount: u64, written: fn(u64) -> String| if amount > 0 { written(amount) } else { String::new() };
     let share =
         |used: u64, cap: u64| if cap == 0 { 100 } else { u64::try_from(u128::from(used) * 100 / u128::from(cap)).unwrap_or(u64::MAX) };
     let mut rows = Vec::new();
     if let Some(cap) = budget.micros {
-        let held = if account.reserved.micros > 0 { dollars(account.reserved.micros) } else { String::new() };
+        let held = [(some(account.reserved.micros, dollars), "reserved"), (some(account.leased.micros, dollars), "leased")];
         rows.push(row("money".into(), dollars(account.spent.micros), dollars(cap), held, share(account.spent.micros, cap)));
     }
     for (tier, cap) in &budget.tokens {
-        let (used, held) = (account.spent.of(tier), account.reserved.of(tier));
-        let held = if held > 0 { grouped(held) } else { String::new() };
+        let used = account.spent.of(tier);
+        let held = [(some(account.reserved.of(tier), grouped), "reserved"), (some(account.leased.of(tier), grouped), "leased")];
         rows.push(row(format!("{tier} tokens"), grouped(used), grouped(*cap), held, share(used, *cap)));
     }
     let plain = |name: &str, text: String| vec![Line::new().plain(format!("  {name}")), Line::new().plain(text)];

@@ -91,6 +91,10 @@ impl Door for Notes {
 struct Note(mpsc::UnboundedSender<Ended>);
 
 impl Pass for Note {
+    fn recorded(&mut self) -> Work<'_, Result<(), Denial>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     fn settle(self: Box<Self>, end: Ended) -> Work<'static, ()> {
         Box::pin(async move { drop(self.0.send(end)) })
     }

@@ -7,6 +7,7 @@ use super::facts::Facts;
 use super::{Request, settle};
 use crate::Kernel;
 use crate::fault::Fault;
+use crate::ledger::Unrecorded;
 use crate::replay;
 use crate::token::Presented;
 use policy::{Standing, Verdict, Warrant};
@@ -20,11 +21,13 @@ pub(super) enum Admission {
     Pending { refusal: Refusal, rules: Vec<String> },
 }
 
-/// Leave to run one call: a warrant whose admission is on disk.
+/// Leave to run one call: a warrant whose admission is on disk, or covered by what is.
 pub(super) struct Permit {
     pub call: CallId,
     /// The grant that let it pass, with what it demands.
     pub grant: Option<Box<Grant>>,
+    /// Its admission is still being written; only a request to a model can have that.
+    pub unrecorded: Option<Unrecorded>,
     _warrant: Warrant,
 }
 
@@ -37,6 +40,7 @@ enum Ruling {
         warrant: Warrant,
         grant: Option<Box<Grant>>,
         rules: Vec<String>,
+        ahead: bool,
     },
     Refuse {
         call: CallId,
@@ -49,12 +53,20 @@ enum Ruling {
     },
 }
 
-/// What is recorded with an admission, or why there is none after all. Sees the world that the decision is made on.
-pub(crate) type With<'a> = dyn Fn(&World, CallId, i64) -> Result<Vec<Event>, Refusal> + Sync + 'a;
+/// What is recorded with an admission.
+#[derive(Default)]
+pub(crate) struct More {
+    pub events: Vec<Event>,
+    /// The call need not wait for them: what it may cost is on disk already.
+    pub ahead: bool,
+}
+
+/// What goes with an admission, or why there is none after all. Sees the world that the decision is made on.
+pub(crate) type With<'a> = dyn Fn(&World, CallId, i64) -> Result<More, Refusal> + Sync + 'a;
 
 /// `None` when policy or grants changed after the facts were gathered.
 pub(super) async fn admit(kernel: &Kernel, request: &Request, facts: &Facts) -> Result<Option<Admission>, Fault> {
-    admit_with(kernel, request, facts, &|_, _, _| Ok(Vec::new())).await
+    admit_with(kernel, request, facts, &|_, _, _| Ok(More::default())).await
 }
 
 /// Decides, and records in the same commit what goes with a yes.
@@ -62,16 +74,19 @@ pub(super) async fn admit_with(kernel: &Kernel, request: &Request, facts: &Facts
     let sealed = settle::sealed(kernel, request);
     // The clock is read once: nothing runs out between two looks.
     let now = kernel.moment();
-    let ruling = kernel
-        .ledger
-        .commit(|world, now_ms| rule(world, &Asked { request, facts, sealed: &sealed, now: &now, now_ms, with }))?
-        .durable()
-        .await?;
+    let pending = kernel.ledger.commit(|world, now_ms| rule(world, &Asked { request, facts, sealed: &sealed, now: &now, now_ms, with }))?;
+    let (ruling, unrecorded) = match pending.value() {
+        Ruling::Admit { ahead: true, .. } => {
+            let (ruling, unrecorded) = pending.ahead();
+            (ruling, Some(unrecorded))
+        }
+        _ => (pending.durable().await?, None),
+    };
     Ok(match ruling {
         Ruling::Stale => None,
-        Ruling::Admit { call, warrant, grant, rules } => {
+        Ruling::Admit { call, warrant, grant, rules, .. } => {
             sealed.keep(kernel, call)?;
-            Some(Admission::Admitted { permit: Permit { call, grant, _warrant: warrant }, rules })
+            Some(Admission::Admitted { permit: Permit { call, grant, unrecorded, _warrant: warrant }, rules })
         }
         Ruling::Refuse { call, refusal, rules } => Some(Admission::Refused { call, refusal, rules }),
         Ruling::Ask { refusal, rules } => Some(Admission::Pending { refusal, rules }),
@@ -130,7 +145,7 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
         Verdict::Allow(warrant) if !lost || grant.is_some() => {
             let call = world.next_call();
             let rules = warrant.rules().to_vec();
-            let more = match with(world, call, *now_ms) {
+            let More { events: more, ahead } = match with(world, call, *now_ms) {
                 Ok(more) => more,
                 Err(refusal) => return refuse(world, asked, refusal, rules),
             };
@@ -154,7 +169,7 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
             };
             let grant = grant.filter(|grant| Some(grant.id) == used).cloned().map(Box::new);
             let events = std::iter::once(event.into()).chain(more).collect();
-            (events, Ruling::Admit { call, warrant, grant, rules })
+            (events, Ruling::Admit { call, warrant, grant, rules, ahead })
         }
         Verdict::Allow(_) => {
             let reason = "this exact call was interrupted by a crash and may have taken effect".to_owned();

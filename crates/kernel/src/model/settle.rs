@@ -3,10 +3,11 @@
 use crate::Kernel;
 use crate::call::{Entry, Request};
 use crate::fault::Fault;
-use gateway::{Bytes, Ended, Pass, Source, Usage, Wish, Work};
+use gateway::{Bytes, Denial, Ended, Pass, Source, Trouble, Usage, Wish, Work};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Instant;
+use world::budget::lease::Share;
 use world::event::{BudgetWarned, CallFinished, ModelUsed};
 use world::{CallId, Event, Figures, World};
 
@@ -21,11 +22,22 @@ pub(super) struct ModelPass {
     /// What the caller said, where that is recorded.
     asked: Option<Bytes>,
     reserved: (u64, u64),
+    /// What is set aside with it, once its admission is on disk.
+    share: Option<Share>,
+    /// Its admission is not on disk and never will be: there is no such call.
+    void: bool,
     start: Instant,
 }
 
 impl ModelPass {
-    pub fn new(kernel: Arc<Kernel>, request: Request, permit: Entry, wish: &Wish<'_>, reserved: (u64, u64)) -> ModelPass {
+    pub fn new(
+        kernel: Arc<Kernel>,
+        request: Request,
+        permit: Entry,
+        wish: &Wish<'_>,
+        reserved: (u64, u64),
+        share: Option<Share>,
+    ) -> ModelPass {
         let asked = kernel.models.record.then(|| wish.body.clone());
         ModelPass {
             kernel,
@@ -37,11 +49,28 @@ impl ModelPass {
             free: wish.free,
             asked,
             reserved,
+            share,
+            void: false,
             start: Instant::now(),
         }
     }
 
-    async fn record(&self, end: Ended) -> Result<(), Fault> {
+    /// Waits until the admission is on disk, and with it what was set aside.
+    pub async fn admitted(&mut self) -> Result<(), Fault> {
+        let recorded = self.permit.recorded(&self.kernel).await;
+        self.void |= recorded.is_err();
+        if let Some(share) = self.share.take().filter(|_| !self.void) {
+            self.kernel.models.leases.add(&self.kernel.ledger, share);
+        }
+        recorded
+    }
+
+    async fn record(&mut self, end: Ended) -> Result<(), Fault> {
+        // INVARIANT: without its admission there is no such call, and its number may by now be another's. What it cost is lost with its lease.
+        if self.void {
+            return Ok(());
+        }
+        self.admitted().await?;
         let Ended { status, metered, complete, sent, why, first_byte, bytes, answer } = end;
         let kernel = &self.kernel;
         let usage = metered.as_ref().map(|metered| metered.usage).unwrap_or_default();
@@ -92,8 +121,16 @@ impl ModelPass {
         };
         let output = json!({"status": status, "bytes": bytes, "complete": complete});
         let finished = CallFinished { pid, task, call, ok, output, blob: None, blob_bytes: 0, ms };
-        let pending = kernel.ledger.commit(|world, _| (events(world, call, used, finished), ()))?;
-        pending.durable().await?;
+        let (tokens, micros) = self.reserved;
+        let unspent = (tokens.saturating_sub(charged_tokens), micros.saturating_sub(charged_micros));
+        let pending = kernel.ledger.commit(|world, _| {
+            let lease = world.books.reserved.get(&call).and_then(|reserved| reserved.lease);
+            let back = lease.map(|lease| Share { pid, lease, tokens: unspent.0, micros: unspent.1 });
+            (events(world, call, used, finished), back)
+        })?;
+        if let Some(back) = pending.durable().await? {
+            kernel.models.leases.add(&kernel.ledger, back);
+        }
         kernel.ledger.journal().vault().delete(&call.to_string()).map_err(crate::ledger::fault)?;
         Ok(())
     }
@@ -126,7 +163,11 @@ fn events(world: &World, call: CallId, used: ModelUsed, finished: CallFinished) 
 }
 
 impl Pass for ModelPass {
-    fn settle(self: Box<Self>, end: Ended) -> Work<'static, ()> {
+    fn recorded(&mut self) -> Work<'_, Result<(), Denial>> {
+        Box::pin(async move { self.admitted().await.map_err(|fault| super::denial(Trouble::Upstream, fault.to_string())) })
+    }
+
+    fn settle(mut self: Box<Self>, end: Ended) -> Work<'static, ()> {
         Box::pin(async move {
             if let Err(fault) = self.record(end).await {
                 // The call stays open; at the next boot it counts as lost, and what was reserved as spent.

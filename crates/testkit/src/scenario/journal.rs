@@ -63,6 +63,9 @@ fn detail(event: &Event) -> String {
         Event::BudgetWarned(e) => format!("{} of {} {}", e.used, e.cap, e.what),
         Event::BudgetAsked(e) => format!("{} {} of {}", e.need, e.what, e.of),
         Event::ModelReserved(e) => format!("{}/{} {}", e.provider, e.model, e.tier),
+        Event::BudgetLeased(e) => format!("{} tokens, {} micros of {}", e.tokens, e.micros, e.tier),
+        Event::BudgetReturned(e) => format!("{} tokens, {} micros", e.tokens, e.micros),
+        Event::BudgetLost(e) => format!("{} tokens, {} micros", e.tokens, e.micros),
         Event::ModelUsed(e) => format!("{}/{} {}", e.provider, e.model, e.charged_tokens),
         Event::CallLost(e) => e.tool.clone(),
         Event::ReviewAsked(e) => {

@@ -3,7 +3,7 @@
 use super::World;
 use crate::budget::Cap;
 use crate::event::Event;
-use crate::{MergeState, Need, Pid, ProcessState, ReviewState, Short, Task, TaskId, TaskState};
+use crate::{CallId, MergeState, Need, Pid, ProcessState, ReviewState, Short, Task, TaskId, TaskState};
 
 type Verdict = Result<(), String>;
 
@@ -141,15 +141,36 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         Event::BudgetAsked(e) => ensure(world.processes.contains_key(&e.of), || format!("no process {}", e.of)),
         Event::ModelReserved(e) => {
             ensure(world.calls.contains_key(&e.call), || format!("{} is not open", e.call))?;
+            ensure(!world.books.reserved.contains_key(&e.call), || format!("{} has a reservation", e.call))?;
+            if let Some(id) = e.lease {
+                let lease = world.lease(e.pid, &e.tier).filter(|lease| lease.id == id);
+                let enough = lease.is_some_and(|lease| lease.tokens >= e.tokens && lease.micros >= e.micros);
+                return ensure(enough, || format!("the lease {id} does not hold it"));
+            }
             let need = Need { tier: &e.tier, tokens: e.tokens, context: 0, micros: e.micros };
             match world.short(e.pid, &need, world.now_ms) {
                 Some(Short { what, pid, .. }) if what != Cap::Rate => Err(format!("the {what} of process {pid} would be passed")),
-                _ => ensure(!world.books.reserved.contains_key(&e.call), || format!("{} has a reservation", e.call)),
+                _ => Ok(()),
             }
         }
+        Event::BudgetLeased(e) => {
+            alive(world, e.pid)?;
+            let other = world.lease(e.pid, &e.tier).filter(|lease| lease.id != e.lease);
+            ensure(other.is_none(), || format!("process {} has another lease", e.pid))?;
+            let accounts = world.line(e.pid).filter_map(|process| world.books.accounts.get(&process.pid));
+            let fits = |(tokens, micros): (u64, u64)| e.tokens <= tokens && e.micros <= micros;
+            ensure(accounts.map(|account| account.left(&e.tier)).all(fits), || format!("there is less left than {} needs", e.lease))
+        }
+        Event::BudgetReturned(e) => lease(world, e.pid, e.lease, (e.tokens, e.micros)),
+        Event::BudgetLost(e) => lease(world, e.pid, e.lease, (e.tokens, e.micros)),
         Event::ModelUsed(e) => ensure(world.books.reserved.contains_key(&e.call), || format!("{} has no reservation", e.call)),
         Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) => Ok(()),
     }
+}
+
+fn lease(world: &World, pid: Pid, id: CallId, left: (u64, u64)) -> Verdict {
+    let known = world.leases().find(|(of, lease)| *of == pid && lease.id == id).map(|(_, lease)| (lease.tokens, lease.micros));
+    ensure(known == Some(left), || format!("the lease {id} of process {pid} has {known:?} left, not {left:?}"))
 }
 
 fn alive(world: &World, pid: Pid) -> Verdict {

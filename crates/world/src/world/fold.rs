@@ -3,8 +3,8 @@
 use super::{World, Zone};
 use crate::event::Event;
 use crate::{
-    Ban, Base, CallId, Grant, Merge, MergeState, Moment, OpenCall, Pid, Process, ProcessState, Reserved, Review, ReviewState, Task, TaskId,
-    TaskState, Token, Used, What, Workspace, limits,
+    Ban, Base, CallId, Grant, Lease, Merge, MergeState, Moment, OpenCall, Pid, Process, ProcessState, Reserved, Review, ReviewState, Task,
+    TaskId, TaskState, Token, Used, What, Workspace, limits,
 };
 
 pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
@@ -37,7 +37,10 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
             };
             world.processes.insert(e.pid, process);
         }
-        Event::ProcExited(e) => set_process(world, e.pid, if e.killed { ProcessState::Dead } else { ProcessState::Zombie }),
+        Event::ProcExited(e) => {
+            set_process(world, e.pid, if e.killed { ProcessState::Dead } else { ProcessState::Zombie });
+            release(world, e.pid);
+        }
         Event::ProcPaused(e) => set_process(world, e.pid, ProcessState::Paused),
         Event::ProcResumed(e) => set_process(world, e.pid, ProcessState::Idle),
         Event::TaskQueued(e) => queue(world, e, at_ms),
@@ -217,6 +220,10 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
             }
         }
         Event::BudgetSet(e) => {
+            // A new cap holds from now on, not from the end of what was set aside under the old one.
+            let under = |pid: &Pid| world.line(*pid).any(|process| process.pid == e.pid);
+            let below: Vec<Pid> = world.books.leases.keys().copied().filter(under).collect();
+            below.into_iter().for_each(|pid| release(world, pid));
             let account = world.books.accounts.entry(e.pid).or_default();
             account.budget = e.budget.clone();
             account.warned.clear();
@@ -235,9 +242,22 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::BudgetAsked(e) => world.books.accounts.entry(e.of).or_default().waits = Some(format!("{} of process {}", e.what, e.pid)),
         Event::ModelReserved(e) => {
             let (provider, model, tier) = (e.provider.clone(), e.model.clone(), e.tier.clone());
-            let reserved = Reserved { pid: e.pid, provider, model, tier, tokens: e.tokens, micros: e.micros };
+            let reserved = Reserved { pid: e.pid, provider, model, tier, tokens: e.tokens, micros: e.micros, lease: e.lease };
             let line = line(world, e.pid);
             world.books.reserve(&line, e.call, reserved, at_ms);
+        }
+        Event::BudgetLeased(e) => {
+            let more = Lease { id: e.lease, tier: e.tier.clone(), tokens: e.tokens, micros: e.micros };
+            let line = line(world, e.pid);
+            world.books.carve(&line, e.pid, &more);
+        }
+        Event::BudgetReturned(e) => {
+            let line = line(world, e.pid);
+            world.books.end_leases(&line, e.pid, |lease| lease.id == e.lease);
+        }
+        Event::BudgetLost(e) => {
+            let line = line(world, e.pid);
+            world.books.lose_lease(&line, e.pid, e.lease, at_ms);
         }
         Event::ModelUsed(e) => {
             let line = line(world, e.pid);
@@ -301,6 +321,12 @@ fn admit(world: &mut World, e: &crate::event::CallAdmitted, at_ms: i64) {
 /// A process and all its ancestors.
 fn line(world: &World, pid: Pid) -> Vec<Pid> {
     world.line(pid).map(|process| process.pid).collect()
+}
+
+/// What was set aside for a process is for everybody again.
+fn release(world: &mut World, pid: Pid) {
+    let line = line(world, pid);
+    world.books.end_leases(&line, pid, |_| true);
 }
 
 /// A call that ended without a word about its cost: what was reserved for it is spent.

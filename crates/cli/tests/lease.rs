@@ -1,0 +1,151 @@
+//! Requests that leave before they are on disk: what they may cost is there already, and nothing of their answers is told before.
+//!
+//! The test holds the lock of the journal's database, so the kernel's writer waits as it does for a disk that does not answer.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::Site;
+use common::provider::{Open, Provider, USED, account, ask, eventually};
+use rusqlite::Connection;
+use serde_json::Value;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Nothing is written to the journal until this is dropped.
+struct Stuck(Connection);
+
+impl Stuck {
+    fn new(site: &Site) -> Stuck {
+        let journal = Connection::open(site.home().join("journal.db")).unwrap();
+        journal.busy_timeout(Duration::from_secs(30)).unwrap();
+        journal.execute_batch("BEGIN IMMEDIATE").unwrap();
+        Stuck(journal)
+    }
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        self.0.execute_batch("ROLLBACK").unwrap();
+    }
+}
+
+impl Provider {
+    fn count(&self) -> usize {
+        self.heard.load(Ordering::SeqCst)
+    }
+}
+
+fn asking(open: &Open) -> JoinHandle<(u16, String)> {
+    let (address, key) = (open.address.clone(), open.key.clone());
+    std::thread::spawn(move || ask(&address, &key))
+}
+
+fn records(site: &Site, kind: &str) -> Vec<Value> {
+    site.records(&[]).into_iter().filter(|record| record["type"] == kind).map(|record| record["payload"].clone()).collect()
+}
+
+fn sum(records: &[Value]) -> u64 {
+    records.iter().map(|payload| payload["tokens"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_leased_request_leaves_before_its_record_and_is_answered_after() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    site.ok(&["budget", "set", "1", "--tokens", "all=100000"]);
+    let (open, other) = (Open::new(&site), Open::new(&site));
+    assert_eq!(open.ask().0, 200);
+    let leased = records(&site, "budget.leased");
+    assert_eq!((leased.len(), records(&site, "model.reserved")[0]["lease"].is_null()), (1, true));
+    assert_eq!(account(&site, 1)["leased"]["tokens"]["tactical"], leased[0]["tokens"]);
+
+    let stuck = Stuck::new(&site);
+    let unleased = asking(&other);
+    let client = asking(&open);
+    eventually("the request left", || provider.count() == 2);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!client.is_finished(), "its answer is told though nothing says that it was asked");
+    assert!(!unleased.is_finished());
+    assert_eq!(provider.count(), 2, "a process without a lease waits for the disk before it asks");
+    drop(stuck);
+
+    assert_eq!((client.join().unwrap().0, unleased.join().unwrap().0), (200, 200));
+    let reserved = records(&site, "model.reserved");
+    assert_eq!(reserved.iter().filter(|payload| payload["lease"] == leased[0]["lease"]).count(), 1);
+    assert_eq!((provider.count(), account(&site, 1)["spent"]["tokens"]["tactical"].as_u64()), (3, Some(3 * USED)));
+
+    // What was only set aside is given back when the kernel comes to rest.
+    site.ok(&["kernel", "stop"]);
+    assert_eq!(account(&site, 1)["leased"]["tokens"]["tactical"], 0);
+    assert_eq!(account(&site, 1)["spent"]["tokens"]["tactical"].as_u64(), Some(3 * USED));
+    assert_eq!(site.count("budget.lost"), 0);
+}
+
+#[test]
+fn a_request_that_left_no_record_is_paid_from_its_lease() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    let mut kernel = site.kernel(None);
+    site.ok(&["budget", "set", "1", "--tokens", "all=100000"]);
+    let open = Open::new(&site);
+    assert_eq!(open.ask().0, 200);
+    let leased = sum(&records(&site, "budget.leased"));
+
+    let stuck = Stuck::new(&site);
+    let client = asking(&open);
+    eventually("the request left", || provider.count() == 2);
+    kernel.kill().unwrap();
+    kernel.wait().unwrap();
+    drop(stuck);
+    assert_ne!(client.join().unwrap().0, 200);
+
+    assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));
+    assert_eq!(records(&site, "model.reserved").len(), 1, "nothing says that the second was asked");
+    assert_eq!(sum(&records(&site, "budget.lost")), leased, "so all that it could be paid from counts as spent");
+    let after = account(&site, 1);
+    assert_eq!(after["spent"]["tokens"]["tactical"].as_u64(), Some(USED + leased));
+    assert_eq!((&after["leased"]["tokens"]["tactical"], &after["reserved"]["tokens"]["tactical"]), (&Value::from(0), &Value::from(0)));
+    let usage = site.json(&["usage", "--by", "model"]);
+    let lost = usage["rows"].as_array().unwrap().iter().find(|row| row["name"] == "unrecorded/lease").unwrap();
+    assert_eq!((lost["estimated"].as_u64(), lost["input"].as_u64()), (Some(1), Some(leased)));
+}
+
+#[test]
+fn a_disk_that_fails_takes_the_answer_back_and_the_lease_with_it() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    let _kernel = site.kernel(None);
+    site.ok(&["budget", "set", "1", "--tokens", "all=100000"]);
+    let open = Open::new(&site);
+    assert_eq!(open.ask().0, 200);
+    let leased = sum(&records(&site, "budget.leased"));
+
+    let stuck = Stuck::new(&site);
+    let client = asking(&open);
+    eventually("the request left", || provider.count() == 2);
+    let (status, body) = client.join().unwrap();
+    assert!(status >= 500 && body.contains("journal") && body.contains(r#""type":"error""#), "{status} {body}");
+    drop(stuck);
+
+    // The kernel goes on, with what it knows: the lease may be spent.
+    assert_eq!(open.ask().0, 200);
+    assert_eq!(sum(&records(&site, "budget.lost")), leased);
+    assert_eq!(account(&site, 1)["spent"]["tokens"]["tactical"].as_u64(), Some(2 * USED + leased));
+    assert_eq!(records(&site, "model.used").len(), 2);
+    assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_lower_cap_holds_at_once() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    site.ok(&["budget", "set", "1", "--tokens", "all=100000"]);
+    let open = Open::new(&site);
+    assert_eq!(open.ask().0, 200);
+    site.ok(&["budget", "set", "1", "--tokens", "all=20"]);
+    let (status, body) = open.ask();
+    assert!(matches!(status, 402 | 429) && body.contains("18 of 20 tokens"), "{status} {body}");
+    assert_eq!(provider.count(), 1);
+}

@@ -116,7 +116,7 @@ fn a_request_that_left_no_record_is_paid_from_its_lease() {
 fn a_disk_that_fails_takes_the_answer_back_and_the_lease_with_it() {
     let provider = Provider::start(false);
     let site = provider.site("");
-    let _kernel = site.kernel(None);
+    let mut kernel = site.kernel(None);
     site.ok(&["budget", "set", "1", "--tokens", "all=100000"]);
     let open = Open::new(&site);
     assert_eq!(open.ask().0, 200);
@@ -135,6 +135,8 @@ fn a_disk_that_fails_takes_the_answer_back_and_the_lease_with_it() {
     assert_eq!(account(&site, 1)["spent"]["tokens"]["tactical"].as_u64(), Some(2 * USED + leased));
     assert_eq!(records(&site, "model.used").len(), 2);
     assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));
+    site.ok(&["kernel", "stop"]);
+    kernel.wait().unwrap();
 }
 
 #[test]

@@ -9,9 +9,11 @@ mod anthropic;
 mod body;
 mod chat;
 pub mod count;
+pub(crate) mod elsewhere;
 mod gemini;
 mod image;
 mod meter;
+mod mode;
 mod responses;
 mod scan;
 pub mod sse;
@@ -20,6 +22,7 @@ mod tests;
 
 use body::{Members, number, quoted, splice, text};
 pub use meter::{Meter, Metered};
+pub use mode::{Mode, Pace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ops::Range;
@@ -71,6 +74,8 @@ pub struct Usage {
     /// Searches that the provider made and charges for one by one.
     #[serde(default)]
     pub searches: u64,
+    #[serde(default)]
+    pub mode: Mode,
     pub source: Source,
 }
 
@@ -88,8 +93,11 @@ pub struct Ask {
     pub answers: u32,
     /// Bytes of the body, images left out.
     pub input_bytes: u64,
-    /// Pictures, and files that are only referred to.
+    /// Pictures. A file that is only referred to counts as many, as nobody here knows its length.
     pub images: u32,
+    /// Searches that the provider may make and charges for.
+    pub searches: u64,
+    pub mode: Mode,
 }
 
 /// Why we answer instead of the provider; each dialect has its own word for it.
@@ -181,13 +189,26 @@ impl Dialect {
             Some((dialect, endpoint)) if dialect == self || endpoint == Endpoint::Models => endpoint,
             _ => return Err(format!("`{path}` is none of its paths")),
         };
-        let mut ask =
-            Ask { dialect: self, endpoint, model: String::new(), stream: false, output_max: None, answers: 1, input_bytes: 0, images: 0 };
+        let mut ask = Ask {
+            dialect: self,
+            endpoint,
+            model: String::new(),
+            stream: false,
+            output_max: None,
+            answers: 1,
+            input_bytes: 0,
+            images: 0,
+            searches: 0,
+            mode: Mode::default(),
+        };
         if endpoint == Endpoint::Models {
             return Ok(ask);
         }
         let body = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
         let members = Members::read(body)?;
+        self.whole(&members)?;
+        ask.searches = mode::searches(self, &members)?;
+        ask.mode = Mode::wanted(self, &members)?;
         let (conversation, answers) = match self {
             Dialect::Anthropic => ("messages", None),
             Dialect::Chat => ("messages", members.one(&["n"])?.map(|(value, _)| value)),
@@ -201,7 +222,7 @@ impl Dialect {
         (ask.model, ask.stream) = match self {
             Dialect::Gemini => {
                 let (place, verb) = gemini::place(path).ok_or("its path names no model")?;
-                (path[place].to_owned(), verb == "streamGenerateContent")
+                (out_of_path(&path[place])?, verb == "streamGenerateContent")
             }
             _ => {
                 let (model, _) = members.one(&["model"])?.ok_or("`model` is missing")?;
@@ -222,6 +243,28 @@ impl Dialect {
         ask.images = images.count;
         ask.input_bytes = (body.len() as u64).saturating_sub(images.bytes);
         Ok(ask)
+    }
+
+    /// A request is all there is to it. What it only refers to, or what is answered later, nobody here could reserve or meter.
+    fn whole(self, members: &Members<'_>) -> Result<(), String> {
+        const KEPT: &str = "refers to what the provider keeps, whose length nobody knows here; send the conversation itself";
+        const LATER: &str = "has the provider answer later, where nobody meters it; leave it out";
+        let not: &[(&[&str], &str)] = match self {
+            Dialect::Responses => &[
+                (&["background"], LATER),
+                (&["previous_response_id"], KEPT),
+                (&["conversation"], KEPT),
+                (&["prompt"], "names a prompt that the provider keeps, whose length nobody knows here; send its text"),
+            ],
+            Dialect::Gemini => &[(&["cachedContent", "cached_content"], KEPT)],
+            Dialect::Anthropic | Dialect::Chat => &[],
+        };
+        for (names, why) in not {
+            if members.one(names)?.is_some_and(|(value, _)| !matches!(value, "null" | "false" | "\"\"")) {
+                return Err(format!("`{}` {why}", names[0]));
+            }
+        }
+        Ok(())
     }
 
     /// The same request for another model or output limit; byte for byte the same where neither is given.
@@ -311,6 +354,14 @@ impl Dialect {
         }
     }
 
+    /// How long to wait, where a refusal says so in its body. The others have a header for it.
+    pub(crate) fn wait_in(self, refusal: &[u8]) -> Option<std::time::Duration> {
+        match self {
+            Dialect::Gemini => gemini::wait_in(refusal),
+            Dialect::Anthropic | Dialect::Responses | Dialect::Chat => None,
+        }
+    }
+
     /// A meter for an answer in this dialect. [`Ask::meter`] also knows the request's size, for when no usage is reported.
     pub fn meter(self, stream: bool) -> Meter {
         Meter::new(self, stream)
@@ -375,6 +426,23 @@ impl Dialect {
         };
         Reply { status: 200, content_type: "application/json", headers: Vec::new(), body: list.to_string().into_bytes() }
     }
+}
+
+/// A model's name out of a path: what a provider reads there, however it is written.
+fn out_of_path(segment: &str) -> Result<String, String> {
+    let mut name = Vec::with_capacity(segment.len());
+    let mut rest = segment.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            name.push(byte);
+            continue;
+        }
+        let hex = after.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        name.push(hex.ok_or("the model in its path cannot be read")?);
+        rest = &after[2..];
+    }
+    String::from_utf8(name).map_err(|_| "the model in its path is not UTF-8".to_owned())
 }
 
 /// A model's name as a segment of a path.

@@ -4,11 +4,11 @@
 //! provider reaches a client unmetered.
 
 use crate::cassette::{Answer, Chunk, Redact, Reel, Taking, Tape};
-use crate::dialect::{Ask, Dialect, Endpoint, Reply, Trouble};
+use crate::dialect::{Ask, Dialect, Endpoint, Reply, Trouble, elsewhere};
 use crate::door::{Denial, Door, Leave, Wish};
 use crate::header;
-use crate::limiter::{self, Slot};
-use crate::provider::{BadProvider, Play, Provider, Road};
+use crate::limiter::{Entrant, Slot};
+use crate::provider::{BadSettings, Play, Provider, Road};
 use crate::route::{Routes, Target, Tier};
 use crate::script::Rendered;
 use crate::secret::Secret;
@@ -26,6 +26,12 @@ use std::time::{Duration, Instant};
 pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Vendors' clients give up after ten minutes; a request held longer than half of that is better told.
 const HOLD: Duration = Duration::from_secs(300);
+/// A client that takes nothing for so long has stopped, or wants to hold what others wait for.
+const STALL: Duration = Duration::from_secs(300);
+/// Longer than this in line is an overload, where another provider can be asked.
+const IN_LINE: Duration = Duration::from_secs(10);
+/// Bytes of a refusal that are read for how long it holds.
+const REFUSAL_BYTES_MAX: usize = 256 * 1024;
 /// Times one provider is asked again after it said to wait.
 const TRIES_MAX: u32 = 8;
 
@@ -48,18 +54,34 @@ pub struct Gateway {
     routes: Routes,
     upstream: Upstream,
     hold: Duration,
+    stall: Duration,
     redact: Redact,
     learn: Learn,
 }
 
 impl Gateway {
     /// `hold` is how long a request may wait before it is told to come again.
-    pub fn new(settings: &Settings, upstream: Upstream, hold: Option<Duration>) -> Result<Gateway, BadProvider> {
+    pub fn new(settings: &Settings, upstream: Upstream, hold: Option<Duration>) -> Result<Gateway, BadSettings> {
         let mut routes = Routes { names: settings.models.clone(), ..Routes::default() };
         for (name, provider) in &settings.providers {
-            routes.providers.insert(name.clone(), Arc::new(Provider::new(name, provider)?));
+            let mut provider = Provider::new(name, provider)?;
+            if let Some(other) = routes.providers.values().find(|other| other.shares_key(&provider)) {
+                provider.share_limits(other);
+            }
+            routes.providers.insert(name.clone(), Arc::new(provider));
         }
-        Ok(Gateway { routes, upstream, hold: hold.unwrap_or(HOLD), redact: Arc::new(str::to_owned), learn: Arc::new(|_| {}) })
+        routes.check().map_err(|(name, none)| BadSettings { place: format!("models.{name}"), why: none.what, fix: Some(none.fix) })?;
+        let (hold, redact, learn) = (hold.unwrap_or(HOLD), Arc::new(str::to_owned), Arc::new(|_: &Secret| {}));
+        Ok(Gateway { routes, upstream, hold, stall: STALL, redact, learn })
+    }
+
+    /// Hangs up on clients that take nothing of their answers for this long.
+    pub fn stalling(self, stall: Duration) -> Gateway {
+        Gateway { stall, ..self }
+    }
+
+    pub(crate) fn stall(&self) -> Duration {
+        self.stall
     }
 
     /// Takes out of requests what cassettes have no secrets for: a cassette is found by what was written on it.
@@ -101,14 +123,13 @@ impl Gateway {
             known => known,
         };
         // Told apart by what they ask for even before we know who they are, so that every client understands its refusal.
-        let dialect = known.map_or(Dialect::Anthropic, |(dialect, _)| dialect);
+        let dialect = known.map_or_else(|| elsewhere::likely(path, &head.headers), |(dialect, _)| dialect);
         if !header::carries(&head.headers, head.uri.query(), &session.key) {
             let message = "this key does not belong to this process's gateway; use the key and base url that skep gave it";
             return refuse(dialect, no(Trouble::Unauthorized, message));
         }
         let Some((dialect, endpoint)) = known else {
-            let message = format!("the gateway has no `{} {}`", head.method, head.uri.path());
-            return refuse(dialect, no(Trouble::NotFound, message));
+            return refuse(dialect, no(Trouble::NotFound, elsewhere::why_not(head.method.as_str(), head.uri.path())));
         };
         match self.carry(session, dialect, endpoint, &head, body, start).await {
             Ok(response) => response,
@@ -245,7 +266,9 @@ impl Trip<'_> {
         let deadline = Instant::now() + self.gateway.hold;
         for _ in 0..TRIES_MAX {
             let left = deadline.saturating_duration_since(Instant::now());
-            let slot = match provider.limiter.enter(self.session.who, left).await {
+            let left = if self.more { left.min(IN_LINE) } else { left };
+            let entrant = Entrant { who: self.session.who, model: &self.target.model, wait: left, elsewhere: self.more };
+            let slot = match provider.limiter.enter(entrant).await {
                 Ok(slot) => slot,
                 Err(busy) => {
                     let message = format!("`{}` is busy with other requests and its limits", provider.name);
@@ -270,19 +293,35 @@ impl Trip<'_> {
                 }
             };
             let status = response.status().as_u16();
-            provider.limiter.heed(status, response.headers());
+            let wait = provider.limiter.heed(&self.target.model, status, response.headers());
+            open.end.status = Some(status);
+            if response.status().is_redirection() {
+                let message =
+                    format!("`{}` sends requests elsewhere ({status}), and its key goes nowhere else; mend its `url`", provider.name);
+                return self.fail(open, no(Trouble::Upstream, message)).await;
+            }
+            if status == 401 {
+                provider.forget().await;
+            }
             if !matches!(status, 429 | 503 | 529) {
                 return self.pass_on(open, keep, response, slot).await;
             }
-            open.end.status = Some(status);
+            let (head, refusal) = match small(response, provider.idle).await {
+                Ok(refusal) => refusal,
+                Err(why) => {
+                    return self.fail(open, no(Trouble::Overloaded, format!("`{}` is overloaded ({status}): {why}", provider.name))).await;
+                }
+            };
+            let told = || self.ask.dialect.wait_in(&refusal).inspect(|wait| provider.limiter.close(&self.target.model, *wait));
+            let wait = wait.or_else(told);
             if self.more {
                 let message = format!("`{}` is overloaded ({status})", provider.name);
                 return self.overloaded(open, no(Trouble::Overloaded, message)).await;
             }
             // Worth waiting for where the provider says until when, and that is soon enough for the client.
-            let wait = limiter::retry_after(response.headers(), jiff::Timestamp::now());
             if wait.is_none_or(|wait| Instant::now() + wait >= deadline) {
-                return self.pass_on(open, keep, response, slot).await;
+                let whole = Chunk { after_ms: 0, bytes: refusal.to_vec() };
+                return self.play(open, keep, status, header::to_client(&head.headers), vec![whole], false).await;
             }
         }
         let message = format!("`{}` said to wait, {TRIES_MAX} times", provider.name);
@@ -386,10 +425,11 @@ impl Trip<'_> {
         }
         let (head, body) = response.into_parts();
         open.end.status = Some(head.status.as_u16());
-        // Asked for uncompressed; an answer that is not cannot be read along, and counts as one without usage.
-        let readable = head.headers.get(CONTENT_ENCODING).is_none_or(|encoding| encoding == "identity");
-        if readable && head.status.is_success() && self.ask.endpoint == Endpoint::Generate {
-            open.meter = Some(self.ask.meter());
+        if head.status.is_success() && self.ask.endpoint == Endpoint::Generate {
+            // Asked for uncompressed; an answer that is not cannot be read along, and counts as one without usage.
+            let readable = head.headers.get(CONTENT_ENCODING).is_none_or(|encoding| encoding == "identity");
+            let meter = self.ask.meter();
+            open.meter = Some(if readable { meter } else { meter.packed() });
         }
         self.take_down(&mut open, &keep, &head.headers);
         let tee = Tee::passing(Source::Upstream(body), keep.record, open, Some(slot), self.start, self.target.provider.idle);
@@ -429,6 +469,16 @@ where
             Err(no(Trouble::TooLarge, message))
         }
         Err(error) => Err(no(Trouble::BadRequest, format!("the request broke off: {error}"))),
+    }
+}
+
+/// An answer that is short, as refusals are.
+async fn small(response: Response<Incoming>, wait: Duration) -> Result<(hyper::http::response::Parts, Bytes), String> {
+    let (head, body) = response.into_parts();
+    match tokio::time::timeout(wait, Limited::new(body, REFUSAL_BYTES_MAX).collect()).await {
+        Ok(Ok(body)) => Ok((head, body.to_bytes())),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("nothing came for {} s", wait.as_secs_f64())),
     }
 }
 

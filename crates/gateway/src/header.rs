@@ -47,6 +47,7 @@ const TO_CLIENT: &[&str] = &[
     "x-ratelimit-*",
     "x-codex-*",
     "x-goog-*",
+    "x-gemini-*",
     "x-reasoning-included",
     "x-models-etag",
 ];

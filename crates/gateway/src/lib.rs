@@ -21,13 +21,13 @@ mod settings;
 mod tee;
 mod upstream;
 
-pub use dialect::{Ask, BadRequest, Dialect, Endpoint, Meter, Metered, Reply, Source, Trouble, Usage};
+pub use dialect::{Ask, BadRequest, Dialect, Endpoint, Meter, Metered, Mode, Pace, Reply, Source, Trouble, Usage};
 pub use door::{Denial, Door, Ended, Leave, Pass, Wish, Work};
 pub use gateway::{Gateway, Learn, REQUEST_BYTES_MAX, Session};
 pub use hyper::body::Bytes;
 pub use inside::{Answer, Unheard};
-pub use limiter::{Busy, Limiter, Slot};
-pub use provider::{BadProvider, Provider};
+pub use limiter::{Busy, Entrant, Limiter, Slot};
+pub use provider::{BadSettings, Provider};
 pub use route::{NoRoute, Routes, Target, Tier};
 pub use secret::{NoKey, Secret};
 pub use serve::{listen, serve};

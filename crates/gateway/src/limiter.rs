@@ -1,6 +1,7 @@
 //! Slots of one upstream key, shared by all processes: how many requests at once, how many a minute, and not before when.
 //!
-//! Who waits is served in turn by process, so that one with a hundred requests does not starve one with a single request.
+//! Who waits is served in turn by process, those first that have the fewest requests on their way; so one with a hundred requests
+//! starves nobody who has one. What a provider says about a limit holds for the model it said it of, as providers count.
 //! **Invariant.** A [`Slot`] is held by one request and given back when it is dropped, however that request ends.
 
 use hyper::header::HeaderMap;
@@ -22,22 +23,44 @@ pub struct Limiter(Arc<Mutex<State>>);
 struct State {
     at_once: u32,
     per_minute: Option<u32>,
-    open: u32,
+    /// Requests on their way, by process.
+    open: BTreeMap<u64, u32>,
     /// Starts within the last minute, where they are counted.
     started: VecDeque<Instant>,
-    /// The provider told us to wait until then.
-    closed_until: Option<Instant>,
-    waiting: BTreeMap<u64, VecDeque<oneshot::Sender<Slot>>>,
+    /// The provider told us to leave this model alone until then.
+    closed: BTreeMap<String, Instant>,
+    waiting: BTreeMap<u64, VecDeque<Ticket>>,
     /// Who was served last.
     turn: u64,
     /// A timer is set for this moment.
     alarm: Option<Instant>,
 }
 
+#[derive(Debug)]
+struct Ticket {
+    model: String,
+    /// Has somewhere else to go, so does not wait for the provider to open again.
+    elsewhere: bool,
+    give: oneshot::Sender<Slot>,
+}
+
+/// A request that wants a slot.
+#[derive(Debug, Clone, Copy)]
+pub struct Entrant<'a> {
+    /// The process whose request it is.
+    pub who: u64,
+    pub model: &'a str,
+    /// The longest that it waits.
+    pub wait: Duration,
+    /// Another provider can be asked instead: it stands in line for a slot, but does not wait until this one opens again.
+    pub elsewhere: bool,
+}
+
 /// Leave to have one request on its way.
 #[derive(Debug)]
 pub struct Slot {
     limiter: Limiter,
+    who: u64,
 }
 
 /// The wait would be longer than anybody wants to wait.
@@ -52,60 +75,87 @@ impl Limiter {
         Limiter(Arc::new(Mutex::new(State {
             at_once,
             per_minute,
-            open: 0,
+            open: BTreeMap::new(),
             started: VecDeque::new(),
-            closed_until: None,
+            closed: BTreeMap::new(),
             waiting: BTreeMap::new(),
             turn: 0,
             alarm: None,
         })))
     }
 
-    /// Waits for a slot, for `wait` at most. Dropping the future gives up the place in the line.
-    pub async fn enter(&self, who: u64, wait: Duration) -> Result<Slot, Busy> {
-        let (ticket, mut place) = oneshot::channel();
+    /// Requests at once and a minute.
+    pub(crate) fn limits(&self) -> (u32, Option<u32>) {
+        let state = self.0.lock();
+        (state.at_once, state.per_minute)
+    }
+
+    /// The same slots for two that said different things about them: the less holds.
+    pub(crate) fn narrow(&self, at_once: u32, per_minute: Option<u32>) {
+        let mut state = self.0.lock();
+        state.at_once = state.at_once.min(at_once);
+        state.per_minute = match (state.per_minute, per_minute) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        };
+    }
+
+    /// Waits for a slot. Dropping the future gives up the place in the line.
+    pub async fn enter(&self, entrant: Entrant<'_>) -> Result<Slot, Busy> {
+        let Entrant { who, model, wait, elsewhere } = entrant;
+        let (give, mut place) = oneshot::channel();
         {
             let mut state = self.0.lock();
-            if let Some(until) = state.closed_until.map(|until| until.saturating_duration_since(Instant::now()))
-                && until > wait
+            if let Some(left) = state.closed_for(model, Instant::now())
+                && (elsewhere || left > wait)
             {
-                return Err(Busy { retry_after: Some(until) });
+                return Err(Busy { retry_after: Some(left) });
             }
-            state.waiting.entry(who).or_default().push_back(ticket);
+            state.waiting.entry(who).or_default().push_back(Ticket { model: model.to_owned(), elsewhere, give });
         }
         self.serve();
         match tokio::time::timeout(wait, &mut place).await {
             Ok(Ok(slot)) => Ok(slot),
-            Ok(Err(_)) | Err(_) => Err(Busy { retry_after: None }),
+            Ok(Err(_)) | Err(_) => Err(Busy { retry_after: self.0.lock().closed_for(model, Instant::now()) }),
         }
     }
 
-    /// Heeds what an answer says about the limits of this key.
-    pub fn heed(&self, status: u16, headers: &HeaderMap) {
-        if let Some(wait) = wait_of(status, headers, jiff::Timestamp::now()) {
-            let until = Instant::now() + wait.min(RESET_MAX);
-            let mut state = self.0.lock();
-            state.closed_until = Some(state.closed_until.map_or(until, |known| known.max(until)));
+    /// Heeds what an answer says about the limits of this key for `model`, and tells how long that is to be left alone.
+    pub fn heed(&self, model: &str, status: u16, headers: &HeaderMap) -> Option<Duration> {
+        let wait = wait_of(status, headers, jiff::Timestamp::now());
+        wait.inspect(|wait| self.close(model, *wait))
+    }
+
+    /// Nobody is let through to `model` for this long. Whoever can go elsewhere is sent there now.
+    pub fn close(&self, model: &str, wait: Duration) {
+        let now = Instant::now();
+        let until = now + wait.min(RESET_MAX);
+        let mut state = self.0.lock();
+        state.closed.retain(|_, until| *until > now);
+        let known = state.closed.entry(model.to_owned()).or_insert(until);
+        *known = until.max(*known);
+        for line in state.waiting.values_mut() {
+            line.retain(|ticket| !(ticket.elsewhere && ticket.model == model));
         }
     }
 
     /// Requests on their way and in line, for whoever looks.
     pub fn load(&self) -> (u32, usize) {
         let state = self.0.lock();
-        let waiting = state.waiting.values().flatten().filter(|ticket| !ticket.is_closed()).count();
-        (state.open, waiting)
+        let waiting = state.waiting.values().flatten().filter(|ticket| !ticket.give.is_closed()).count();
+        (state.open.values().sum(), waiting)
     }
 
     /// Gives out what is free.
     fn serve(&self) {
         loop {
-            let (ticket, slot) = {
+            let (give, slot) = {
                 let mut state = self.0.lock();
                 match state.next(Instant::now()) {
-                    Next::Serve(ticket) => {
-                        state.open += 1;
+                    Next::Serve(who, give) => {
+                        *state.open.entry(who).or_default() += 1;
                         state.started.push_back(Instant::now());
-                        (ticket, Slot { limiter: self.clone() })
+                        (give, Slot { limiter: self.clone(), who })
                     }
                     Next::At(moment) => {
                         if state.alarm.is_none_or(|set| moment < set) {
@@ -118,7 +168,7 @@ impl Limiter {
                 }
             };
             // Whoever left the line meanwhile gives the slot straight back.
-            if let Err(slot) = ticket.send(slot) {
+            if let Err(slot) = give.send(slot) {
                 slot.unused();
             }
         }
@@ -137,7 +187,7 @@ async fn wake(limiter: Limiter, moment: Instant) {
 }
 
 enum Next {
-    Serve(oneshot::Sender<Slot>),
+    Serve(u64, oneshot::Sender<Slot>),
     At(Instant),
     Never,
 }
@@ -145,17 +195,11 @@ enum Next {
 impl State {
     fn next(&mut self, now: Instant) -> Next {
         self.waiting.retain(|_, line| {
-            line.retain(|ticket| !ticket.is_closed());
+            line.retain(|ticket| !ticket.give.is_closed());
             !line.is_empty()
         });
-        if self.waiting.is_empty() || self.open >= self.at_once {
+        if self.waiting.is_empty() || self.open.values().sum::<u32>() >= self.at_once {
             return Next::Never;
-        }
-        if let Some(until) = self.closed_until {
-            if until > now {
-                return Next::At(until);
-            }
-            self.closed_until = None;
         }
         while self.started.front().is_some_and(|start| now.duration_since(*start) >= MINUTE) {
             self.started.pop_front();
@@ -169,13 +213,24 @@ impl State {
             Some(_) => {}
             None => self.started.clear(),
         }
-        let after = self.waiting.range(self.turn.saturating_add(1)..).next().map(|(who, _)| *who);
-        let Some(who) = after.or_else(|| self.waiting.keys().next().copied()) else { return Next::Never };
-        self.turn = who;
-        match self.waiting.get_mut(&who).and_then(VecDeque::pop_front) {
-            Some(ticket) => Next::Serve(ticket),
-            None => Next::Never,
+        self.closed.retain(|_, until| *until > now);
+        let closed = &self.closed;
+        let ready = |line: &VecDeque<Ticket>| line.iter().position(|ticket| !closed.contains_key(&ticket.model));
+        // The fewest on their way first; among equals whoever comes next after the last.
+        let order = |who: u64| (self.open.get(&who).copied().unwrap_or(0), who <= self.turn, who);
+        let first = self.waiting.iter().filter_map(|(who, line)| Some((order(*who), *who, ready(line)?))).min();
+        match first {
+            Some((_, who, at)) => {
+                self.turn = who;
+                let ticket = self.waiting.get_mut(&who).and_then(|line| line.remove(at));
+                ticket.map_or(Next::Never, |ticket| Next::Serve(who, ticket.give))
+            }
+            None => closed.values().min().map_or(Next::Never, |until| Next::At(*until)),
         }
+    }
+
+    fn closed_for(&self, model: &str, now: Instant) -> Option<Duration> {
+        self.closed.get(model).map(|until| until.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
 }
 
@@ -188,7 +243,15 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.limiter.0.lock().open -= 1;
+        {
+            let mut state = self.limiter.0.lock();
+            if let Some(count) = state.open.get_mut(&self.who) {
+                *count -= 1;
+                if *count == 0 {
+                    state.open.remove(&self.who);
+                }
+            }
+        }
         // Outside a runtime nobody waits any more.
         if tokio::runtime::Handle::try_current().is_ok() {
             self.limiter.serve();
@@ -199,18 +262,26 @@ impl Drop for Slot {
 /// How long a provider wants to be left alone.
 fn wait_of(status: u16, headers: &HeaderMap, now: jiff::Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let number = |name: &str| text(name).and_then(|text| text.parse::<f64>().ok()).filter(|n| n.is_finite() && *n >= 0.0);
+    let none_left = |name: &str| text(name).and_then(|text| text.parse::<f64>().ok()) == Some(0.0);
+    let reset = |name: &str| text(name).and_then(|text| moment(text, now).or_else(|| span(text)));
     let mut waits: Vec<Duration> = Vec::new();
     if status == 429 || status == 503 || status == 529 {
         waits.extend(retry_after(headers, now));
     }
     for what in ["requests", "tokens", "input-tokens", "output-tokens"] {
-        if number(&format!("anthropic-ratelimit-{what}-remaining")) == Some(0.0) {
-            waits.extend(text(&format!("anthropic-ratelimit-{what}-reset")).and_then(|text| until(text, now)));
+        if none_left(&format!("anthropic-ratelimit-{what}-remaining")) {
+            waits.extend(reset(&format!("anthropic-ratelimit-{what}-reset")));
         }
-        if number(&format!("x-ratelimit-remaining-{what}")) == Some(0.0) {
-            waits.extend(text(&format!("x-ratelimit-reset-{what}")).and_then(span));
+        if none_left(&format!("x-ratelimit-remaining-{what}")) {
+            waits.extend(reset(&format!("x-ratelimit-reset-{what}")));
         }
+    }
+    // What a subscription may use in some hours or a week.
+    if text("anthropic-ratelimit-unified-status") == Some("rejected") {
+        waits.extend(reset("anthropic-ratelimit-unified-reset"));
+    }
+    if none_left("x-ratelimit-remaining") {
+        waits.extend(reset("x-ratelimit-reset"));
     }
     waits.into_iter().max().filter(|wait| !wait.is_zero())
 }
@@ -218,13 +289,13 @@ fn wait_of(status: u16, headers: &HeaderMap, now: jiff::Timestamp) -> Option<Dur
 /// `retry-after` in seconds or as a date, or the finer `retry-after-ms`.
 pub(crate) fn retry_after(headers: &HeaderMap, now: jiff::Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<u64>().ok()) {
-        return Some(Duration::from_millis(ms));
+    let seconds = |number: f64| Duration::try_from_secs_f64(number).ok();
+    if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()).and_then(|ms| seconds(ms / 1e3)) {
+        return Some(ms);
     }
     let text = text("retry-after")?;
     match text.parse::<f64>() {
-        Ok(seconds) if seconds.is_finite() && seconds >= 0.0 => Duration::try_from_secs_f64(seconds).ok(),
-        Ok(_) => None,
+        Ok(number) => seconds(number),
         Err(_) => {
             let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
             Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
@@ -232,14 +303,24 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: jiff::Timestamp) -> Option<D
     }
 }
 
-/// Until a moment in RFC 3339.
-fn until(text: &str, now: jiff::Timestamp) -> Option<Duration> {
-    let moment: jiff::Timestamp = text.parse().ok()?;
+/// Until a moment in RFC 3339, or in seconds or milliseconds since 1970.
+fn moment(text: &str, now: jiff::Timestamp) -> Option<Duration> {
+    /// Smaller numbers are spans: nobody's limit lasts thirty years.
+    const EPOCH_S: i64 = 1_000_000_000;
+    let moment: jiff::Timestamp = match text.parse::<i64>() {
+        Ok(number) if number >= EPOCH_S * 1_000 => jiff::Timestamp::from_millisecond(number).ok()?,
+        Ok(number) if number >= EPOCH_S => jiff::Timestamp::from_second(number).ok()?,
+        Ok(_) => return None,
+        Err(_) => text.parse().ok()?,
+    };
     Some(Duration::try_from(moment.duration_since(now)).unwrap_or_default())
 }
 
-/// OpenAI's spans: `1s`, `6m0s`, `120ms`, `1h2m3.5s`.
-fn span(text: &str) -> Option<Duration> {
+/// A span as providers write it: `1s`, `6m0s`, `120ms`, `1h2m3.5s`, and seconds without a unit.
+pub(crate) fn span(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
     let mut rest = text;
     let mut sum = 0.0;
     while !rest.is_empty() {
@@ -261,117 +342,4 @@ fn span(text: &str) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs.iter().map(|(name, value)| (hyper::header::HeaderName::from_static(name), value.parse().unwrap())).collect()
-    }
-
-    #[test]
-    fn what_providers_say_about_waiting_is_understood() {
-        let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        for (status, said, wait) in [
-            (429, vec![("retry-after", "7")], Some(7_000)),
-            (429, vec![("retry-after", "0.5")], Some(500)),
-            (529, vec![("retry-after-ms", "120")], Some(120)),
-            (429, vec![("retry-after", "Thu, 01 Jan 2026 00:00:09 GMT")], Some(9_000)),
-            (200, vec![("retry-after", "7")], None),
-            (429, vec![], None),
-            (429, vec![("retry-after", "soon")], None),
-            (429, vec![("retry-after", "-3")], None),
-            (
-                200,
-                vec![("anthropic-ratelimit-requests-remaining", "0"), ("anthropic-ratelimit-requests-reset", "2026-01-01T00:00:30Z")],
-                Some(30_000),
-            ),
-            (
-                200,
-                vec![("anthropic-ratelimit-requests-remaining", "3"), ("anthropic-ratelimit-requests-reset", "2026-01-01T00:00:30Z")],
-                None,
-            ),
-            (200, vec![("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "6m0s")], Some(360_000)),
-            (200, vec![("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "120ms")], Some(120)),
-            (200, vec![("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "a while")], None),
-        ] {
-            assert_eq!(wait_of(status, &headers(&said), now), wait.map(Duration::from_millis), "{said:?}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_busy_process_does_not_starve_another() {
-        let limiter = Limiter::new(1, None);
-        let first = limiter.enter(1, MINUTE).await.unwrap();
-        let order = Arc::new(Mutex::new(Vec::new()));
-        let mut all = tokio::task::JoinSet::new();
-        for who in [1, 1, 1, 2, 3, 3] {
-            let (limiter, order) = (limiter.clone(), order.clone());
-            all.spawn(async move {
-                let _slot = limiter.enter(who, MINUTE).await.unwrap();
-                order.lock().push(who);
-            });
-            tokio::task::yield_now().await;
-        }
-        drop(first);
-        while all.join_next().await.is_some() {}
-        assert_eq!(*order.lock(), [2, 3, 1, 3, 1, 1]);
-        assert_eq!(limiter.load(), (0, 0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_waiter_that_goes_away_takes_no_slot_with_it() {
-        let limiter = Limiter::new(1, Some(3));
-        let held = limiter.enter(1, MINUTE).await.unwrap();
-        assert_eq!(limiter.enter(2, Duration::from_secs(1)).await.unwrap_err(), Busy { retry_after: None });
-        let gone = tokio::spawn({
-            let limiter = limiter.clone();
-            async move { limiter.enter(2, MINUTE).await }
-        });
-        tokio::task::yield_now().await;
-        gone.abort();
-        assert!(gone.await.is_err());
-        drop(held);
-        assert_eq!(limiter.load(), (0, 0));
-        // Two of the minute's three are left: who went away used none.
-        drop(limiter.enter(1, Duration::from_secs(1)).await.unwrap());
-        drop(limiter.enter(1, Duration::from_secs(1)).await.unwrap());
-        assert!(limiter.enter(1, Duration::from_secs(1)).await.is_err());
-    }
-
-    /// The clock stands still but for those who wait for it.
-    #[tokio::test(start_paused = true)]
-    async fn a_limit_of_the_provider_is_waited_out_or_told() {
-        let limiter = Limiter::new(4, None);
-        limiter.heed(429, &headers(&[("retry-after", "30")]));
-        let busy = limiter.enter(1, Duration::from_secs(1)).await.unwrap_err();
-        assert_eq!(busy.retry_after, Some(Duration::from_secs(30)));
-        let start = Instant::now();
-        let timed = async |who| {
-            let slot = limiter.enter(who, MINUTE).await.unwrap();
-            (start.elapsed(), slot)
-        };
-        let (first, second) = tokio::join!(timed(1), timed(2));
-        for (waited, _) in [&first, &second] {
-            assert!(*waited >= Duration::from_secs(30) && *waited < Duration::from_secs(31), "{waited:?}");
-        }
-        drop((first, second));
-        // Longer is longer, and a shorter one said later does not open it early.
-        limiter.heed(529, &headers(&[("retry-after", "20")]));
-        limiter.heed(429, &headers(&[("retry-after", "5")]));
-        let start = Instant::now();
-        drop(limiter.enter(1, MINUTE).await.unwrap());
-        assert!(start.elapsed() >= Duration::from_secs(20), "{:?}", start.elapsed());
-        assert_eq!(limiter.load(), (0, 0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_minute_s_starts_are_spread_over_the_minutes() {
-        let limiter = Limiter::new(9, Some(2));
-        let start = Instant::now();
-        for (nth, earliest) in [0, 0, 60, 60, 120].into_iter().enumerate() {
-            drop(limiter.enter(nth as u64, MINUTE * 5).await.unwrap());
-            assert!(start.elapsed() >= Duration::from_secs(earliest), "{nth}: {:?}", start.elapsed());
-        }
-        assert!(start.elapsed() < Duration::from_secs(121), "{:?}", start.elapsed());
-    }
-}
+mod tests;

@@ -51,6 +51,11 @@ impl Login {
         self.client
     }
 
+    /// Is it the same login?
+    pub fn is(&self, other: &Login) -> bool {
+        self.file == other.file
+    }
+
     /// The tokens that the file holds now.
     pub fn at_hand(&self) -> Vec<Secret> {
         let Ok(document) = self.read() else { return Vec::new() };

@@ -5,7 +5,7 @@
 //!
 //! **Invariant.** A model without a price costs what the dearest of its provider costs, and says so: no request is free by mistake.
 
-use crate::Usage;
+use crate::{Ask, Mode, Pace, Usage};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -25,7 +25,12 @@ pub struct Prices {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Provider {
+    /// Where it is asked, so that a provider of any name is known by its address.
+    hosts: Vec<String>,
     models: BTreeMap<String, Price>,
+    /// These two for models that say nothing of it themselves.
+    modes: Option<Modes>,
+    search: Option<Pico>,
     /// For models that are not listed, where the user says so: a server of one's own is free.
     any: Option<Price>,
 }
@@ -36,8 +41,21 @@ pub struct Price {
     rate: Rate,
     /// Another rate for requests with more input tokens than this.
     long: Option<(u64, Rate)>,
-    search: Pico,
+    search: Option<Pico>,
+    modes: Option<Modes>,
 }
+
+/// Thousandths of the price, for each way to be served that has another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Modes {
+    flex: u32,
+    priority: u32,
+    fast: u32,
+    us: u32,
+}
+
+const PRICE: u32 = 1_000;
+const LIST: Modes = Modes { flex: PRICE, priority: PRICE, fast: PRICE, us: PRICE };
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Rate {
@@ -75,6 +93,10 @@ struct TableFile {
 #[serde(deny_unknown_fields)]
 struct ProviderFile {
     #[serde(default)]
+    hosts: Vec<String>,
+    modes: Option<ModesFile>,
+    search: Option<f64>,
+    #[serde(default)]
     models: BTreeMap<String, PriceFile>,
     #[serde(default)]
     any: Option<PriceFile>,
@@ -91,6 +113,17 @@ struct PriceFile {
     long: Option<LongFile>,
     /// Dollars for a thousand.
     search: Option<f64>,
+    modes: Option<ModesFile>,
+}
+
+/// How many times the price.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModesFile {
+    flex: Option<f64>,
+    priority: Option<f64>,
+    fast: Option<f64>,
+    us: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -116,7 +149,10 @@ impl Prices {
         for (name, provider) in file.providers {
             let models = provider.models.into_iter().map(|(model, price)| Ok((model.clone(), price.read(&model)?)));
             let any = provider.any.map(|price| price.read("any")).transpose()?;
-            providers.insert(name, Provider { models: models.collect::<Result<_, PriceError>>()?, any });
+            let modes = provider.modes.map(|modes| modes.read(&name)).transpose()?;
+            let search = provider.search.map(|dollars| search(&name, dollars)).transpose()?;
+            let models = models.collect::<Result<_, PriceError>>()?;
+            providers.insert(name, Provider { hosts: provider.hosts, models, modes, search, any });
         }
         Ok(Prices { as_of: file.as_of, providers })
     }
@@ -125,21 +161,32 @@ impl Prices {
     pub fn with(mut self, own: Prices) -> Prices {
         for (name, provider) in own.providers {
             let mine = self.providers.entry(name).or_default();
+            mine.hosts.extend(provider.hosts);
             mine.models.extend(provider.models);
+            mine.modes = provider.modes.or(mine.modes);
+            mine.search = provider.search.or(mine.search);
             mine.any = provider.any.or(mine.any);
         }
         self
     }
 
+    /// Gives a provider that the table does not name the prices of the one that is asked at the same host.
+    pub fn known_by(&mut self, name: &str, host: &str) {
+        let same = self.providers.values().find(|provider| provider.hosts.iter().any(|known| known == host)).cloned();
+        if let Some(same) = same {
+            self.providers.entry(name.to_owned()).or_insert(same);
+        }
+    }
+
     /// The price of a model, and whether it is only the dearest of its provider. A provider that nobody knows has the dearest of all.
     pub fn price(&self, provider: &str, model: &str) -> (Price, bool) {
         let Some(known) = self.providers.get(provider) else {
-            return (dearest(self.providers.values().flat_map(|provider| provider.models.values())), true);
+            return (dearest(self.providers.values()), true);
         };
         let named = known.models.get(model).or_else(|| known.models.get(undated(model))).or(known.any.as_ref());
         match named {
-            Some(price) => (*price, false),
-            None => (dearest(known.models.values()), true),
+            Some(price) => (Price { modes: price.modes.or(known.modes), search: price.search.or(known.search), ..*price }, false),
+            None => (dearest([known].into_iter()), true),
         }
     }
 
@@ -160,18 +207,34 @@ impl Price {
             (usage.cache_read, rate.cache_read),
             (usage.cache_write - hour, rate.cache_write),
             (hour, rate.cache_write_1h),
-            (usage.searches, self.search),
         ];
-        // INVARIANT: six products of two 64-bit numbers fit in 128 bits with the lengths that `read` allows.
-        let pico: u128 = each.iter().map(|(count, price)| u128::from(*count) * u128::from(*price)).fold(0, u128::saturating_add);
-        u64::try_from(pico.div_ceil(PICO_A_MICRO)).unwrap_or(u64::MAX)
+        // INVARIANT: a product of two 64-bit numbers fits in 128 bits.
+        let tokens = each.iter().map(|(count, price)| u128::from(*count) * u128::from(*price)).fold(0, u128::saturating_add);
+        self.sum(tokens, usage.mode, usage.searches)
     }
 
-    /// The most that a request can cost: all its input at the dearest kind, all its output.
-    pub fn micros_max(&self, input: u64, output: u64) -> u64 {
+    /// The most that a request can cost: all its input at the dearest kind, all its output, served as it wants and searching as often
+    /// as it may.
+    pub fn micros_max(&self, ask: &Ask, input: u64, output: u64) -> u64 {
         let rate = self.rate_for(input);
         let dear = rate.input.max(rate.cache_read).max(rate.cache_write).max(rate.cache_write_1h);
-        let pico = (u128::from(input) * u128::from(dear)).saturating_add(u128::from(output) * u128::from(rate.output));
+        let tokens = (u128::from(input) * u128::from(dear)).saturating_add(u128::from(output) * u128::from(rate.output));
+        // Who asks for less haste may get the usual.
+        let pace = if ask.mode.pace == Pace::Flex { Pace::Standard } else { ask.mode.pace };
+        self.sum(tokens, Mode { pace, ..ask.mode }, ask.searches)
+    }
+
+    fn sum(&self, tokens: u128, mode: Mode, searches: u64) -> u64 {
+        let modes = self.modes.unwrap_or(LIST);
+        let pace = match mode.pace {
+            Pace::Standard => PRICE,
+            Pace::Flex => modes.flex,
+            Pace::Priority => modes.priority,
+            Pace::Fast => modes.fast,
+        };
+        let place = if mode.us { modes.us } else { PRICE };
+        let times = |sum: u128, times: u32| sum.saturating_mul(u128::from(times)).div_ceil(u128::from(PRICE));
+        let pico = times(times(tokens, pace), place).saturating_add(u128::from(searches) * u128::from(self.search.unwrap_or(0)));
         u64::try_from(pico.div_ceil(PICO_A_MICRO)).unwrap_or(u64::MAX)
     }
 
@@ -184,9 +247,17 @@ impl Price {
 }
 
 /// Each figure the highest that any of these has.
-fn dearest<'a>(prices: impl Iterator<Item = &'a Price>) -> Price {
+fn dearest<'a>(providers: impl Iterator<Item = &'a Provider>) -> Price {
     let mut dear = Price::default();
-    for price in prices {
+    let mut modes = LIST;
+    for (provider, price) in providers.flat_map(|provider| provider.models.values().map(move |price| (provider, price))) {
+        let known = price.modes.or(provider.modes).unwrap_or(LIST);
+        modes = Modes {
+            flex: modes.flex.max(known.flex),
+            priority: modes.priority.max(known.priority),
+            fast: modes.fast.max(known.fast),
+            us: modes.us.max(known.us),
+        };
         for rate in [Some(price.rate), price.long.map(|(_, rate)| rate)].into_iter().flatten() {
             dear.rate.input = dear.rate.input.max(rate.input);
             dear.rate.output = dear.rate.output.max(rate.output);
@@ -194,9 +265,9 @@ fn dearest<'a>(prices: impl Iterator<Item = &'a Price>) -> Price {
             dear.rate.cache_write = dear.rate.cache_write.max(rate.cache_write);
             dear.rate.cache_write_1h = dear.rate.cache_write_1h.max(rate.cache_write_1h);
         }
-        dear.search = dear.search.max(price.search);
+        dear.search = dear.search.max(price.search.or(provider.search));
     }
-    dear
+    Price { modes: Some(modes), ..dear }
 }
 
 /// A model's name without what names a snapshot of it: `-20250929`, `-2026-03-05`, `-latest`, `-001`, `@20250929`. Anything else behind a
@@ -223,6 +294,11 @@ fn pico(model: &str, dollars: f64) -> Result<Pico, PriceError> {
     Ok((dollars * 1_000_000.0).round() as Pico)
 }
 
+/// In dollars for a thousand searches instead of a million tokens.
+fn search(whose: &str, dollars: f64) -> Result<Pico, PriceError> {
+    pico(whose, dollars * 1_000.0)
+}
+
 impl PriceFile {
     fn read(&self, model: &str) -> Result<Price, PriceError> {
         let rate = rate(model, self.input, self.output, self.cache_read, self.cache_write, self.cache_write_1h)?;
@@ -230,9 +306,19 @@ impl PriceFile {
             Some(long) => Some((long.over, rate_of_long(model, long)?)),
             None => None,
         };
-        // A thousand searches instead of a million tokens.
-        let search = pico(model, self.search.unwrap_or(0.0) * 1_000.0)?;
-        Ok(Price { rate, long, search })
+        let search = self.search.map(|dollars| search(model, dollars)).transpose()?;
+        let modes = self.modes.as_ref().map(|modes| modes.read(model)).transpose()?;
+        Ok(Price { rate, long, search, modes })
+    }
+}
+
+impl ModesFile {
+    fn read(&self, whose: &str) -> Result<Modes, PriceError> {
+        let times = |times: Option<f64>| match times.unwrap_or(1.0) {
+            times if (0.0..=1_000.0).contains(&times) => Ok((times * f64::from(PRICE)).ceil() as u32),
+            times => Err(PriceError(format!("`{times}` times the price of `{whose}` is not a price"))),
+        };
+        Ok(Modes { flex: times(self.flex)?, priority: times(self.priority)?, fast: times(self.fast)?, us: times(self.us)? })
     }
 }
 
@@ -252,84 +338,4 @@ fn rate(model: &str, input: f64, output: f64, read: Option<f64>, write: Option<f
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn usage(input: u64, output: u64) -> Usage {
-        Usage { input, output, ..Usage::default() }
-    }
-
-    #[test]
-    fn the_built_in_table_is_read_and_dated() {
-        let prices = Prices::built_in().unwrap();
-        assert!(prices.as_of.len() == 10 && prices.as_of.starts_with("20"));
-        for (provider, model) in [("anthropic", "claude-opus-4-8"), ("openai", "gpt-5.5"), ("google", "gemini-3.8-flash")] {
-            assert!(!prices.price(provider, model).1, "{model}");
-        }
-    }
-
-    #[test]
-    fn each_kind_of_token_has_its_price() {
-        let prices = Prices::built_in().unwrap();
-        let cost = |provider: &str, model: &str, usage: Usage| prices.cost(provider, model, &usage);
-        let known = |micros: u64| Cost { micros, unknown: false };
-        assert_eq!(cost("anthropic", "claude-opus-4-8", usage(1_000_000, 1_000_000)), known(30_000_000));
-        let cached = Usage { cache_read: 1_000_000, cache_write: 2_000_000, cache_write_1h: 1_000_000, searches: 3, ..Usage::default() };
-        assert_eq!(cost("anthropic", "claude-opus-4-8", cached), known(500_000 + 6_250_000 + 10_000_000 + 30_000));
-        assert_eq!(cost("anthropic", "claude-haiku-4-5-20251001", usage(1_000_000, 0)), known(1_000_000), "a snapshot");
-        assert_eq!(cost("openai", "gpt-5.4-2026-03-05", usage(200_000, 0)), known(500_000), "another snapshot");
-        assert_eq!(cost("openai", "gpt-5.4", usage(300_000, 0)), known(1_500_000), "a long one");
-        // A part of a millionth is a millionth.
-        assert_eq!(cost("openai", "gpt-5-nano", usage(1, 0)), known(1));
-        assert_eq!(cost("openai", "gpt-5-nano", usage(0, 0)), known(0));
-        assert_eq!(cost("openai", "gpt-5-nano", usage(u64::MAX, u64::MAX)).micros, u64::MAX / 100 * 45 + 7);
-    }
-
-    #[test]
-    fn an_unknown_model_costs_what_the_dearest_does_and_says_so() {
-        let text = "as_of: 2026-01-01\nproviders:\n  p:\n    models:\n      cheap: { input: 1, output: 2, long: { over: 9, input: 7, output: 3 } }\n      dear: { input: 5, output: 9, cache_read: 0.5 }\n";
-        let prices = Prices::parse(text).unwrap();
-        let million = usage(1_000_000, 1_000_000);
-        assert_eq!(prices.cost("p", "dear", &million), Cost { micros: 14_000_000, unknown: false });
-        assert_eq!(prices.cost("p", "dear-pro", &million), Cost { micros: 16_000_000, unknown: true });
-        assert_eq!(prices.cost("q", "dear", &million), Cost { micros: 16_000_000, unknown: true });
-    }
-
-    #[test]
-    fn a_users_own_table_goes_first() {
-        let own = "as_of: 2026-02-02\nproviders:\n  anthropic:\n    models:\n      claude-opus-4-8: { input: 1, output: 1 }\n  ollama:\n    any: { input: 0, output: 0 }\n";
-        let prices = Prices::built_in().unwrap().with(Prices::parse(own).unwrap());
-        let million = usage(1_000_000, 1_000_000);
-        assert_eq!(prices.cost("anthropic", "claude-opus-4-8", &million).micros, 2_000_000);
-        assert_eq!(prices.cost("anthropic", "claude-opus-4-7", &million).micros, 30_000_000);
-        assert_eq!(prices.cost("ollama", "anything", &million), Cost { micros: 0, unknown: false });
-    }
-
-    #[test]
-    fn a_reservation_is_never_less_than_the_bill() {
-        let prices = Prices::built_in().unwrap();
-        for (provider, model) in
-            [("anthropic", "claude-opus-4-8"), ("anthropic", "claude-haiku-5-5"), ("openai", "gpt-5.6"), ("google", "gemini-2.5-pro")]
-        {
-            let (price, _) = prices.price(provider, model);
-            for (input, read, write, hour) in
-                [(1000, 0, 0, 0), (0, 1000, 0, 0), (1, 2, 997, 500), (400_000, 1, 0, 0), (0, 0, 300_000, 300_000)]
-            {
-                let usage = Usage { input, cache_read: read, cache_write: write, cache_write_1h: hour, output: 77, ..Usage::default() };
-                assert!(price.micros_max(input + read + write, 77) >= price.micros(&usage), "{model} {usage:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_bad_table_is_refused() {
-        for (text, why) in [
-            ("providers: {}", "as_of"),
-            ("as_of: x\nproviders: { p: { models: { m: { input: -1, output: 1 } } } }", "`-1` is not a price for `m`"),
-            ("as_of: x\nproviders: { p: { models: { m: { input: 1, output: 1, cached: 1 } } } }", "cached"),
-        ] {
-            let error = Prices::parse(text).unwrap_err().to_string();
-            assert!(error.starts_with("the prices cannot be read: ") && error.contains(why), "{error}");
-        }
-    }
-}
+mod tests;

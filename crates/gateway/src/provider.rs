@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use url::{Host, Url};
 
 /// Vendors cut a connection that thinks for ten minutes; so do their clients.
@@ -21,6 +21,8 @@ const ANSWER: Duration = Duration::from_secs(600);
 const IDLE: Duration = Duration::from_secs(300);
 /// What a personal key takes at once without being told to slow down.
 const CONCURRENCY: u32 = 16;
+/// How long a key that a program gave is used; one that the provider refuses is asked for anew.
+const KEEP: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
 pub struct Provider {
@@ -77,21 +79,26 @@ impl Play {
 #[derive(Debug)]
 enum Credential {
     None,
-    Key(KeySettings),
+    Key(KeySettings, Kept),
     Login(Login),
 }
 
-/// A provider that cannot be set up as written.
+/// A key that a program gave, so that it is not run for every request.
+type Kept = tokio::sync::Mutex<Option<(Instant, Secret)>>;
+
+/// Settings that cannot be used as written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("provider `{name}`: {why}")]
-pub struct BadProvider {
-    pub name: String,
+#[error("`{place}`: {why}")]
+pub struct BadSettings {
+    /// Where in the file: `providers.openai`, `models.tactical`.
+    pub place: String,
     pub why: String,
+    pub fix: Option<String>,
 }
 
 impl Provider {
-    pub fn new(name: &str, settings: &ProviderSettings) -> Result<Provider, BadProvider> {
-        let bad = |why: String| BadProvider { name: name.to_owned(), why };
+    pub fn new(name: &str, settings: &ProviderSettings) -> Result<Provider, BadSettings> {
+        let bad = |why: String| BadSettings { place: format!("providers.{name}"), why, fix: None };
         if name.is_empty() || name.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)) {
             return Err(bad("a name is made of letters, digits, `-`, `_` and `.`".into()));
         }
@@ -101,7 +108,7 @@ impl Provider {
         let road = road(settings).map_err(bad)?;
         let credential = match (&settings.key, &settings.login) {
             (Some(_), Some(_)) => return Err(bad("it has a key and a login; one of them pays".into())),
-            (Some(key), None) => Credential::Key(key.clone()),
+            (Some(key), None) => Credential::Key(key.clone(), Kept::default()),
             (None, Some(login)) => Credential::Login(Login::new(login)),
             (None, None) => Credential::None,
         };
@@ -151,6 +158,28 @@ impl Provider {
         }
     }
 
+    /// Do both pay with the same key, or ask the same server without one? Then one limit holds for them together.
+    pub(crate) fn shares_key(&self, other: &Provider) -> bool {
+        match (&self.credential, &other.credential) {
+            (Credential::Key(one, _), Credential::Key(another, _)) if one == another => true,
+            (Credential::Login(one), Credential::Login(another)) => one.is(another),
+            (Credential::None, Credential::None) => match (&self.road, &other.road) {
+                (Road::Http(one), Road::Http(another)) => one.origin() == another.origin(),
+                _ => false,
+            },
+            // The same key may be written down in two places.
+            (Credential::Key(..), Credential::Key(..)) => self.at_hand().iter().any(|secret| other.at_hand().contains(secret)),
+            _ => false,
+        }
+    }
+
+    /// Takes its slots from the same limiter as another does.
+    pub(crate) fn share_limits(&mut self, other: &Provider) {
+        let (at_once, per_minute) = self.limiter.limits();
+        other.limiter.narrow(at_once, per_minute);
+        self.limiter = other.limiter.clone();
+    }
+
     /// The host whose bill it is; empty for a script and a cassette.
     pub fn host(&self) -> &str {
         match &self.road {
@@ -168,7 +197,7 @@ impl Provider {
     pub fn only_for(&self) -> Option<Client> {
         match &self.credential {
             Credential::Login(login) => Some(login.client()),
-            Credential::None | Credential::Key(_) => None,
+            Credential::None | Credential::Key(..) => None,
         }
     }
 
@@ -191,7 +220,7 @@ impl Provider {
     pub(crate) fn at_hand(&self) -> Vec<Secret> {
         match &self.credential {
             Credential::None => Vec::new(),
-            Credential::Key(key) => key.at_hand().into_iter().collect(),
+            Credential::Key(key, _) => key.at_hand().into_iter().collect(),
             Credential::Login(login) => login.at_hand(),
         }
     }
@@ -210,8 +239,26 @@ impl Provider {
     pub(crate) async fn credential(&self, http: &crate::upstream::Upstream) -> Result<Option<Secret>, NoKey> {
         match &self.credential {
             Credential::None => Ok(None),
-            Credential::Key(key) => key.read().await.map(Some),
+            Credential::Key(key @ KeySettings::Keyring(_), kept) => {
+                let mut kept = kept.lock().await;
+                if let Some((at, secret)) = &*kept
+                    && at.elapsed() < KEEP
+                {
+                    return Ok(Some(secret.clone()));
+                }
+                let secret = key.read().await?;
+                *kept = Some((Instant::now(), secret.clone()));
+                Ok(Some(secret))
+            }
+            Credential::Key(key, _) => key.read().await.map(Some),
             Credential::Login(login) => login.token(http).await.map(Some),
+        }
+    }
+
+    /// The provider does not take this key: the next request fetches it anew.
+    pub(crate) async fn forget(&self) {
+        if let Credential::Key(_, kept) = &self.credential {
+            *kept.lock().await = None;
         }
     }
 
@@ -279,7 +326,7 @@ fn without_key(query: &str) -> String {
 mod tests {
     use super::*;
 
-    fn provider(yaml: &str) -> Result<Provider, BadProvider> {
+    fn provider(yaml: &str) -> Result<Provider, BadSettings> {
         Provider::new("p", &serde_saphyr::from_str(yaml).unwrap())
     }
 

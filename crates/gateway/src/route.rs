@@ -1,10 +1,11 @@
 //! From the name a client uses to the providers that may answer, in the order in which they are tried.
 //!
-//! Pure. A project's own names come first, then the operator's; both lead only to providers that the operator set up.
+//! Pure. A project's own names come first, then the operator's; both lead only to providers that the operator set up. A name may lead to
+//! another name, and in a circle to nobody.
 
 use crate::dialect::Dialect;
 use crate::provider::Provider;
-use crate::settings::Names;
+use crate::settings::{Names, Targets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,10 +64,11 @@ pub struct Routes {
 impl Routes {
     /// Where a request for `model` in `dialect` may go. `own` are the project's names.
     pub fn find(&self, own: &Names, model: &str, dialect: Dialect) -> Result<Vec<Target>, NoRoute> {
-        let targets = match own.get(model).or_else(|| self.names.get(model)) {
-            Some(targets) => targets.iter().map(|target| self.target(own, model, target)).collect::<Result<Vec<_>, _>>()?,
-            None => vec![self.unnamed(own, model, dialect)?],
-        };
+        let mut targets = Vec::new();
+        match self.named(own, model) {
+            Some(_) => self.follow(own, model, &mut Vec::new(), &mut targets)?,
+            None => targets.push(self.unnamed(own, model, dialect)?),
+        }
         let fits = |target: &Target| target.provider.dialects.contains(&dialect);
         let wanted = targets.len();
         let targets: Vec<Target> = targets.into_iter().filter(fits).collect();
@@ -77,13 +79,45 @@ impl Routes {
         Ok(targets)
     }
 
-    fn target(&self, own: &Names, name: &str, target: &str) -> Result<Target, NoRoute> {
+    /// Does every name of the operator's lead somewhere?
+    pub(crate) fn check(&self) -> Result<(), (String, NoRoute)> {
+        let none = Names::new();
+        let lead = |name: &String| self.follow(&none, name, &mut Vec::new(), &mut Vec::new()).map_err(|none| (name.clone(), none));
+        self.names.keys().try_for_each(lead)
+    }
+
+    fn named<'a>(&'a self, own: &'a Names, name: &str) -> Option<&'a Targets> {
+        own.get(name).or_else(|| self.names.get(name))
+    }
+
+    /// Everything that a name leads to, in order. `way` are the names that led here; the first tier among them is the tier.
+    fn follow<'a>(&'a self, own: &'a Names, name: &'a str, way: &mut Vec<&'a str>, found: &mut Vec<Target>) -> Result<(), NoRoute> {
+        way.push(name);
+        for target in self.named(own, name).into_iter().flat_map(Targets::iter) {
+            let alias = !target.contains('/') && !self.providers.contains_key(target) && self.named(own, target).is_some();
+            if alias && way.contains(&target) {
+                let round = way.iter().skip_while(|name| **name != target).chain([&target]).copied().collect::<Vec<_>>().join(" → ");
+                let what = format!("`{}` leads to itself: {round}", way[0]);
+                return Err(NoRoute { what, fix: "have one of them lead to `provider/model` under `models`".into() });
+            }
+            if alias {
+                self.follow(own, target, way, found)?;
+                continue;
+            }
+            let tier = way.iter().find_map(|name| Tier::parse(name));
+            found.push(self.target(own, name, target, tier)?);
+        }
+        way.pop();
+        Ok(())
+    }
+
+    fn target(&self, own: &Names, name: &str, target: &str, tier: Option<Tier>) -> Result<Target, NoRoute> {
         let (provider, model) = target.split_once('/').unwrap_or((target, name));
         let provider = self.providers.get(provider).ok_or_else(|| NoRoute {
             what: format!("`{name}` leads to `{target}`, and there is no provider `{provider}`"),
             fix: format!("add `{provider}` under `providers` in $SKEP_HOME/config.yml; {}", self.known()),
         })?;
-        let tier = Tier::parse(name).unwrap_or_else(|| self.tier(own, &provider.name, model));
+        let tier = tier.unwrap_or_else(|| self.tier(own, &provider.name, model));
         Ok(Target { provider: provider.clone(), model: model.to_owned(), tier })
     }
 
@@ -93,7 +127,7 @@ impl Routes {
             && self.providers.contains_key(provider)
             && !rest.is_empty()
         {
-            return self.target(own, model, model);
+            return self.target(own, model, model, None);
         }
         let speaks = || self.providers.values().filter(|provider| provider.dialects.contains(&dialect));
         let picky = speaks().find(|provider| provider.models.as_ref().is_some_and(|globs| globs.is_match(model)));
@@ -106,9 +140,14 @@ impl Routes {
 
     /// The tier in whose list a model stands; the dearest of several, and of none.
     fn tier(&self, own: &Names, provider: &str, model: &str) -> Tier {
+        let none = Names::new();
         let lists = |tier: &Tier| {
-            let all = own.get(tier.as_str()).into_iter().chain(self.names.get(tier.as_str()));
-            all.flat_map(|targets| targets.iter()).any(|target| target.split_once('/') == Some((provider, model)))
+            let mut all = Vec::new();
+            for names in [own, &none] {
+                // What leads nowhere lists nothing; whoever asks for that name is told.
+                drop(self.follow(names, tier.as_str(), &mut Vec::new(), &mut all));
+            }
+            all.iter().any(|target| target.provider.name == provider && target.model == model)
         };
         Tier::ALL.into_iter().find(lists).unwrap_or_default()
     }
@@ -118,5 +157,84 @@ impl Routes {
             0 => "there are none yet".to_owned(),
             _ => format!("there are {}", self.providers.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(pairs: &[(&str, &str)]) -> Names {
+        pairs.iter().map(|(name, targets)| ((*name).to_owned(), serde_saphyr::from_str(targets).unwrap())).collect()
+    }
+
+    fn routes(pairs: &[(&str, &str)]) -> Routes {
+        let provider = |name: &str, yaml: &str| {
+            let provider = Provider::new(name, &serde_saphyr::from_str(yaml).unwrap()).unwrap();
+            (name.to_owned(), Arc::new(provider))
+        };
+        let providers = BTreeMap::from([
+            provider("anthropic", "{url: 'https://a.test', dialect: anthropic}"),
+            provider("local", "{url: 'http://127.0.0.1:1', dialect: [chat, anthropic], models: ['qwen*']}"),
+            provider("openai", "{url: 'https://o.test', dialect: [responses, chat]}"),
+        ]);
+        Routes { providers, names: names(pairs) }
+    }
+
+    /// As `provider/model tier`.
+    fn found(routes: &Routes, own: &Names, model: &str, dialect: Dialect) -> Result<Vec<String>, String> {
+        let shown = |target: &Target| format!("{}/{} {}", target.provider.name, target.model, target.tier.as_str());
+        routes.find(own, model, dialect).map(|all| all.iter().map(shown).collect()).map_err(|none| format!("{}; {}", none.what, none.fix))
+    }
+
+    #[test]
+    fn a_name_leads_through_names_to_providers() {
+        let routes = routes(&[
+            ("tactical", "[anthropic/sonnet, local/qwen3, openai/gpt]"),
+            ("operational", "small"),
+            ("small", "local/qwen3:4b"),
+            ("fast", "tactical"),
+            ("gpt", "openai"),
+        ]);
+        let none = Names::new();
+        let check = |model: &str, dialect: Dialect, expected: &[&str]| {
+            assert_eq!(found(&routes, &none, model, dialect).unwrap(), expected, "{model}");
+        };
+        check("fast", Dialect::Anthropic, &["anthropic/sonnet tactical", "local/qwen3 tactical"]);
+        check("tactical", Dialect::Chat, &["local/qwen3 tactical", "openai/gpt tactical"]);
+        check("operational", Dialect::Chat, &["local/qwen3:4b operational"]);
+        // By its own name it is of the tier that lists it, and of the dearest where none does.
+        check("small", Dialect::Chat, &["local/qwen3:4b operational"]);
+        check("gpt", Dialect::Responses, &["openai/gpt tactical"]);
+        check("qwen2", Dialect::Chat, &["local/qwen2 strategic"]);
+        check("openai/o9/x", Dialect::Chat, &["openai/o9/x strategic"]);
+        // A project's own name comes first.
+        let own = names(&[("tactical", "openai/mine")]);
+        assert_eq!(found(&routes, &own, "fast", Dialect::Chat).unwrap(), ["openai/mine tactical"]);
+        assert_eq!(routes.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_name_that_leads_nowhere_says_so() {
+        let routes = routes(&[("tactical", "anthropic/sonnet")]);
+        let own = names(&[("a", "b"), ("b", "[anthropic/x, c]"), ("c", "a"), ("lost", "nowhere/m"), ("tactical", "tactical")]);
+        let why = |model: &str| found(&routes, &own, model, Dialect::Anthropic).unwrap_err();
+        assert_eq!(why("a"), "`a` leads to itself: a → b → c → a; have one of them lead to `provider/model` under `models`");
+        assert!(why("tactical").starts_with("`tactical` leads to itself: tactical → tactical; "));
+        assert_eq!(
+            why("lost"),
+            "`lost` leads to `nowhere/m`, and there is no provider `nowhere`; add `nowhere` under `providers` in $SKEP_HOME/config.yml; there are `anthropic`, `local`, `openai`"
+        );
+        let none = found(&routes, &own, "sonnet", Dialect::Gemini).unwrap_err();
+        assert!(none.starts_with("no provider speaks gemini and has `sonnet`; "), "{none}");
+    }
+
+    #[test]
+    fn the_operator_s_own_names_are_checked_when_they_are_read() {
+        let (name, none) = routes(&[("fine", "local/m"), ("tactical", "antropic/x")]).check().unwrap_err();
+        assert_eq!(
+            (name.as_str(), none.what.as_str()),
+            ("tactical", "`tactical` leads to `antropic/x`, and there is no provider `antropic`")
+        );
     }
 }

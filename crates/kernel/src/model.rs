@@ -55,14 +55,17 @@ impl Models {
         let hold = settings.gateway.hold.as_deref().map(policy::parse_duration).transpose();
         let hold = hold.map_err(|error| bad(format!("gateway.hold: {error}")).fix("mend config.yml in $SKEP_HOME"))?;
         let made = Gateway::new(settings, Upstream::new(&[]), hold);
-        let gateway = made.map_err(|error| bad(error.to_string()).fix("mend `providers` in $SKEP_HOME/config.yml"))?;
+        let gateway =
+            made.map_err(|error| bad(error.to_string()).fix(error.fix.unwrap_or_else(|| "mend it in $SKEP_HOME/config.yml".into())))?;
+        let mut prices = prices(home).map_err(|why| bad(why).fix("mend prices.yaml in $SKEP_HOME"))?;
+        gateway.providers().for_each(|provider| prices.known_by(&provider.name, provider.host()));
         let knows = redactor.clone();
         let gateway = gateway.confiding(Arc::new(move |secret| {
             knows.register(secret.reveal());
         }));
         Ok(Models {
             gateway: Arc::new(gateway.redacting(Arc::new(move |text| redactor.text(text).into_owned()))),
-            prices: prices(home).map_err(|why| bad(why).fix("mend prices.yaml in $SKEP_HOME"))?,
+            prices,
             record: settings.gateway.record,
             cassettes: Cassettes::default(),
             leases: lease::Leases::default(),
@@ -382,7 +385,8 @@ impl ProcessDoor {
         let context = input_bytes.saturating_add(u64::from(*images).saturating_mul(gateway::dialect::IMAGE_TOKENS));
         let capped = kernel.ledger.look(|world| world.is_capped(self.pid));
         let output = output_max.unwrap_or(OUTPUT_DEFAULT).saturating_mul(u64::from((*answers).max(1)));
-        let micros = if wish.free { 0 } else { kernel.models.prices.price(wish.provider, wish.model).0.micros_max(context, output) };
+        let micros =
+            if wish.free { 0 } else { kernel.models.prices.price(wish.provider, wish.model).0.micros_max(wish.ask, context, output) };
         let rewritten = (capped && output_max.is_none() && wish.ask.endpoint == Endpoint::Generate).then_some(OUTPUT_DEFAULT);
         Estimate { tokens: context.saturating_add(output), context, micros, output_max: rewritten }
     }

@@ -1,6 +1,6 @@
 //! Anthropic Messages.
 
-use super::{Endpoint, Trouble, meter::Tally};
+use super::{Dialect, Endpoint, Mode, Trouble, meter::Tally};
 use serde_json::{Value, json};
 
 pub(super) const OUTPUT: &[&str] = &["max_tokens"];
@@ -13,9 +13,14 @@ pub(super) fn endpoint(method: &str, path: &str) -> Option<Endpoint> {
     }
 }
 
-/// `message_start` reports the input, `message_delta` the output so far and sometimes all of it again: figures only grow.
+/// `message_start` reports the input, `message_delta` the output so far and sometimes all of it again: figures only grow. An answer for
+/// which the conversation was shortened first lists each turn in `iterations`, and counts the last of them alone.
 pub(super) fn tally(usage: &Value, tally: &mut Tally) {
-    let read = |name: &str| usage.get(name).and_then(Value::as_u64);
+    let turns = usage.get("iterations").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let read = |name: &str| {
+        let of = |usage: &Value| usage.get(name).and_then(Value::as_u64);
+        of(usage).max(turns.iter().filter_map(of).reduce(u64::saturating_add))
+    };
     let grow = |old: &mut Option<u64>, new: Option<u64>| *old = (*old).max(new);
     grow(&mut tally.input, read("input_tokens"));
     grow(&mut tally.output, read("output_tokens"));
@@ -25,6 +30,10 @@ pub(super) fn tally(usage: &Value, tally: &mut Tally) {
     tally.cache_write_1h = tally.cache_write_1h.max(inner("cache_creation", "ephemeral_1h_input_tokens"));
     tally.reasoning = tally.reasoning.max(inner("output_tokens_details", "thinking_tokens"));
     tally.searches = tally.searches.max(inner("server_tool_use", "web_search_requests"));
+    let words: Vec<&str> = ["speed", "inference_geo"].iter().filter_map(|name| usage.get(name)?.as_str()).collect();
+    if !words.is_empty() {
+        tally.mode = Some(Mode::of(Dialect::Anthropic, &words));
+    }
 }
 
 pub(super) fn error(trouble: Trouble, message: &str) -> Value {

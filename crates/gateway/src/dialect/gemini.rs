@@ -1,6 +1,6 @@
 //! Gemini generateContent and streamGenerateContent. The model and the kind of answer stand in the path.
 
-use super::{Endpoint, Trouble, meter::Tally};
+use super::{Dialect, Endpoint, Mode, Trouble, meter::Tally};
 use serde_json::{Value, json};
 use std::ops::Range;
 
@@ -30,6 +30,8 @@ pub(super) fn endpoint(method: &str, path: &str) -> Option<Endpoint> {
 
 /// Each chunk reports everything so far. What was thought is not part of the candidates.
 pub(super) fn tally(usage: &Value, tally: &mut Tally) {
+    let served = ["serviceTier", "trafficType"].iter().find_map(|name| usage.get(name)?.as_str());
+    tally.mode = served.map(|word| Mode::of(Dialect::Gemini, &[word])).or(tally.mode);
     let read = |name: &str| usage.get(name).and_then(Value::as_u64);
     if let Some(prompt) = read("promptTokenCount") {
         let prompt = prompt.saturating_add(read("toolUsePromptTokenCount").unwrap_or(0));
@@ -54,6 +56,15 @@ pub(super) fn error(status: u16, trouble: Trouble, message: &str) -> Value {
         Trouble::Upstream => "INTERNAL",
     };
     json!({"error": {"code": status, "message": message, "status": word}})
+}
+
+/// `retryDelay` of a `RetryInfo` among the details of an error: `34.5s`.
+pub(super) fn wait_in(refusal: &[u8]) -> Option<std::time::Duration> {
+    let refusal: Value = serde_json::from_slice(refusal).ok()?;
+    // Refused within a stream, it stands in an array.
+    let refusal = refusal.get(0).unwrap_or(&refusal);
+    let details = refusal["error"]["details"].as_array()?;
+    details.iter().find_map(|detail| crate::limiter::span(detail["retryDelay"].as_str()?)).filter(|wait| !wait.is_zero())
 }
 
 pub(super) fn models(names: &[&str]) -> Value {

@@ -24,6 +24,9 @@ const SIGNS: &[&str] = &[
 /// How base64 of PNG, JPEG, GIF and WebP begins.
 const PICTURES: &[&str] = &["iVBORw0", "/9j/", "R0lGOD", "UklGR"];
 
+/// Pictures that a file counts as that is only referred to: about two hundred thousand tokens, which is what most models hold.
+const FILE_IMAGES: u32 = 120;
+
 #[derive(Default)]
 pub(super) struct Images {
     pub count: u32,
@@ -55,7 +58,14 @@ fn walk(value: &Value, keys: &[&str], images: &mut Images) {
         Value::Array(items) => items.iter().for_each(|item| walk(item, keys, images)),
         Value::Object(members) => {
             let referred = ["file_id", "file_url", "fileData", "file_data"].iter().any(|key| members.contains_key(*key));
-            images.count += u32::from(referred);
+            if referred {
+                images.count = images.count.saturating_add(FILE_IMAGES);
+            }
+            let document = members.get("type").is_some_and(|kind| kind == "document");
+            let by_url = document && members.get("source").and_then(|source| source.get("type")).is_some_and(|kind| kind == "url");
+            if by_url {
+                images.count = images.count.saturating_add(FILE_IMAGES);
+            }
             for (key, member) in members {
                 match member {
                     Value::String(text) if ["data", "url", "image_url"].contains(&key.as_str()) => picture(text, images),

@@ -4,7 +4,7 @@
 //! report, or could not because the stream broke off, is counted here and the whole is marked as an estimate.
 
 use super::{
-    Ask, Dialect, Source, Usage,
+    Ask, Dialect, Mode, Source, Usage,
     count::Counter,
     scan::{Scan, Watch},
     sse::{Piece, Sse},
@@ -17,6 +17,13 @@ const VALUES: &[&[&str]] = &[
     &["message", "usage"],
     &["response", "usage"],
     &["usageMetadata"],
+    // Servers that speak Chat put it in places of their own.
+    &["choices", "[]", "usage"],
+    &["x_groq", "usage"],
+    &["service_tier"],
+    &["response", "service_tier"],
+    &["output", "[]", "type"],
+    &["candidates", "[]", "groundingMetadata", "webSearchQueries"],
     &["model"],
     &["message", "model"],
     &["response", "model"],
@@ -52,6 +59,7 @@ pub(super) struct Tally {
     pub cache_write_1h: u64,
     pub reasoning: u64,
     pub searches: u64,
+    pub mode: Option<Mode>,
 }
 
 #[derive(Clone, Debug)]
@@ -61,6 +69,8 @@ enum Form {
     Open,
     Json,
     Events(Sse),
+    /// It is packed in a way that cannot be read along.
+    Packed,
 }
 
 /// Takes what the client gets, decoded but otherwise unchanged, in pieces of any size; keeps little of it.
@@ -74,6 +84,8 @@ pub struct Meter {
     seen: Seen,
     /// Tokens of the request, by its size, for when nobody reports them.
     input: u64,
+    /// How the request wanted to be served, for when the answer does not say.
+    mode: Mode,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -83,6 +95,7 @@ struct Seen {
     ended: bool,
     error: Option<String>,
     unreadable: u64,
+    packed: bool,
     /// The first bytes of the current event, to know `[DONE]`.
     head: Vec<u8>,
 }
@@ -90,14 +103,28 @@ struct Seen {
 impl Ask {
     /// A meter for the answer to this request.
     pub fn meter(&self) -> Meter {
-        Meter { input: self.input_tokens(), ..self.dialect.meter(self.stream) }
+        Meter { input: self.input_tokens(), mode: self.mode, ..self.dialect.meter(self.stream) }
     }
 }
 
 impl Meter {
+    /// For an answer that cannot be read along: all that is known is what the request's size says.
+    pub fn packed(self) -> Meter {
+        Meter { form: Form::Packed, ..self }
+    }
+
     pub(super) fn new(dialect: Dialect, stream: bool) -> Meter {
         let scan = Scan::new(watch(dialect, stream));
-        Meter { dialect, form: Form::Open, scan, counter: Counter::default(), tally: Tally::default(), seen: Seen::default(), input: 0 }
+        Meter {
+            dialect,
+            form: Form::Open,
+            scan,
+            counter: Counter::default(),
+            tally: Tally::default(),
+            seen: Seen::default(),
+            input: 0,
+            mode: Mode::default(),
+        }
     }
 
     pub fn feed(&mut self, bytes: &[u8]) {
@@ -112,7 +139,7 @@ impl Meter {
         let Meter { dialect, form, scan, counter, tally, seen, .. } = self;
         let mut found = |index: usize, value: &[u8], seen: &mut Seen| note(*dialect, tally, seen, index, value);
         match form {
-            Form::Open => {}
+            Form::Open | Form::Packed => {}
             Form::Json => scan.feed(rest, counter, &mut |index, value| found(index, value, seen)),
             Form::Events(sse) => sse.feed(rest, |piece| event(piece, scan, counter, seen, &mut found)),
         }
@@ -123,6 +150,7 @@ impl Meter {
         let mut found = |index: usize, value: &[u8], seen: &mut Seen| note(*dialect, tally, seen, index, value);
         match std::mem::replace(form, Form::Open) {
             Form::Open => {}
+            Form::Packed => seen.packed = true,
             // A JSON answer is complete when it is whole.
             Form::Json => seen.ended = scan.end(&mut |index, value| found(index, value, seen)),
             Form::Events(sse) => sse.finish(|piece| event(piece, scan, counter, seen, &mut found)),
@@ -131,14 +159,16 @@ impl Meter {
     }
 
     fn metered(self) -> Metered {
-        let Meter { tally, seen, counter, input, .. } = self;
+        let Meter { tally, seen, counter, input, mode, .. } = self;
         let mut notes = Vec::new();
         let counted = counter.tokens();
         let reported = tally.input.is_some() && tally.output.is_some() && seen.ended;
         if let Some(error) = &seen.error {
             notes.push(format!("the provider reported an error: {error}"));
         }
-        if !seen.ended {
+        if seen.packed {
+            notes.push("the answer was compressed, though nobody asked for that, and could not be read along".to_owned());
+        } else if !seen.ended {
             notes.push("the answer broke off before its end".to_owned());
         }
         if tally.input.is_none() {
@@ -162,6 +192,7 @@ impl Meter {
             cache_write_1h: tally.cache_write_1h.min(tally.cache_write),
             reasoning: tally.reasoning,
             searches: tally.searches,
+            mode: tally.mode.unwrap_or(mode),
             source: if reported { Source::Reported } else { Source::Estimated },
         };
         Metered { usage, model: seen.model, complete: seen.ended, notes }
@@ -241,7 +272,10 @@ fn note(dialect: Dialect, tally: &mut Tally, seen: &mut Seen, index: usize, valu
         return;
     }
     match VALUES.get(index).copied().unwrap_or_default() {
-        ["usage"] | ["message", "usage"] | ["response", "usage"] | ["usageMetadata"] => dialect.tally(&value, tally),
+        [.., "usage"] | ["usageMetadata"] => dialect.tally(&value, tally),
+        [.., "service_tier"] => tally.mode = value.as_str().map(|word| Mode::of(dialect, &[word])),
+        ["output", ..] => tally.searches += u64::from(value == "web_search_call"),
+        [.., "webSearchQueries"] => tally.searches = tally.searches.max(value.as_array().map_or(0, |queries| queries.len() as u64)),
         ["model"] | ["message", "model"] | ["response", "model"] | ["modelVersion"] => {
             seen.model = value.as_str().filter(|model| model.len() <= 200).map(str::to_owned).or(seen.model.take());
         }
@@ -254,6 +288,7 @@ fn note(dialect: Dialect, tally: &mut Tally, seen: &mut Seen, index: usize, valu
             if value == "error" {
                 seen.error.get_or_insert_with(|| "an error event".to_owned());
             }
+            tally.searches += u64::from(value == "response.web_search_call.completed");
             let end = ["message_stop", "response.completed", "response.incomplete", "response.failed"];
             seen.ended |= value.as_str().is_some_and(|kind| end.contains(&kind));
         }

@@ -274,3 +274,102 @@ fn refusals_are_in_the_providers_own_words() {
     let event = String::from_utf8(Dialect::Anthropic.refusal_event(529, Trouble::Overloaded, "no")).unwrap();
     assert_eq!(event, "event: error\ndata: {\"error\":{\"message\":\"no\",\"type\":\"overloaded_error\"},\"type\":\"error\"}\n\n");
 }
+
+#[test]
+fn what_a_request_only_refers_to_or_has_answered_later_is_refused() {
+    let why = |dialect: Dialect, path: &str, body: &str| dialect.read(path, body.as_bytes()).map(drop).map_err(|error| error.why);
+    let responses = |member: &str| why(Dialect::Responses, "/v1/responses", &format!(r#"{{"model":"m","input":"hi",{member}}}"#));
+    for (member, begins) in [
+        (r#""background":true"#, "`background` has the provider answer later"),
+        (r#""previous_response_id":"resp_1""#, "`previous_response_id` refers to what the provider keeps"),
+        (r#""conversation":{"id":"conv_1"}"#, "`conversation` refers to"),
+        (r#""prompt":{"id":"pmpt_1"}"#, "`prompt` names a prompt"),
+    ] {
+        let said = responses(member).unwrap_err();
+        assert!(said.starts_with(begins), "{said}");
+    }
+    for fine in [r#""background":false,"previous_response_id":null"#, r#""store":true"#, r#""conversation":null"#] {
+        assert_eq!(responses(fine), Ok(()), "{fine}");
+    }
+    let gemini = "/v1beta/models/m:generateContent";
+    for name in ["cachedContent", "cached_content"] {
+        let said = why(Dialect::Gemini, gemini, &format!(r#"{{"{name}":"cachedContents/x"}}"#)).unwrap_err();
+        assert!(said.starts_with("`cachedContent` refers to"), "{said}");
+    }
+    // Its own names mean nothing in another dialect.
+    assert_eq!(why(Dialect::Chat, "/v1/chat/completions", r#"{"model":"m","background":true,"cachedContent":"x"}"#), Ok(()));
+}
+
+#[test]
+fn a_model_in_a_path_is_what_the_provider_reads_there() {
+    let model = |path: &str| Dialect::Gemini.read(path, b"{}").map(|ask| ask.model).map_err(|error| error.why);
+    assert_eq!(model("/v1beta/models/gemini%2Dultra:generateContent"), Ok("gemini-ultra".to_owned()));
+    assert_eq!(model("/v1beta/models/google%2fg%3A1:generateContent"), Ok("google/g:1".to_owned()));
+    for bad in ["/v1beta/models/a%2:generateContent", "/v1beta/models/a%zz:generateContent", "/v1beta/models/a%ff:generateContent"] {
+        assert!(model(bad).unwrap_err().starts_with("the model in its path"), "{bad}");
+    }
+    let (path, _) = Dialect::Gemini.rewrite("/v1beta/models/a%2Fb:countTokens?x=1", b"{}", Some("c d"), None).unwrap();
+    assert_eq!(path, "/v1beta/models/c%20d:countTokens?x=1");
+}
+
+#[test]
+fn a_file_that_is_only_referred_to_may_be_long() {
+    let tokens = |dialect: Dialect, path: &str, body: &str| dialect.read(path, body.as_bytes()).unwrap().input_tokens();
+    let anthropic = |content: &str| {
+        tokens(Dialect::Anthropic, "/v1/messages", &format!(r#"{{"model":"m","messages":[{{"role":"user","content":[{content}]}}]}}"#))
+    };
+    assert!(anthropic(r#"{"type":"document","source":{"type":"url","url":"https://x/long.pdf"}}"#) > 200_000);
+    assert!(anthropic(r#"{"type":"document","source":{"type":"file","file_id":"file_1"}}"#) > 200_000);
+    assert!(anthropic(r#"{"type":"image","source":{"type":"url","url":"https://x/y.png"}}"#) < 3_000);
+    assert!(anthropic(r#"{"type":"document","source":{"type":"text","data":"short"}}"#) < 100);
+    let body = r#"{"model":"m","input":[{"role":"user","content":[{"type":"input_file","file_url":"https://x/y.pdf"}]}]}"#;
+    assert!(tokens(Dialect::Responses, "/v1/responses", body) > 200_000);
+    let body = r#"{"contents":[{"parts":[{"fileData":{"fileUri":"https://x/y.mp4"}}]}]}"#;
+    assert!(tokens(Dialect::Gemini, "/v1beta/models/m:generateContent", body) > 200_000);
+}
+
+#[test]
+fn how_an_answer_was_served_is_read_from_it_or_taken_from_the_request() {
+    let served = |path: &str, body: &str, answer: &str| {
+        let (dialect, _) = Dialect::of("POST", path).unwrap();
+        let mut meter = dialect.read(path, body.as_bytes()).unwrap().meter();
+        meter.feed(answer.as_bytes());
+        let usage = meter.finish().usage;
+        assert_eq!(usage.source, Source::Reported, "{answer}");
+        (usage.mode.pace, usage.mode.us, usage.searches)
+    };
+    let messages = |asked: &str, usage: &str| {
+        let answer = format!(r#"{{"type":"message","usage":{{"input_tokens":1,"output_tokens":1{usage}}}}}"#);
+        served("/v1/messages", &format!(r#"{{"model":"m"{asked}}}"#), &answer)
+    };
+    assert_eq!(messages("", ""), (Pace::Standard, false, 0));
+    assert_eq!(messages(r#","speed":"fast""#, ""), (Pace::Fast, false, 0));
+    assert_eq!(messages(r#","speed":"fast""#, r#","speed":"standard","inference_geo":"us""#), (Pace::Standard, true, 0));
+    assert_eq!(messages("", r#","server_tool_use":{"web_search_requests":4},"service_tier":"priority""#), (Pace::Standard, false, 4));
+    let chat = r#"{"choices":[{"finish_reason":"stop"}],"service_tier":"priority","usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
+    assert_eq!(served("/v1/chat/completions", r#"{"model":"m","service_tier":"auto"}"#, chat), (Pace::Priority, false, 0));
+    let stream = "data: {\"type\":\"response.created\",\"response\":{\"service_tier\":\"auto\"}}\n\n\
+        data: {\"type\":\"response.web_search_call.completed\",\"item_id\":\"a\"}\n\n\
+        data: {\"type\":\"response.web_search_call.completed\",\"item_id\":\"b\"}\n\n\
+        data: {\"type\":\"response.completed\",\"response\":{\"service_tier\":\"flex\",\"output\":[{\"type\":\"web_search_call\"},{\"type\":\"web_search_call\"}],\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n";
+    assert_eq!(served("/v1/responses", r#"{"model":"m"}"#, stream), (Pace::Flex, false, 2));
+    let whole = r#"{"object":"response","output":[{"type":"web_search_call"},{"type":"message","content":[]}],"usage":{"input_tokens":1,"output_tokens":1}}"#;
+    assert_eq!(served("/v1/responses", r#"{"model":"m","service_tier":"priority"}"#, whole), (Pace::Priority, false, 1));
+    let gemini = r#"[{"candidates":[{"groundingMetadata":{"webSearchQueries":["a","b"]}}]},{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1,"trafficType":"ON_DEMAND_PRIORITY"}}]"#;
+    assert_eq!(served("/v1beta/models/m:generateContent", "{}", gemini), (Pace::Priority, false, 2));
+}
+
+#[test]
+fn usage_is_found_where_some_servers_put_it() {
+    for place in [
+        r#""choices":[{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":3,"completion_tokens":4}}]"#,
+        r#""choices":[{"delta":{},"finish_reason":"stop"}],"x_groq":{"usage":{"prompt_tokens":3,"completion_tokens":4}}"#,
+        r#""choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":4}"#,
+    ] {
+        let stream = format!("data: {{{place}}}\n\ndata: [DONE]\n\n");
+        assert_eq!(metered(Dialect::Chat, &[stream.as_bytes()]).usage, reported(3, 4, 0, 0, 0), "{place}");
+    }
+    // A conversation that the provider shortened first.
+    let body = r#"{"type":"message","usage":{"input_tokens":10,"output_tokens":5,"iterations":[{"type":"compaction","input_tokens":900,"output_tokens":70},{"type":"message","input_tokens":10,"output_tokens":5}]}}"#;
+    assert_eq!(metered(Dialect::Anthropic, &[body.as_bytes()]).usage, reported(910, 75, 0, 0, 0));
+}

@@ -24,6 +24,8 @@ pub enum Said {
     Text(String),
     /// One chunk of a chunked body.
     Chunk(String),
+    /// The same in chunks of one byte.
+    Crumbs(String),
     Bytes(usize),
     /// Nothing more, until the other side hangs up.
     UntilGone,
@@ -134,6 +136,21 @@ impl Bed {
         client: Option<Vendor>,
         change: impl FnOnce(&mut Settings, u16),
     ) -> Bed {
+        Bed::made(roots, more, client, change, |gateway| gateway).await
+    }
+
+    /// A gateway that hangs up on clients who take nothing for this long.
+    pub async fn stalling(stall: Duration, more: &str) -> Bed {
+        Bed::made(&[], more, None, |_, _| {}, |gateway| gateway.stalling(stall)).await
+    }
+
+    async fn made(
+        roots: &[CertificateDer<'static>],
+        more: &str,
+        client: Option<Vendor>,
+        change: impl FnOnce(&mut Settings, u16),
+        make: impl FnOnce(Gateway) -> Gateway,
+    ) -> Bed {
         let dir = tempfile::tempdir().unwrap();
         let key = dir.path().join("key");
         std::fs::write(&key, "sk-upstream\n").unwrap();
@@ -152,7 +169,7 @@ impl Bed {
         let mut settings =
             Settings { providers, models: BTreeMap::from([("tactical".to_owned(), tactical)]), gateway: GatewaySettings::default() };
         change(&mut settings, port);
-        let gateway = Arc::new(Gateway::new(&settings, Upstream::new(roots), Some(Duration::from_secs(5))).unwrap());
+        let gateway = Arc::new(make(Gateway::new(&settings, Upstream::new(roots), Some(Duration::from_secs(5))).unwrap()));
         let (sender, ended) = mpsc::unbounded_channel();
         let notes = Arc::new(Notes { asked: Mutex::default(), refuse: AtomicBool::new(false), ended: sender });
         let session = Arc::new(Session { who: 7, key: Secret::new(KEY), client, door: notes.clone() });
@@ -217,6 +234,16 @@ impl Bed {
             }
             before = now;
         }
+    }
+
+    /// So many wait for a slot.
+    pub async fn in_line(&self, count: usize) {
+        let wait = async {
+            while self.gateway.providers().map(|provider| provider.load().1).max() != Some(count) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(LONG, wait).await.expect("the line is not as long as that");
     }
 
     /// No slot is held and nobody waits.
@@ -391,6 +418,13 @@ async fn act(stream: &mut TcpStream, provider: &Provider, said: Vec<Said>) -> bo
         let written = match said {
             Said::Text(text) => stream.write_all(text.as_bytes()).await,
             Said::Chunk(text) => stream.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes()).await,
+            Said::Crumbs(text) => {
+                let mut written = Ok(());
+                for byte in text.bytes() {
+                    written = written.and(stream.write_all(&[b'1', b'\r', b'\n', byte, b'\r', b'\n']).await);
+                }
+                written
+            }
             Said::Bytes(mut left) => {
                 let piece = vec![b'x'; 64 * 1024];
                 while left > 0 {

@@ -110,6 +110,18 @@ fn a_request_that_left_no_record_is_paid_from_its_lease() {
     let usage = site.json(&["usage", "--by", "model"]);
     let lost = usage["rows"].as_array().unwrap().iter().find(|row| row["name"] == "unrecorded/lease").unwrap();
     assert_eq!((lost["estimated"].as_u64(), lost["input"].as_u64()), (Some(1), Some(leased)));
+
+    // Whoever has the bill says what it was.
+    let pid = site.records(&[]).iter().find(|record| record["type"] == "budget.lost").unwrap()["payload"]["pid"].to_string();
+    assert!(site.ok(&["budget"]).contains(&format!("`skep budget reconcile {pid} …`")));
+    assert!(site.fails(9, &["budget", "reconcile", "1", "--money", "0"]).contains("no money that process 1 has spent is an estimate"));
+    assert!(site.fails(9, &["budget", "reconcile", &pid, "--tokens", "strategic=1"]).contains("no `strategic` tokens"));
+    site.ok(&["budget", "reconcile", &pid, "--tokens", "tactical=18", "--money", "0.000138"]);
+    assert_eq!(account(&site, 1)["spent"]["tokens"]["tactical"].as_u64(), Some(2 * USED));
+    assert_eq!(account(&site, 1)["spent"]["micros"].as_u64(), Some(2 * 138));
+    let total = site.json(&["usage"])["total"].clone();
+    assert_eq!((total["estimated"].as_u64(), total["micros"].as_u64()), (Some(0), Some(2 * 138)));
+    assert!(!site.ok(&["budget"]).contains("estimates"));
 }
 
 #[test]

@@ -136,6 +136,10 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             model::grant(kernel, parse::<models::Grant>(params)?).await?;
             raw(&Nothing {})
         }
+        models::Reconcile::NAME => {
+            model::reconcile(kernel, parse::<models::Reconcile>(params)?).await?;
+            raw(&Nothing {})
+        }
         rule::Check::NAME => raw(&rules::check(kernel, parse::<rule::Check>(params)?).await?),
         rule::Explain::NAME => raw(&rules::explain(kernel, parse::<rule::Explain>(params)?).await?),
         rule::Trial::NAME => raw(&rules::trial(kernel, &parse::<rule::Trial>(params)?)?),

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use wire::method::model::{
-    AccountView, BudgetsResult, By, CassetteView, CassettesResult, ExchangeView, GrantParams, Open, OpenParams, OpenResult, SetParams,
-    UsageResult, UsageRow,
+    AccountView, BudgetsResult, By, CassetteView, CassettesResult, ExchangeView, GrantParams, Open, OpenParams, OpenResult,
+    ReconcileParams, SetParams, UsageResult, UsageRow,
 };
 use wire::method::task::{Divergence, ReplayResult};
 use wire::{Code, Method, Request, Response, RpcError};
@@ -86,8 +86,8 @@ pub(crate) fn usage(kernel: &Kernel, by: By) -> UsageResult {
 }
 
 pub(crate) fn budgets(kernel: &Kernel) -> BudgetsResult {
-    let accounts = kernel.accounts().into_iter().map(|(pid, name, account)| AccountView { pid, name, account }).collect();
-    BudgetsResult { accounts }
+    let view = |(pid, name, account, guessed)| AccountView { pid, name, account, guessed };
+    BudgetsResult { accounts: kernel.accounts().into_iter().map(view).collect() }
 }
 
 pub(crate) async fn set(kernel: &Kernel, params: SetParams) -> Result<(), RpcError> {
@@ -96,6 +96,10 @@ pub(crate) async fn set(kernel: &Kernel, params: SetParams) -> Result<(), RpcErr
 
 pub(crate) async fn grant(kernel: &Kernel, params: GrantParams) -> Result<(), RpcError> {
     kernel.grant_budget(params.pid, params.tokens, params.micros, "operator").await.map_err(no)
+}
+
+pub(crate) async fn reconcile(kernel: &Kernel, params: ReconcileParams) -> Result<(), RpcError> {
+    kernel.reconcile(params.pid, params.tokens, params.micros, "operator").await.map_err(no)
 }
 
 pub(crate) fn cassettes(kernel: &Kernel, name: Option<&str>) -> Result<CassettesResult, RpcError> {

@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const ALL_TIERS: &str = "all";
 /// The provider in figures of what a crash left no record of.
 pub const UNRECORDED: &str = "unrecorded";
+/// The provider in figures that a person said afterwards.
+pub const RECONCILED: &str = "reconciled";
 /// From here on a person is told that a budget comes to its end, in percent.
 pub const WARN_PERCENT: u64 = 80;
 
@@ -140,6 +142,21 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Takes tokens off again, and that they were guessed. Requests were made all the same.
+    fn take_tokens(&mut self, other: &Figures) {
+        let pairs = [
+            (&mut self.input, other.input),
+            (&mut self.output, other.output),
+            (&mut self.cache_read, other.cache_read),
+            (&mut self.cache_write, other.cache_write),
+            (&mut self.reasoning, other.reasoning),
+            (&mut self.estimated, other.estimated),
+        ];
+        for (sum, less) in pairs {
+            *sum = sum.saturating_sub(less);
+        }
+    }
+
     pub fn add(&mut self, other: &Figures) {
         let pairs = [
             (&mut self.requests, other.requests),
@@ -157,6 +174,14 @@ impl Figures {
     }
 }
 
+/// The part of a row that nobody reported: what the figures say of it, and what was charged for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guess {
+    pub figures: Figures,
+    pub tokens: u64,
+    pub micros: u64,
+}
+
 /// All that is known about spending.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Books {
@@ -166,6 +191,8 @@ pub struct Books {
     pub leases: BTreeMap<Pid, Vec<Lease>>,
     #[serde(with = "pairs")]
     pub usage: BTreeMap<Row, Figures>,
+    #[serde(default, with = "pairs")]
+    pub guesses: BTreeMap<Row, Guess>,
 }
 
 /// What a request needs of a budget.
@@ -311,8 +338,60 @@ impl Books {
                 account.leased.add(&tier, back.0, back.1);
             }
         }
-        let row = Row { day: day(at_ms), pid, provider, model, tier };
+        self.enter(Row { day: day(at_ms), pid, provider, model, tier }, figures, charged);
+    }
+
+    fn enter(&mut self, row: Row, figures: &Figures, charged: (u64, u64)) {
+        if figures.estimated > 0 {
+            let guess = self.guesses.entry(row.clone()).or_default();
+            guess.figures.add(figures);
+            guess.tokens = guess.tokens.saturating_add(charged.0);
+            guess.micros = guess.micros.saturating_add(charged.1);
+        }
         self.usage.entry(row).or_default().add(figures);
+    }
+
+    /// What counts as spent by this process because nobody knows better.
+    pub fn guessed(&self, pid: Pid) -> Spend {
+        let mut sum = Spend::default();
+        let own = self.guesses.iter().filter(|(row, _)| row.pid == pid);
+        own.for_each(|(row, guess)| sum.add(&row.tier, guess.tokens, guess.micros));
+        sum
+    }
+
+    /// Puts what really was in the place of what was guessed: tokens of these tiers, and money.
+    pub(crate) fn reconcile(&mut self, line: &[Pid], pid: Pid, tokens: &BTreeMap<String, u64>, micros: Option<u64>, at_ms: i64) {
+        let guessed = self.guessed(pid);
+        for (row, guess) in self.guesses.iter_mut().filter(|(row, _)| row.pid == pid) {
+            let Some(known) = self.usage.get_mut(row) else { continue };
+            if tokens.contains_key(&row.tier) {
+                known.take_tokens(&guess.figures);
+                *guess = Guess { figures: Figures { micros: guess.figures.micros, ..Figures::default() }, tokens: 0, ..*guess };
+            }
+            if micros.is_some() {
+                known.micros = known.micros.saturating_sub(guess.figures.micros);
+                *guess = Guess { figures: Figures { micros: 0, ..guess.figures }, micros: 0, ..*guess };
+            }
+        }
+        for of in line {
+            let spent = &mut self.accounts.entry(*of).or_default().spent;
+            for (tier, real) in tokens {
+                spent.take(tier, guessed.of(tier), 0);
+                spent.add(tier, *real, 0);
+            }
+            if let Some(real) = micros {
+                spent.micros = spent.micros.saturating_sub(guessed.micros).saturating_add(real);
+            }
+        }
+        self.guesses.retain(|_, guess| *guess != Guess::default());
+        let of_tier = |tier: &str| Row { day: day(at_ms), pid, provider: RECONCILED.into(), model: "bill".into(), tier: tier.to_owned() };
+        for (tier, real) in tokens {
+            self.usage.entry(of_tier(tier)).or_default().input += real;
+        }
+        // Money is not told by tier; it stands where the first tokens do.
+        if let Some((real, tier)) = micros.zip(guessed.tokens.keys().next()) {
+            self.usage.entry(of_tier(tier)).or_default().micros += real;
+        }
     }
 
     /// Nobody knows what became of it: what was reserved is spent.
@@ -359,7 +438,7 @@ impl Books {
             }
             let figures = Figures { input: tokens, micros, estimated: 1, ..Figures::default() };
             let row = Row { day: day(at_ms), pid, provider: UNRECORDED.into(), model: "lease".into(), tier };
-            self.usage.entry(row).or_default().add(&figures);
+            self.enter(row, &figures, (tokens, micros));
         }
     }
 
@@ -374,15 +453,15 @@ fn day(at_ms: i64) -> i64 {
 
 /// A map whose keys are no strings, as a list.
 mod pairs {
-    use super::{Figures, Row};
-    use serde::{Deserialize, Deserializer, Serializer};
+    use super::Row;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::collections::BTreeMap;
 
-    pub fn serialize<S: Serializer>(map: &BTreeMap<Row, Figures>, s: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer, V: Serialize>(map: &BTreeMap<Row, V>, s: S) -> Result<S::Ok, S::Error> {
         s.collect_seq(map.iter())
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<Row, Figures>, D::Error> {
-        Ok(Vec::<(Row, Figures)>::deserialize(d)?.into_iter().collect())
+    pub fn deserialize<'de, D: Deserializer<'de>, V: Deserialize<'de>>(d: D) -> Result<BTreeMap<Row, V>, D::Error> {
+        Ok(Vec::<(Row, V)>::deserialize(d)?.into_iter().collect())
     }
 }

@@ -177,6 +177,8 @@ events! {
     BudgetReturned = "budget.returned", Fact { lease: CallId, tokens: u64, micros: u64 }
     /// The kernel died with it: what was left may be spent, so it counts as spent.
     BudgetLost = "budget.lost", Fact { lease: CallId, tokens: u64, micros: u64 }
+    /// What a process's estimates really were, as somebody read it off a bill: tokens of these tiers, and money.
+    BudgetReconciled = "budget.reconciled", Security { tokens: BTreeMap<String, u64>, micros: Option<u64>, by: String }
     /// What it did cost. Without usage from the provider, what was reserved is charged.
     ModelUsed = "model.used", Fact {
         call: CallId, provider: String, model: String, tier: String, figures: Figures, charged_tokens: u64, charged_micros: u64,

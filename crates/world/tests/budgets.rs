@@ -358,6 +358,34 @@ fn what_is_not_on_disk_is_not_drawn_from() {
     assert_eq!(run.world.books.accounts[&Pid(3)].spent.of(TIERS[1]), 1_000 + 1_500 + 2_500 + 3_000);
 }
 
+/// A person who knows better takes the estimate's place, in every account above.
+#[test]
+fn what_is_known_takes_the_place_of_what_was_guessed() {
+    let mut run = Run::new();
+    run.ask(3, TIERS[1], 1_000, 500);
+    run.settle(0, |whole| whole / 10);
+    run.ask(3, TIERS[1], 1_000, 500);
+    run.sync();
+    run.crash();
+    let spent = |run: &Run, pid| run.world.books.accounts[&Pid(pid)].spent.clone();
+    let guessed = run.world.books.guessed(Pid(3));
+    assert_eq!((guessed.of(TIERS[1]), guessed.micros), (2_000, 1_000), "the request and what is left of the lease");
+    assert_eq!((spent(&run, 1).of(TIERS[1]), spent(&run, 1).micros), (2_100, 1_050));
+    let tokens = BTreeMap::from([(TIERS[1].to_owned(), 40)]);
+    run.record(BudgetReconciled { pid: Pid(3), task: None, tokens, micros: None, by: "h".into() }.into());
+    assert_eq!((spent(&run, 1).of(TIERS[1]), spent(&run, 1).micros), (140, 1_050), "what is not named stays");
+    run.record(BudgetReconciled { pid: Pid(3), task: None, tokens: BTreeMap::new(), micros: Some(20), by: "h".into() }.into());
+    for pid in [3, 2, 1] {
+        assert_eq!((spent(&run, pid).of(TIERS[1]), spent(&run, pid).micros), (140, 70));
+    }
+    assert!(run.world.books.guesses.is_empty());
+    let total = run.world.books.usage.values().fold(Figures::default(), |mut sum, figures| {
+        sum.add(figures);
+        sum
+    });
+    assert_eq!((total.requests, total.input, total.micros, total.estimated), (2, 40, 70, 0));
+}
+
 /// What is only set aside for one process is in nobody's way.
 #[test]
 fn a_lease_is_recalled_before_anybody_is_refused() {

@@ -5,7 +5,9 @@ use crate::show::{Line, model};
 use clap::Subcommand;
 use std::collections::BTreeMap;
 use wire::method::Nothing;
-use wire::method::model::{Budgets, Grant as GrantMethod, GrantParams, Set as SetMethod, SetParams};
+use wire::method::model::{
+    Budgets, Grant as GrantMethod, GrantParams, Reconcile as ReconcileMethod, ReconcileParams, Set as SetMethod, SetParams,
+};
 use wire::{AtCap, Budget as Caps, Pid};
 
 /// Show and set what processes may spend on models
@@ -23,6 +25,7 @@ enum What {
     Show(Show),
     Set(Set),
     Grant(Grant),
+    Reconcile(Reconcile),
 }
 
 /// Show budgets and what is spent of them
@@ -73,6 +76,22 @@ struct Grant {
     tokens: Vec<(String, u64)>,
 }
 
+/// Say what a process's estimates really were
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  skep budget reconcile 7 --money 0\n  skep budget reconcile 7 --tokens tactical=1200 --money 0.02\n\n\
+What a crash cut off and what a provider did not report counts as spent, at the most that it can have cost. Read off the provider's \
+bill what it was; that takes the estimate's place, for the process and all above it. What you do not name stays an estimate.")]
+struct Reconcile {
+    /// Whose: a pid of `skep budget`
+    pid: Pid,
+    /// Dollars: 0 or 0.02
+    #[arg(long, value_name = "DOLLARS", value_parser = micros, required_unless_present = "tokens")]
+    money: Option<u64>,
+    /// Tokens of a tier: strategic, tactical or operational
+    #[arg(long, value_name = "TIER=N", value_parser = tokens)]
+    tokens: Vec<(String, u64)>,
+}
+
 /// Millionths of a dollar in `0.50`.
 fn micros(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not an amount of dollars: write 20 or 0.50");
@@ -107,6 +126,10 @@ impl Budget {
             Some(What::Grant(grant)) => {
                 let tokens: BTreeMap<String, u64> = grant.tokens.into_iter().collect();
                 kernel.call::<GrantMethod>(&GrantParams { pid: grant.pid, tokens, micros: grant.money.unwrap_or(0) }).await?;
+            }
+            Some(What::Reconcile(real)) => {
+                let tokens: BTreeMap<String, u64> = real.tokens.into_iter().collect();
+                kernel.call::<ReconcileMethod>(&ReconcileParams { pid: real.pid, tokens, micros: real.money }).await?;
             }
         }
         let result = kernel.call::<Budgets>(&Nothing {}).await?;

@@ -44,6 +44,11 @@ pub fn budgets(result: &BudgetsResult) -> Page {
     for account in &result.accounts {
         page.push(Line::new().strong(&account.name).faint(if account.account.budget.is_some() { "" } else { "  no budget" }));
         page.append(table(caps(account)));
+        if let Some(guessed) = guessed(account) {
+            page.push(
+                Line::new().plain(format!("  {guessed} are estimates: `skep budget reconcile {} …` says what they were", account.pid)),
+            );
+        }
         if let Some(waits) = &account.account.waits {
             page.push(Line::new().plain(format!("  a request waits for {waits}: `skep budget grant {} …`", account.pid)));
         }
@@ -52,6 +57,15 @@ pub fn budgets(result: &BudgetsResult) -> Page {
         page.push(Line::new().plain("nothing is capped and nothing is spent"));
     }
     page
+}
+
+/// What of a process's own spending is only an estimate.
+fn guessed(view: &AccountView) -> Option<String> {
+    let tokens =
+        view.guessed.tokens.iter().filter(|(_, amount)| **amount > 0).map(|(tier, amount)| format!("{} {tier} tokens", grouped(*amount)));
+    let money = (view.guessed.micros > 0).then(|| dollars(view.guessed.micros));
+    let all: Vec<String> = tokens.chain(money).collect();
+    (!all.is_empty()).then(|| all.join(" and "))
 }
 
 fn caps(view: &AccountView) -> Vec<Vec<Line>> {

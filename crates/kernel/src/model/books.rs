@@ -3,8 +3,9 @@
 use crate::Kernel;
 use crate::fault::Stop;
 use std::collections::BTreeMap;
-use world::event::{BudgetGranted, BudgetSet};
-use world::{Account, Budget, Code, Figures, Pid, Refusal, World};
+use world::budget::ALL_TIERS;
+use world::event::{BudgetGranted, BudgetReconciled, BudgetSet};
+use world::{Account, Budget, Code, Figures, Pid, Refusal, Spend, World};
 
 /// What figures are summed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,20 +45,18 @@ impl Kernel {
         &self.models.prices.as_of
     }
 
-    /// Processes with a budget or with spending, by pid.
-    pub fn accounts(&self) -> Vec<(Pid, String, Account)> {
+    /// Processes with a budget or with spending, by pid; and what of their own spending is only an estimate.
+    pub fn accounts(&self) -> Vec<(Pid, String, Account, Spend)> {
         self.ledger.look(|world| {
-            let named = world.books.accounts.iter().map(|(pid, account)| (*pid, name(world, *pid), account.clone()));
-            named.collect()
+            let named = world.books.accounts.iter();
+            named.map(|(pid, account)| (*pid, name(world, *pid), account.clone(), world.books.guessed(*pid))).collect()
         })
     }
 
     /// Sets the caps of a process and everything below it, or takes them away.
     pub async fn set_budget(&self, pid: Pid, budget: Option<Budget>, by: &str) -> Result<(), Stop> {
-        let unknown = budget
-            .iter()
-            .flat_map(|budget| budget.tokens.keys())
-            .find(|tier| *tier != world::budget::ALL_TIERS && gateway::Tier::parse(tier).is_none());
+        let unknown =
+            budget.iter().flat_map(|budget| budget.tokens.keys()).find(|tier| *tier != ALL_TIERS && gateway::Tier::parse(tier).is_none());
         if let Some(tier) = unknown {
             return Err(Refusal::new(Code::BadInput, format!("`{tier}` is no tier"))
                 .hint("strategic, tactical, operational or all")
@@ -82,6 +81,19 @@ impl Kernel {
             return Err(Refusal::new(Code::BadInput, format!("the budget of process {pid} does not cap money")).into());
         }
         Ok(self.ledger.record(BudgetGranted { pid, task: None, tokens, micros, by: by.to_owned() }).await?)
+    }
+
+    /// Puts what a bill says in the place of what was only estimated of a process: tokens of these tiers, and money.
+    pub async fn reconcile(&self, pid: Pid, tokens: BTreeMap<String, u64>, micros: Option<u64>, by: &str) -> Result<(), Stop> {
+        let guessed = self.ledger.look(|world| world.books.guessed(pid));
+        let unknown = tokens.keys().find(|tier| *tier == ALL_TIERS || guessed.of(tier) == 0).map(|tier| format!("`{tier}` tokens"));
+        let unknown = unknown.or_else(|| (micros.is_some() && guessed.micros == 0).then(|| "money".to_owned()));
+        if let Some(what) = unknown {
+            return Err(Refusal::new(Code::WrongState, format!("no {what} that process {pid} has spent is an estimate"))
+                .hint("`skep budget` says of which processes something is, and of which tier")
+                .into());
+        }
+        Ok(self.ledger.record(BudgetReconciled { pid, task: None, tokens, micros, by: by.to_owned() }).await?)
     }
 
     fn alive(&self, pid: Pid) -> Result<(), Refusal> {

@@ -65,6 +65,7 @@ fn detail(event: &Event) -> String {
         Event::ModelReserved(e) => format!("{}/{} {}", e.provider, e.model, e.tier),
         Event::BudgetLeased(e) => format!("{} tokens, {} micros of {}", e.tokens, e.micros, e.tier),
         Event::BudgetReturned(e) => format!("{} tokens, {} micros", e.tokens, e.micros),
+        Event::BudgetReconciled(e) => format!("{} tokens, {} micros", e.tokens.values().sum::<u64>(), e.micros.unwrap_or(0)),
         Event::BudgetLost(e) => format!("{} tokens, {} micros", e.tokens, e.micros),
         Event::ModelUsed(e) => format!("{}/{} {}", e.provider, e.model, e.charged_tokens),
         Event::CallLost(e) => e.tool.clone(),

@@ -3,7 +3,7 @@
 use super::{Nothing, methods};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use world::{Account, Budget, Figures, Pid};
+use world::{Account, Budget, Figures, Pid, Spend};
 
 methods! {
     /// Opens the gateway to a program outside rooms, as long as this connection is open.
@@ -13,6 +13,7 @@ methods! {
     Budgets = "budget.list" (Nothing) -> BudgetsResult;
     Set = "budget.set" (SetParams) -> Nothing;
     Grant = "budget.grant" (GrantParams) -> Nothing;
+    Reconcile = "budget.reconcile" (ReconcileParams) -> Nothing;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +87,9 @@ pub struct AccountView {
     pub name: String,
     #[serde(flatten)]
     pub account: Account,
+    /// What of its own spending is only an estimate.
+    #[serde(default)]
+    pub guessed: Spend,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,6 +109,17 @@ pub struct GrantParams {
     pub tokens: BTreeMap<String, u64>,
     #[serde(default)]
     pub micros: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReconcileParams {
+    pub pid: Pid,
+    /// What tiers that are absent have used stays an estimate.
+    #[serde(default)]
+    pub tokens: BTreeMap<String, u64>,
+    #[serde(default)]
+    pub micros: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -161,6 +161,11 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
             let fits = |(tokens, micros): (u64, u64)| e.tokens <= tokens && e.micros <= micros;
             ensure(accounts.map(|account| account.left(&e.tier)).all(fits), || format!("there is less left than {} needs", e.lease))
         }
+        Event::BudgetReconciled(e) => {
+            let guessed = world.books.guessed(e.pid);
+            let known = e.tokens.keys().all(|tier| guessed.of(tier) > 0) && (e.micros.is_none() || guessed.micros > 0);
+            ensure(known, || format!("nothing like that of process {} is a guess", e.pid))
+        }
         Event::BudgetReturned(e) => lease(world, e.pid, e.lease, (e.tokens, e.micros)),
         Event::BudgetLost(e) => lease(world, e.pid, e.lease, (e.tokens, e.micros)),
         Event::ModelUsed(e) => ensure(world.books.reserved.contains_key(&e.call), || format!("{} has no reservation", e.call)),

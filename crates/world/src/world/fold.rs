@@ -255,6 +255,10 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
             let line = line(world, e.pid);
             world.books.end_leases(&line, e.pid, |lease| lease.id == e.lease);
         }
+        Event::BudgetReconciled(e) => {
+            let line = line(world, e.pid);
+            world.books.reconcile(&line, e.pid, &e.tokens, e.micros, at_ms);
+        }
         Event::BudgetLost(e) => {
             let line = line(world, e.pid);
             world.books.lose_lease(&line, e.pid, e.lease, at_ms);

@@ -42,6 +42,8 @@ pub struct Answer {
     pub status: u16,
     /// What the server said about when to come again.
     pub retry_after: Option<Duration>,
+    /// The server said that asking again is of no use.
+    pub settled: bool,
     pub body: Box<dyn Body>,
 }
 

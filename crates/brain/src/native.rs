@@ -3,6 +3,7 @@
 //! It asks, says what it hears as it comes, and turns what the model wants into moves; several calls of one answer are one move.
 //! **Invariant.** Whatever it needs to go on after a crash is in what it gives to be kept, before any call of that answer is made.
 
+mod ask;
 mod chat;
 mod context;
 mod gemini;
@@ -15,28 +16,35 @@ mod turn;
 
 use crate::model::{Answer, Model, ModelFault, Purpose, Then};
 use crate::{Brain, BrainFault, Brief, Ended, Heard, Keep, Move, Wish};
+use ask::{Miss, Why, send, sum_up, unreadable};
 use context::{ANSWER_TOKENS, Conversation, SUMMARY_TOKENS, fit_tools};
+use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use talk::complaint;
-use talk::{Garbled, Reader, Reply, Stop, Wanted};
+use talk::{Quirks, Reader, Reply, Stop, Wanted};
 use turn::{By, Part, Turn, tokens};
 
 /// How often a request is made again before the brain gives up.
 const TRIES_MAX: u32 = 6;
+/// How often a summary is asked for again before the work goes on without one.
+const SUMMARY_TRIES_MAX: u32 = 2;
 /// The first wait; each next one is twice as long, and all vary by half.
 const WAIT: Duration = Duration::from_millis(500);
 /// The longest wait, in first ones.
 const WAITS_MAX: u32 = 60;
 /// How often a model that stops in the middle or says nothing is asked to go on.
 const NUDGES_MAX: u32 = 3;
+/// The same calls with the same results in a row: so many are remarked upon, so many end the work.
+const ROUNDS_TOLD: u32 = 5;
+const ROUNDS_MAX: u32 = 20;
 /// Text is passed on in lines, or in pieces of this size.
 const SAY_BYTES: usize = 400;
-/// Bytes of an error's body that are read.
-const COMPLAINT_MAX: usize = 64 * 1024;
+/// With less room than this for what happens, no work can be done.
+const SHARE_MIN: u64 = 2_000;
 
 pub struct Native {
     model: Arc<dyn Model>,
@@ -44,12 +52,20 @@ pub struct Native {
     talk: Conversation,
     /// The answer that is being read.
     stream: Option<Stream>,
+    /// Something of it was passed on already.
+    heard: bool,
     /// Text that is on its way out.
     saying: String,
     /// What comes after it.
     then: Option<Move>,
+    /// What the brain itself has to tell, before anything else.
+    notes: VecDeque<String>,
+    /// How long to rest before the next request.
+    rest: Duration,
     tries: u32,
     nudges: u32,
+    rounds: Rounds,
+    quirks: Quirks,
     wait: Duration,
 }
 
@@ -60,6 +76,22 @@ struct Stream {
     estimated: u64,
 }
 
+/// The last calls with what came of them, and how often in a row they were just these.
+#[derive(Default)]
+struct Rounds {
+    last: Option<(Vec<Wish>, Vec<Ended>)>,
+    count: u32,
+}
+
+impl Rounds {
+    fn add(&mut self, round: (Vec<Wish>, Vec<Ended>)) -> u32 {
+        let same = self.last.as_ref() == Some(&round);
+        self.count = if same { self.count + 1 } else { 1 };
+        self.last = Some(round);
+        self.count
+    }
+}
+
 impl Native {
     pub fn new(model: Arc<dyn Model>, brief: Brief) -> Native {
         Native {
@@ -67,10 +99,15 @@ impl Native {
             brief,
             talk: Conversation::default(),
             stream: None,
+            heard: false,
             saying: String::new(),
             then: None,
+            notes: VecDeque::new(),
+            rest: Duration::ZERO,
             tries: 0,
             nudges: 0,
+            rounds: Rounds::default(),
+            quirks: Quirks::default(),
             wait: WAIT,
         }
     }
@@ -89,41 +126,59 @@ impl Native {
                 self.talk.recall(&memory).map_err(|error| BrainFault::new(format!("its memory does not read: {error}")))?;
                 let open = self.talk.open_calls();
                 if !open.is_empty() {
-                    return Ok(Some(wishes(open)));
+                    return Ok(Some(Move::Call(wishes(open))));
                 }
                 // It had finished, and the word did not get out.
                 if let Some(turn) = self.talk.turns.last().filter(|turn| turn.by == By::Brain) {
                     return Ok(Some(Move::Done(turn.text())));
                 }
             }
-            Heard::Ended(ends) => {
-                let open = self.talk.open_calls();
-                let parts = open.into_iter().zip(ends).map(|((id, tool, _), end)| result(id, tool, end)).collect();
-                self.talk.turns.push(Turn { by: By::User, parts });
-            }
+            Heard::Ended(ends) => self.settle(ends)?,
             Heard::Leave | Heard::Refused { .. } | Heard::Silence => {}
         }
         Ok(self.then.take())
     }
 
+    /// Takes in what came of the open calls. A model that goes round in circles is told so, and stopped when it does not listen.
+    fn settle(&mut self, ends: Vec<Ended>) -> Result<(), BrainFault> {
+        let open = self.talk.open_calls();
+        let count = self.rounds.add((wishes(open.clone()), ends.clone()));
+        if count >= ROUNDS_MAX {
+            let call = open.first().map_or_else(String::new, |(_, tool, input)| format!("{tool} {input}"));
+            let what = format!("the model made the same call {count} times in a row, with the same result: {}", context::clip(&call, 200));
+            let hint = Some("word the task differently, or use another model".to_owned());
+            return Err(BrainFault { what, hint });
+        }
+        let mut parts: Vec<Part> = open.into_iter().zip(ends).map(|((id, tool, _), end)| result(id, tool, end)).collect();
+        if let (true, Some(Part::Result { text, .. })) = (count >= ROUNDS_TOLD, parts.last_mut()) {
+            text.push_str(&format!("\n[the same call gave the same result {count} times; do something else, or say what is in the way]"));
+        }
+        self.talk.turns.push(Turn { by: By::User, parts });
+        Ok(())
+    }
+
     async fn go_on(&mut self) -> Result<Move, BrainFault> {
         loop {
-            if self.stream.is_none() {
-                match self.open().await {
-                    Ok(stream) => self.stream = Some(stream),
-                    Err(fault) => match self.bear(fault).await? {
-                        Some(wait) => return Ok(wait),
-                        None => continue,
-                    },
-                }
+            if let Some(note) = self.notes.pop_front() {
+                return Ok(Move::Say(note));
             }
-            match self.read().await {
+            if !self.rest.is_zero() {
+                tokio::time::sleep(std::mem::take(&mut self.rest)).await;
+            }
+            let step = match &self.stream {
+                Some(_) => self.read().await,
+                None => self.open().await.map(|stream| {
+                    self.stream = Some(stream);
+                    None
+                }),
+            };
+            match step {
                 Ok(Some(next)) => return Ok(next),
                 Ok(None) => {}
-                Err(fault) => {
-                    self.stream = None;
+                Err(miss) => {
                     self.saying.clear();
-                    if let Some(wait) = self.bear(fault).await? {
+                    self.stream = None;
+                    if let Some(wait) = self.bear(miss)? {
                         return Ok(wait);
                     }
                 }
@@ -132,33 +187,56 @@ impl Native {
     }
 
     /// Sends the conversation, shortened where it has grown too long.
-    async fn open(&mut self) -> Result<Stream, ModelFault> {
+    async fn open(&mut self) -> Result<Stream, Miss> {
         let card = self.model.card(Purpose::Work);
         let system = prompt::system(&self.brief);
         let (tools, tool_tokens) = fit_tools(&self.brief.tools);
-        let opening = Turn::user(self.talk.task.clone()).tokens();
         let answer_tokens = card.output_tokens_max.min(ANSWER_TOKENS.max(card.context_tokens / 8));
-        let fixed = tokens(&system) + tool_tokens + opening + SUMMARY_TOKENS + answer_tokens;
+        let said = tokens(&system) + tool_tokens;
+        let fixed = said + self.talk.opening().tokens() + SUMMARY_TOKENS + answer_tokens;
         let share = card.context_tokens.saturating_sub(fixed);
-        if let Some(at) = self.talk.overfull(share) {
-            let summary = sum_up(&*self.model, self.talk.told(at)).await?;
-            self.talk.shorten(at, summary);
+        if share < SHARE_MIN {
+            return Err(ask::too_small(&card.model, card.context_tokens, fixed + SHARE_MIN));
         }
+        self.make_room(share).await?;
         self.talk.squeeze(share);
         let turns = self.talk.shown();
-        let estimated = fixed - SUMMARY_TOKENS - answer_tokens + turns.iter().skip(1).map(Turn::tokens).sum::<u64>();
-        let wanted = Wanted { card: &card, system: &system, tools: &tools, turns: &turns, output_tokens: answer_tokens };
+        let estimated = said + turns.iter().map(Turn::tokens).sum::<u64>();
+        let wanted =
+            Wanted { card: &card, system: &system, tools: &tools, turns: &turns, output_tokens: answer_tokens, quirks: self.quirks };
         let answer = send(&*self.model, Purpose::Work, &wanted).await?;
+        self.heard = false;
         Ok(Stream { answer, reader: Reader::new(card.speech), estimated })
     }
 
+    /// Puts summaries in the place of the oldest turns, until the rest has room to grow. Where none can be had, the bare list of calls
+    /// stands in: a model that won't sum up must not end the work.
+    async fn make_room(&mut self, share: u64) -> Result<(), Miss> {
+        while let Some(at) = self.talk.overfull(share) {
+            let card = self.model.card(Purpose::Summary);
+            let (told, at) = self.talk.told(at, ask::room_for_summary(&card));
+            let summary = match sum_up(&*self.model, &card, told, self.quirks).await {
+                Ok(summary) => summary,
+                Err(miss) if miss.lasts() || (miss.fault.then == Then::Again && self.tries >= SUMMARY_TRIES_MAX) => {
+                    self.notes.push_back(format!("no summary could be made ({}); a list of the calls stands in for it", miss.fault.what));
+                    self.talk.listed(at)
+                }
+                Err(miss) => return Err(miss),
+            };
+            self.talk.shorten(at, summary);
+        }
+        Ok(())
+    }
+
     /// Reads on, up to the next thing to say or to do.
-    async fn read(&mut self) -> Result<Option<Move>, ModelFault> {
+    async fn read(&mut self) -> Result<Option<Move>, Miss> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         match stream.answer.body.piece().await? {
             Some(piece) => {
                 self.saying.push_str(&stream.reader.feed(&piece).map_err(unreadable)?);
-                Ok(self.spoken().map(Move::Say))
+                let spoken = self.spoken();
+                self.heard |= spoken.is_some();
+                Ok(spoken.map(Move::Say))
             }
             None => {
                 let Some(Stream { reader, estimated, .. }) = self.stream.take() else { return Ok(None) };
@@ -193,6 +271,8 @@ impl Native {
     fn take(&mut self, reply: Reply) -> Result<Option<Move>, ModelFault> {
         self.tries = 0;
         let mut turn = Turn { by: By::Brain, parts: reply.parts };
+        // No vendor takes back a text of nothing but space, though some write one.
+        turn.parts.retain(|part| !matches!(part, Part::Text(text) if text.trim().is_empty()));
         self.name_calls(&mut turn);
         let said = turn.text();
         if let Stop::Withheld(why) = reply.stop {
@@ -200,35 +280,40 @@ impl Native {
             return Err(ModelFault { what: format!("the model would not answer: {why}"), then: Then::Stop, hint });
         }
         let cut = reply.stop == Stop::Length;
-        if cut {
-            // The last call of an answer that was cut may be half a call.
-            turn.parts.retain(|part| !matches!(part, Part::Call { .. }));
-        }
-        let calls = turn.calls().count();
-        if calls == 0 && (cut || said.trim().is_empty()) {
-            self.nudges += 1;
-            if self.nudges > NUDGES_MAX {
-                let what = if cut { "the model's answers are cut off each time" } else { "the model says nothing" };
-                return Err(ModelFault { what: what.into(), then: Then::Stop, hint: None });
-            }
-            if turn.parts.is_empty() {
-                turn.parts.push(Part::Text("…".into()));
-            }
-            let nudge = if cut { "You were cut off. Go on, in smaller steps." } else { "Go on; or say what you did, if you are finished." };
-            self.talk.turns.extend([turn, Turn::user(nudge)]);
-            return Ok(None);
+        if cut || (turn.calls().count() == 0 && said.is_empty()) {
+            return self.nudge(cut, said).map(|()| None);
         }
         self.nudges = 0;
         self.talk.turns.push(turn);
-        Ok(Some(if calls == 0 { Move::Done(said) } else { wishes(self.talk.open_calls()) }))
+        let calls = self.talk.open_calls();
+        Ok(Some(if calls.is_empty() { Move::Done(said) } else { Move::Call(wishes(calls)) }))
     }
 
-    /// Gives calls the names that the kernel knows, and ids of their own where the vendor gave none.
+    /// Asks a model to go on that stopped in the middle or said nothing. Only its words stay: the last call of an answer that was cut
+    /// may be half a call, and no vendor takes a thought back that nothing follows.
+    fn nudge(&mut self, cut: bool, said: String) -> Result<(), ModelFault> {
+        self.nudges += 1;
+        if self.nudges > NUDGES_MAX {
+            let (what, hint) = if cut {
+                ("the model's answers are cut off each time", "give its provider more `output_tokens`, or make the task smaller")
+            } else {
+                ("the model says nothing", "use another model")
+            };
+            return Err(ModelFault { what: what.into(), then: Then::Stop, hint: Some(hint.into()) });
+        }
+        let said = if said.is_empty() { "…".to_owned() } else { said };
+        let nudge = if cut { "You were cut off. Go on, in smaller steps." } else { "Go on; or say what you did, if you are finished." };
+        self.talk.turns.extend([Turn { by: By::Brain, parts: vec![Part::Text(said)] }, Turn::user(nudge)]);
+        Ok(())
+    }
+
+    /// Gives calls the names that the kernel knows, and ids of their own where the vendor gave none or the same to several.
     fn name_calls(&self, turn: &mut Turn) {
         let at = self.talk.turns.len();
+        let mut taken: HashSet<String> = self.talk.turns.iter().flat_map(Turn::calls).map(|(id, ..)| id.to_owned()).collect();
         for (n, part) in turn.parts.iter_mut().enumerate() {
             if let Part::Call { id, tool, .. } = part {
-                if id.is_empty() {
+                if id.is_empty() || !taken.insert(id.clone()) {
                     *id = format!("call_{at}_{n}");
                 }
                 if let Some(card) = self.brief.tools.iter().find(|card| talk::name_for(&card.name) == *tool) {
@@ -238,18 +323,30 @@ impl Native {
         }
     }
 
-    /// Waits before another try, or gives up. `Some` where the whole task must wait.
-    async fn bear(&mut self, fault: ModelFault) -> Result<Option<Move>, BrainFault> {
+    /// Rests before another try, or gives up. `Some` where there is something to tell or the whole task must wait.
+    fn bear(&mut self, miss: Miss) -> Result<Option<Move>, BrainFault> {
+        let Miss { fault, after, why } = miss;
+        match why {
+            Why::Quirk(quirks) if quirks != self.quirks => {
+                self.quirks = quirks;
+                return Ok(None);
+            }
+            // Our figure was too low; with a higher one the older turns are summed up.
+            Why::TooLong if self.talk.doubt() => return Ok(None),
+            _ => {}
+        }
         match fault.then {
             Then::Later => Ok(Some(Move::Say(format!("waiting: {}", fault.what)))),
             Then::Wait(review) => Ok(Some(Move::Wait(review))),
             Then::Again if self.tries < TRIES_MAX => {
                 let wait = self.wait * (1 << self.tries).min(WAITS_MAX);
-                self.tries += 1;
                 // Brains that failed together must not come back together.
                 let jitter = RandomState::new().hash_one(self.tries) % 1000;
-                tokio::time::sleep(wait / 2 + wait * jitter as u32 / 1000).await;
-                Ok(None)
+                self.rest = (wait / 2 + wait * jitter as u32 / 1000).max(after.min(WAIT * WAITS_MAX));
+                self.tries += 1;
+                // A single failure passes unnoticed, unless what was said before it will be said again.
+                let told = self.heard || self.tries > 1;
+                Ok(told.then(|| Move::Say(format!("{}; asking again, {} of {TRIES_MAX}", fault.what, self.tries))))
             }
             Then::Again => Err(BrainFault { what: format!("{}, {} times in a row", fault.what, self.tries + 1), hint: fault.hint }),
             Then::Stop => Err(BrainFault { what: fault.what, hint: fault.hint }),
@@ -272,50 +369,8 @@ impl Brain for Native {
     }
 }
 
-/// Sends a request. Anything but a yes is a fault, with what the server said about it.
-async fn send(model: &dyn Model, purpose: Purpose, wanted: &Wanted<'_>) -> Result<Answer, ModelFault> {
-    let (path, body) = talk::request(wanted);
-    let mut answer = model.ask(purpose, path, body).await?;
-    if answer.status == 200 {
-        return Ok(answer);
-    }
-    let mut body = Vec::new();
-    while let Some(piece) = answer.body.piece().await? {
-        body.extend_from_slice(&piece);
-        if body.len() > COMPLAINT_MAX {
-            break;
-        }
-    }
-    let passing = matches!(answer.status, 408 | 409 | 425 | 429 | 500..=599);
-    if let (true, Some(wait)) = (passing, answer.retry_after) {
-        tokio::time::sleep(wait.min(WAIT * WAITS_MAX)).await;
-    }
-    let what = format!("the model answered {}: {}", answer.status, talk::complaint(&body));
-    Err(ModelFault { what, then: if passing { Then::Again } else { Then::Stop }, hint: None })
-}
-
-/// A summary of what was told, asked for in a request of its own.
-async fn sum_up(model: &dyn Model, told: String) -> Result<String, ModelFault> {
-    let card = model.card(Purpose::Summary);
-    let room = card.context_tokens.saturating_sub(2 * SUMMARY_TOKENS) as usize;
-    // Four bytes a token, and a token of three bytes is no rarity: leave a third free.
-    let asked = [Turn::user(context::clip(&told, room * 8 / 3))];
-    let wanted = Wanted { card: &card, system: prompt::SUM_UP, tools: &[], turns: &asked, output_tokens: SUMMARY_TOKENS };
-    let mut answer = send(model, Purpose::Summary, &wanted).await?;
-    let mut reader = Reader::new(card.speech);
-    while let Some(piece) = answer.body.piece().await? {
-        reader.feed(&piece).map_err(unreadable)?;
-    }
-    let (_, reply) = reader.finish().map_err(unreadable)?;
-    let summary = Turn { by: By::Brain, parts: reply.parts }.text();
-    if summary.trim().is_empty() {
-        return Err(ModelFault { what: "the model summed nothing up".into(), then: Then::Again, hint: None });
-    }
-    Ok(summary)
-}
-
-fn wishes(calls: Vec<(String, String, serde_json::Value)>) -> Move {
-    Move::Call(calls.into_iter().map(|(_, tool, input)| Wish { tool, input }).collect())
+fn wishes(calls: Vec<(String, String, serde_json::Value)>) -> Vec<Wish> {
+    calls.into_iter().map(|(_, tool, input)| Wish { tool, input }).collect()
 }
 
 fn result(id: String, tool: String, end: Ended) -> Part {
@@ -327,13 +382,4 @@ fn result(id: String, tool: String, end: Ended) -> Part {
         }
     };
     Part::Result { id, tool, ok, text }
-}
-
-fn unreadable(garbled: Garbled) -> ModelFault {
-    let (what, then) = match garbled {
-        Garbled::Cut => ("the model's answer ended in the middle".to_owned(), Then::Again),
-        Garbled::Strange(what) => (format!("the model's answer can't be read: {what}"), Then::Again),
-        Garbled::Failed { what, passing } => (format!("the model failed: {what}"), if passing { Then::Again } else { Then::Stop }),
-    };
-    ModelFault { what, then, hint: None }
 }

@@ -88,3 +88,51 @@ fn a_brain_whose_kernel_was_killed_goes_on_where_it_was() {
     assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
+
+/// A brain that looks at two things at once and then writes one.
+const BOTH: &str = "on \"greet\"\n  think A look first.\n  say I look.\n  call list path=.\n  call read path=a.txt\n\
+    then\n  on result error\n    say It failed.\n  on result ok\n    call write path=b.txt content=\"hello\\n\"\nthen\n  say Greeted.\n\
+    on \"miss\"\n  call read path=none.txt\nthen\n  on result error\n    say It is not there.\n  on result ok\n    say It is there.\n";
+
+#[test]
+fn it_speaks_every_dialect_with_a_model_named_by_its_provider() {
+    let (site, answers) = site(BOTH, "", &[("a.txt", "one\n")]);
+    let providers = ["anthropic", "responses", "chat", "gemini"]
+        .map(|dialect| format!("  {dialect}-p: {{url: 'script:{}', dialect: {dialect}}}\n", answers.display()));
+    std::fs::write(site.home().join("config.yml"), format!("providers:\n{}", providers.concat())).unwrap();
+    site.ok(&["kernel", "stop"]);
+    for dialect in ["anthropic", "responses", "chat", "gemini"] {
+        let brain = format!("native:{dialect}-p/m-1");
+        let told = site.json(&["act", "greet us", "--brain", &brain, "--await"]);
+        assert_eq!((&told["summary"], &told["merge"]), (&"Greeted.".into(), &"proposed".into()), "{dialect}: {told}");
+        let asked = requests(&site);
+        let last = &asked.last().unwrap()["input"];
+        assert_eq!((&last["dialect"], &last["model"]), (&dialect.into(), &"m-1".into()));
+        // A failed call is one in every dialect, also where there is no mark for it.
+        let told = site.json(&["ask", "miss it", "--brain", &brain, "--await"]);
+        assert_eq!(told["summary"], "It is not there.", "{dialect}: {told}");
+    }
+}
+
+#[test]
+fn a_hundred_calls_of_one_answer_are_all_made() {
+    let calls: String = (1..=100).map(|n| format!("  call read path=a.txt offset={n}\n")).collect();
+    let script = format!("on \"look\"\n{calls}then\n  on result ok\n    say All came.\n  else\n    say Some did not.\n");
+    let (site, _) = site(&script, "", &[("a.txt", &"line\n".repeat(200))]);
+    let told = site.json(&["ask", "look", "--brain", "native", "--await"]);
+    assert_eq!(told["summary"], "All came.", "{told}");
+}
+
+#[test]
+fn a_budget_that_is_used_up_ends_the_task_at_once_in_every_dialect() {
+    let (site, answers) = site("on \"greet\"\n  say hello\n", "", &[]);
+    site.ok(&["budget", "set", "1", "--tokens", "tactical=10"]);
+    for dialect in ["anthropic", "responses", "chat", "gemini"] {
+        let config = format!("providers: {{p: {{url: 'script:{}', dialect: {dialect}}}}}\nmodels: {{tactical: p/m}}\n", answers.display());
+        std::fs::write(site.home().join("config.yml"), config).unwrap();
+        site.ok(&["kernel", "stop"]);
+        let before = site.records(&["--kind", "call.refused"]).len();
+        site.fails(1, &["ask", "greet", "--brain", "native", "--await"]);
+        assert_eq!(site.records(&["--kind", "call.refused"]).len(), before + 1, "{dialect}: it is asked for once, not seven times");
+    }
+}

@@ -15,6 +15,8 @@ const ANTHROPIC_VERSION: &str = "2023-06-01";
 pub struct Answer {
     pub status: u16,
     pub retry_after: Option<Duration>,
+    /// Whoever answered said that asking again is of no use.
+    pub settled: bool,
     body: Tee,
 }
 
@@ -36,7 +38,8 @@ impl Gateway {
         headers.insert("x-api-key", key);
         let (head, body) = self.answer(session, request).await.into_parts();
         let seconds = head.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse().ok());
-        Ok(Answer { status: head.status.as_u16(), retry_after: seconds.map(Duration::from_secs), body })
+        let settled = head.headers.get("x-should-retry").is_some_and(|again| again == "false");
+        Ok(Answer { status: head.status.as_u16(), retry_after: seconds.map(Duration::from_secs), settled, body })
     }
 }
 

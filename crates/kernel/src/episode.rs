@@ -140,12 +140,18 @@ async fn ask(kernel: &Kernel, task: &Task, wish: Wish, hands: Hands) -> Result<c
     Ok(call::run(kernel, &request).await?)
 }
 
-/// The outputs of futures that run on this task together, in their order.
+/// How many of a brain's calls are under way at once: well below what a process may have open.
+const ABREAST: usize = limits::CALLS_OPEN_MAX / 2;
+
+/// The outputs of futures that run on this task together, so many abreast, in their order.
 async fn side_by_side<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|context| {
         let mut left = 0;
         for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {
+            if left == ABREAST {
+                break;
+            }
             match future.as_mut().poll(context) {
                 Poll::Ready(value) => *output = Some(value),
                 Poll::Pending => left += 1,

@@ -161,7 +161,10 @@ impl Model for Road {
             let mut answer = answer.map_err(|unheard| ModelFault { what: unheard.to_string(), then: Then::Again, hint: None })?;
             let put_off = self.door.put_off.lock().take();
             match put_off {
-                None => Ok(Answer { status: answer.status, retry_after: answer.retry_after, body: Box::new(Pieces(answer)) }),
+                None => {
+                    let gateway::Answer { status, retry_after, settled, .. } = answer;
+                    Ok(Answer { status, retry_after, settled, body: Box::new(Pieces(answer)) })
+                }
                 Some(PutOff::Review(review)) => {
                     Err(ModelFault { what: format!("{review} must be answered first"), then: Then::Wait(review), hint: None })
                 }

@@ -1,6 +1,6 @@
 //! OpenAI Chat Completions, and the many servers that speak it.
 
-use super::talk::{Garbled, Reply, Stop, Wanted, call, name_for, text};
+use super::talk::{CALLS_MAX, Garbled, Reply, Stop, Wanted, call, name_for, text, told};
 use super::turn::{By, Part, Turn};
 use serde_json::{Value, json};
 
@@ -18,11 +18,12 @@ pub fn request(wanted: &Wanted<'_>) -> (String, Value) {
     let mut body = json!({
         "model": wanted.card.model,
         "messages": messages,
-        // The older name of the limit: it is the one that every server of this speech knows.
-        "max_tokens": wanted.output_tokens,
         "stream": true,
         "stream_options": {"include_usage": true},
     });
+    // The older name is the one that most servers of this speech know; the vendor's own newer models take only the newer one.
+    let limit = if wanted.quirks.newer_limit { "max_completion_tokens" } else { "max_tokens" };
+    body[limit] = wanted.output_tokens.into();
     if !tools.is_empty() {
         body["tools"] = Value::Array(tools);
     }
@@ -33,7 +34,7 @@ fn message(turn: &Turn) -> Vec<Value> {
     if turn.by == By::User {
         let one = |part: &Part| match part {
             Part::Text(text) => Some(json!({"role": "user", "content": text})),
-            Part::Result { id, text, .. } => Some(json!({"role": "tool", "tool_call_id": id, "content": text})),
+            Part::Result { id, ok, text, .. } => Some(json!({"role": "tool", "tool_call_id": id, "content": told(*ok, text)})),
             _ => None,
         };
         return turn.parts.iter().filter_map(one).collect();
@@ -61,9 +62,6 @@ pub struct Voice {
     input_tokens: Option<u64>,
 }
 
-/// More calls in one answer are a mistake.
-const CALLS_MAX: usize = 128;
-
 impl Voice {
     pub fn hear(&mut self, event: Value) -> Result<Option<String>, Garbled> {
         if event["error"].is_object() {
@@ -73,17 +71,30 @@ impl Voice {
         self.input_tokens = event["usage"]["prompt_tokens"].as_u64().or(self.input_tokens);
         let choice = &event["choices"][0];
         for call in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
-            let at = call["index"].as_u64().map_or(self.calls.len(), |index| index as usize);
+            let (id, name) = (text(call, "id"), text(&call["function"], "name"));
+            let mut at = call["index"].as_u64().map_or(self.calls.len(), |index| index as usize);
+            // Some servers number every call 0; a new id is a new call.
+            if self.calls.get(at).is_some_and(|(known, ..)| !id.is_empty() && !known.is_empty() && known != id) {
+                at = self.calls.iter().position(|(known, ..)| known == id).unwrap_or(self.calls.len());
+            }
             if at >= CALLS_MAX {
                 return Err(Garbled::Strange(format!("call number {at}")));
             }
             if self.calls.len() <= at {
                 self.calls.resize(at + 1, Default::default());
             }
-            let (id, name, arguments) = &mut self.calls[at];
-            id.push_str(text(call, "id"));
-            name.push_str(text(&call["function"], "name"));
-            arguments.push_str(text(&call["function"], "arguments"));
+            let found = &mut self.calls[at];
+            // Once is enough, and some repeat them with every piece.
+            for (known, new) in [(&mut found.0, id), (&mut found.1, name)] {
+                if known.is_empty() {
+                    known.push_str(new);
+                }
+            }
+            // A few send the arguments as an object.
+            match &call["function"]["arguments"] {
+                object @ Value::Object(_) => found.2.push_str(&object.to_string()),
+                arguments => found.2.push_str(arguments.as_str().unwrap_or_default()),
+            }
         }
         match choice["finish_reason"].as_str() {
             Some("length") => self.stop = Some(Stop::Length),
@@ -102,7 +113,7 @@ impl Voice {
         if !self.said.is_empty() {
             parts.push(Part::Text(self.said));
         }
-        parts.extend(self.calls.iter().map(|(id, name, arguments)| call(id, name, arguments)));
+        parts.extend(self.calls.iter().filter(|(_, name, _)| !name.is_empty()).map(|(id, name, arguments)| call(id, name, arguments)));
         Some(Reply { parts, stop, input_tokens: self.input_tokens })
     }
 }

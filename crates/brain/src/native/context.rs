@@ -12,12 +12,18 @@ use serde_json::Value;
 pub const ANSWER_TOKENS: u64 = 4_000;
 /// Tokens of a summary.
 pub const SUMMARY_TOKENS: u64 = 2_000;
+/// The same in bytes, for a model that does not keep to it.
+pub const SUMMARY_BYTES: usize = 4 * SUMMARY_TOKENS as usize;
 /// Tokens of all tool descriptions together.
 const TOOL_TOKENS: u64 = 3_000;
 /// Turns may fill this part of their share before the older ones are summed up …
 const FULL_PERCENT: u64 = 70;
 /// … down to this part.
 const KEPT_PERCENT: u64 = 35;
+/// How often a request may be too long before it is an end.
+const DOUBTS_MAX: u32 = 12;
+/// Bytes of a text, a call and a result that go into a summary.
+const TOLD_BYTES: (usize, usize, usize) = (2_000, 400, 600);
 /// Letters of a description that was cut to its first sentence.
 const SENTENCE_MAX: usize = 120;
 
@@ -38,6 +44,10 @@ pub struct Conversation {
     anew: bool,
     /// A thousandfold of what the vendor counted for a token of ours.
     scale: u64,
+    /// The most that the turns may be, since a request was too long nevertheless.
+    cap: Option<u64>,
+    /// How often that was so.
+    doubts: u32,
 }
 
 /// A stretch of a conversation, as it is kept.
@@ -85,12 +95,18 @@ impl Conversation {
         Some((stretch.anew, bytes))
     }
 
-    /// The turns of a request.
-    pub fn shown(&self) -> Vec<Turn> {
+    /// What each request begins with, whatever was summed up: the task and the pins.
+    pub fn opening(&self) -> Turn {
         let mut opening = self.task.clone();
         for pin in &self.pins {
             opening.push_str(&format!("\n\n[pinned] {pin}"));
         }
+        Turn::user(opening)
+    }
+
+    /// The turns of a request.
+    pub fn shown(&self) -> Vec<Turn> {
+        let mut opening = self.opening().text();
         if let Some(summary) = &self.summary {
             opening.push_str(&format!("\n\n[what happened so far]\n{summary}"));
         }
@@ -104,17 +120,25 @@ impl Conversation {
         }
     }
 
+    /// Takes the turns as they are for too many; `false` when they can't be fewer.
+    pub fn doubt(&mut self) -> bool {
+        self.cap = Some(self.measure(&self.turns) * 2 / 3);
+        self.doubts += 1;
+        self.doubts <= DOUBTS_MAX && !self.turns.is_empty()
+    }
+
     fn measure(&self, turns: &[Turn]) -> u64 {
         turns.iter().map(Turn::tokens).sum::<u64>() * self.scale / 1000
     }
 
     /// Where to part the turns so that the rest has room to grow; `None` while they fit.
     pub fn overfull(&self, share: u64) -> Option<usize> {
-        if self.measure(&self.turns) <= share * FULL_PERCENT / 100 {
+        let cap = self.cap.unwrap_or(u64::MAX);
+        if self.measure(&self.turns) <= (share * FULL_PERCENT / 100).min(cap) {
             return None;
         }
         let begins = |at: &usize| self.turns[*at].by == By::Brain;
-        let fits = |at: &usize| self.measure(&self.turns[*at..]) <= share * KEPT_PERCENT / 100;
+        let fits = |at: &usize| self.measure(&self.turns[*at..]) <= (share * KEPT_PERCENT / 100).min(cap / 2);
         let starts: Vec<usize> = (1..self.turns.len()).filter(begins).collect();
         starts.iter().copied().find(fits).or(starts.last().copied())
     }
@@ -126,14 +150,17 @@ impl Conversation {
         self.anew = true;
     }
 
-    /// Leaves the text of results out, oldest first, until the turns fit. The last resort where one turn alone is too much.
+    /// Leaves the text of results out, oldest first and no more than must be, until the turns fit. The last resort where one turn alone
+    /// is too much.
     pub fn squeeze(&mut self, share: u64) {
+        let share = share.min(self.cap.unwrap_or(u64::MAX));
+        let too_much = |talk: &Conversation| talk.measure(&talk.turns) > share;
         for at in 0..self.turns.len() {
-            if self.measure(&self.turns) <= share {
-                return;
-            }
-            for part in &mut self.turns[at].parts {
-                if let Part::Result { text, .. } = part
+            for n in 0..self.turns[at].parts.len() {
+                if !too_much(self) {
+                    return;
+                }
+                if let Part::Result { text, .. } = &mut self.turns[at].parts[n]
                     && text.len() > 200
                 {
                     *text = format!("[left out for want of room: {} bytes; ask again for the part you need]", text.len());
@@ -151,27 +178,59 @@ impl Conversation {
         }
     }
 
-    /// The first turns as plain text, for the request that sums them up.
-    pub fn told(&self, at: usize) -> String {
+    /// The first turns as plain text, for the request that sums them up, and how many of them these are: up to `at`, and no more than
+    /// fit into so many bytes.
+    pub fn told(&self, at: usize, max: usize) -> (String, usize) {
         let mut told = self.summary.as_ref().map_or_else(String::new, |summary| format!("[earlier]\n{summary}\n\n"));
-        for part in self.turns[..at].iter().flat_map(|turn| &turn.parts) {
-            match part {
-                Part::Text(text) => told.push_str(&format!("{text}\n")),
-                Part::Call { tool, input, .. } => told.push_str(&format!("→ {tool} {}\n", clip(&input.to_string(), 400))),
-                Part::Result { ok, text, .. } => told.push_str(&format!("{} {}\n", if *ok { "✓" } else { "✗" }, clip(text, 600))),
-                Part::Raw { .. } => {}
+        let mut reached = 0;
+        while reached < at {
+            let next = (reached + 1..at).find(|at| self.turns[*at].by == By::Brain).unwrap_or(at);
+            let more: String = self.turns[reached..next].iter().flat_map(|turn| &turn.parts).filter_map(Part::told).collect();
+            if reached > 0 && told.len() + more.len() > max {
+                break;
             }
+            told.push_str(&more);
+            reached = next;
         }
-        told
+        (clip(&told, max).to_owned(), reached)
+    }
+
+    /// What stands in for a summary of the first turns where none can be had: the calls, the last ones if they are too many.
+    pub fn listed(&self, at: usize) -> String {
+        let half = SUMMARY_BYTES / 2;
+        let earlier = self.summary.as_ref().map_or("", |summary| clip(summary, half));
+        let parts = self.turns[..at].iter().flat_map(|turn| &turn.parts);
+        let lines: Vec<String> = parts.filter(|part| !matches!(part, Part::Text(_))).filter_map(Part::told).collect();
+        let mut room = half;
+        let mut from = lines.len();
+        while let Some(line) = from.checked_sub(1).map(|at| clip(&lines[at], LINE_BYTES)).filter(|line| line.len() < room) {
+            room -= line.len() + 1;
+            from -= 1;
+        }
+        let lines: Vec<&str> = lines[from..].iter().map(|line| clip(line, LINE_BYTES).trim_end()).collect();
+        format!("{earlier}\n{}", lines.join("\n")).trim_start().to_owned()
     }
 }
 
-/// The beginning of a text.
-pub fn clip(text: &str, max: usize) -> &str {
-    match text.char_indices().nth(max) {
-        Some((end, _)) => &text[..end],
-        None => text,
+/// Bytes of a line in a list of calls.
+const LINE_BYTES: usize = 200;
+
+impl Part {
+    /// A line or more of it for a summary.
+    fn told(&self) -> Option<String> {
+        let (texts, calls, results) = TOLD_BYTES;
+        Some(match self {
+            Part::Text(text) => format!("{}\n", clip(text, texts)),
+            Part::Call { tool, input, .. } => format!("→ {tool} {}\n", clip(&input.to_string(), calls)),
+            Part::Result { ok, text, .. } => format!("{} {}\n", if *ok { "✓" } else { "✗" }, clip(text, results)),
+            Part::Raw { .. } => return None,
+        })
     }
+}
+
+/// The beginning of a text, in whole letters.
+pub fn clip(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
 }
 
 fn cost(tool: &ToolCard) -> u64 {
@@ -238,6 +297,14 @@ mod tests {
         let at = talk.overfull(20_000).unwrap();
         assert_eq!(talk.turns[at].by, By::Brain);
         assert!(talk.measure(&talk.turns[at..]) <= 7_000 && talk.measure(&talk.turns[at - 2..]) > 7_000, "it keeps as much as it may");
+    }
+
+    #[test]
+    fn seventy_percent_of_their_share_is_full() {
+        let talk = worked(20, 4000);
+        let edge = talk.measure(&talk.turns) * 100 / 70;
+        assert_eq!(talk.overfull(edge + 2), None);
+        assert!(talk.overfull(edge - 2).is_some());
     }
 
     #[test]

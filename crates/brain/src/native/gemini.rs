@@ -20,7 +20,13 @@ pub fn request(wanted: &Wanted<'_>) -> (String, Value) {
     if !functions.is_empty() {
         body["tools"] = json!([{"functionDeclarations": functions}]);
     }
-    (format!("/v1beta/models/{}:streamGenerateContent?alt=sse", wanted.card.model), body)
+    (format!("/v1beta/models/{}:streamGenerateContent?alt=sse", segment(&wanted.card.model)), body)
+}
+
+/// A name as one segment of a path.
+fn segment(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    name.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 fn content(turn: &Turn) -> Value {
@@ -36,13 +42,13 @@ fn content(turn: &Turn) -> Value {
             Part::Raw { speech, value } => (speech == Speech::Gemini.name()).then(|| value.clone())?,
         })
     };
-    let mut parts: Vec<Value> = turn.parts.iter().filter_map(part).collect();
-    // A signed call is kept both as a call and as the vendor wrote it; the signed one goes back.
-    if turn.parts.iter().any(|part| matches!(part, Part::Raw { value, .. } if value["functionCall"].is_object())) {
-        let signed: Vec<Value> =
-            parts.iter().filter(|part| part["thoughtSignature"].is_string()).map(|part| part["functionCall"].clone()).collect();
-        parts.retain(|part| part["thoughtSignature"].is_string() || !signed.contains(&part["functionCall"]));
-    }
+    // A signed call is kept as the vendor wrote it, and behind that as a call; the signed one goes back.
+    let signed = |part: &Part| matches!(part, Part::Raw { value, .. } if value["functionCall"].is_object());
+    let shown = turn.parts.iter().enumerate().filter(|(at, part)| {
+        let behind = at.checked_sub(1).is_some_and(|before| signed(&turn.parts[before]));
+        !(behind && matches!(part, Part::Call { .. }))
+    });
+    let parts: Vec<Value> = shown.filter_map(|(_, shown)| part(shown)).collect();
     json!({"role": role, "parts": parts})
 }
 
@@ -85,6 +91,10 @@ impl Voice {
         match candidate["finishReason"].as_str() {
             Some("MAX_TOKENS") => self.stop = Some(Stop::Length),
             Some("STOP") => self.stop = Some(Stop::Turn),
+            // The model slipped; it does better when it is asked again.
+            Some(slip @ ("MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" | "OTHER")) => {
+                return Err(Garbled::Failed { what: format!("it stopped: {slip}"), passing: true });
+            }
             Some(reason) => self.stop = Some(Stop::Withheld(format!("it stopped: {reason}"))),
             None => {}
         }

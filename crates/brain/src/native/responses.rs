@@ -1,6 +1,6 @@
 //! OpenAI Responses.
 
-use super::talk::{Garbled, Reply, Stop, Wanted, call, name_for, text};
+use super::talk::{Garbled, Reply, Stop, Wanted, call, name_for, text, told};
 use super::turn::{By, Part, Turn};
 use crate::model::Speech;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ pub fn request(wanted: &Wanted<'_>) -> (String, Value) {
                    "strict": false})
         })
         .collect();
-    let body = json!({
+    let mut body = json!({
         "model": wanted.card.model,
         "instructions": wanted.system,
         "input": wanted.turns.iter().flat_map(items).collect::<Vec<_>>(),
@@ -23,9 +23,11 @@ pub fn request(wanted: &Wanted<'_>) -> (String, Value) {
         "max_output_tokens": wanted.output_tokens,
         // The conversation is ours to keep; with the thoughts in it, nothing needs to stay with the vendor.
         "store": false,
-        "include": ["reasoning.encrypted_content"],
         "stream": true,
     });
+    if !wanted.quirks.no_thoughts {
+        body["include"] = json!(["reasoning.encrypted_content"]);
+    }
     ("/v1/responses".to_owned(), body)
 }
 
@@ -37,7 +39,7 @@ fn items(turn: &Turn) -> Vec<Value> {
             Part::Call { id, tool, input } => {
                 json!({"type": "function_call", "call_id": id, "name": name_for(tool), "arguments": input.to_string()})
             }
-            Part::Result { id, text, .. } => json!({"type": "function_call_output", "call_id": id, "output": text}),
+            Part::Result { id, ok, text, .. } => json!({"type": "function_call_output", "call_id": id, "output": told(*ok, text)}),
             Part::Raw { speech, value } => (speech == Speech::Responses.name()).then(|| value.clone())?,
         })
     };

@@ -6,6 +6,8 @@ const LINE_MAX: usize = 32 << 20;
 #[derive(Debug, Default)]
 pub struct Lines {
     rest: Vec<u8>,
+    /// How much of the rest has no line end in it.
+    seen: usize,
     data: String,
 }
 
@@ -18,10 +20,11 @@ impl Lines {
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<String>, TooLong> {
         let mut events = Vec::new();
         self.rest.extend_from_slice(bytes);
-        let mut from = 0;
-        while let Some(end) = self.rest[from..].iter().position(|byte| *byte == b'\n') {
-            let line = String::from_utf8_lossy(&self.rest[from..from + end]).into_owned();
-            from += end + 1;
+        let (mut from, mut seen) = (0, self.seen);
+        while let Some(end) = self.rest[seen..].iter().position(|byte| *byte == b'\n').map(|at| seen + at) {
+            let line = String::from_utf8_lossy(&self.rest[from..end]).into_owned();
+            from = end + 1;
+            seen = from;
             let line = line.strip_suffix('\r').unwrap_or(&line);
             if line.is_empty() {
                 if !self.data.is_empty() {
@@ -35,6 +38,7 @@ impl Lines {
             }
         }
         self.rest.drain(..from);
+        self.seen = self.rest.len();
         if self.rest.len() + self.data.len() > LINE_MAX { Err(TooLong) } else { Ok(events) }
     }
 

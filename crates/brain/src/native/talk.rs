@@ -17,6 +17,16 @@ pub struct Wanted<'a> {
     pub tools: &'a [ToolCard],
     pub turns: &'a [Turn],
     pub output_tokens: u64,
+    pub quirks: Quirks,
+}
+
+/// What one server takes and another does not, learnt from its refusals.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Quirks {
+    /// The limit of an answer goes by its newer name.
+    pub newer_limit: bool,
+    /// Thoughts can't be had.
+    pub no_thoughts: bool,
 }
 
 /// A whole answer.
@@ -66,7 +76,18 @@ pub fn request(wanted: &Wanted<'_>) -> (String, Vec<u8>) {
 pub struct Reader {
     lines: Lines,
     voice: Voice,
+    bytes: usize,
+    /// The first bytes, in case no event is among them.
+    head: Vec<u8>,
+    events: usize,
 }
+
+/// More calls in one answer are a mistake.
+pub const CALLS_MAX: usize = 128;
+/// More than any model says at once, thoughts and calls included.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Bytes of what is no answer that are told.
+const HEAD_BYTES: usize = 120;
 
 enum Voice {
     Messages(messages::Voice),
@@ -87,11 +108,17 @@ impl Reader {
             Speech::Chat => Voice::Chat(chat::Voice::default()),
             Speech::Gemini => Voice::Gemini(gemini::Voice::default()),
         };
-        Reader { lines: Lines::default(), voice }
+        Reader { lines: Lines::default(), voice, bytes: 0, head: Vec::new(), events: 0 }
     }
 
     /// The text that these bytes bring.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<String, Garbled> {
+        self.bytes += bytes.len();
+        if self.bytes > ANSWER_BYTES_MAX {
+            return Err(Garbled::Strange(format!("it is longer than {} MiB", ANSWER_BYTES_MAX >> 20)));
+        }
+        let room = HEAD_BYTES.saturating_sub(self.head.len());
+        self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
         let events = self.lines.feed(bytes).map_err(endless)?;
         self.hear(events)
     }
@@ -100,17 +127,25 @@ impl Reader {
     pub fn finish(mut self) -> Result<(String, Reply), Garbled> {
         let events = std::mem::take(&mut self.lines).finish().map_err(endless)?;
         let said = self.hear(events)?;
+        if self.events == 0 && !self.head.is_empty() {
+            return Err(Garbled::Strange(format!("it is no stream of events: {}", String::from_utf8_lossy(&self.head).trim())));
+        }
         let reply = match self.voice {
             Voice::Messages(voice) => voice.finish(),
             Voice::Responses(voice) => voice.finish(),
             Voice::Chat(voice) => voice.finish(),
             Voice::Gemini(voice) => voice.finish(),
         };
-        Ok((said, reply.ok_or(Garbled::Cut)?))
+        let reply = reply.ok_or(Garbled::Cut)?;
+        match reply.parts.iter().filter(|part| matches!(part, Part::Call { .. })).count() {
+            calls if calls > CALLS_MAX => Err(Garbled::Strange(format!("it wants {calls} calls at once"))),
+            _ => Ok((said, reply)),
+        }
     }
 
     fn hear(&mut self, events: Vec<String>) -> Result<String, Garbled> {
         let mut said = String::new();
+        self.events += events.len();
         for event in events {
             if event == "[DONE]" {
                 continue;
@@ -153,6 +188,11 @@ pub fn call(id: &str, name: &str, arguments: &str) -> Part {
         text => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())),
     };
     Part::Call { id: id.to_owned(), tool: name.to_owned(), input }
+}
+
+/// A result for a vendor that has no mark for a failed call.
+pub fn told(ok: bool, text: &str) -> String {
+    if ok { text.to_owned() } else { format!("error: {text}") }
 }
 
 /// The text of a field, or nothing.

@@ -1,17 +1,23 @@
 //! `skep act` and `skep ask`: queue a task.
 
+use crate::command::journal::next_line;
 use crate::console::{Console, OK, Outcome, folder, utf8};
-use crate::show::{Page, Tone, task};
+use crate::record::Record;
+use crate::show::{Line, Page, Tone, progress, task};
 use crate::trouble::Trouble;
+use std::convert::Infallible;
 use std::path::PathBuf;
-use wire::code::EXIT_FAILED;
+use std::sync::{Mutex, PoisonError};
+use wire::code::{EXIT_FAILED, EXIT_INTERRUPTED};
+use wire::method::journal::{Filter, Follow};
 use wire::method::task::{Add, AddParams, Await, AwaitParams, TaskStatus, TaskView};
-use wire::{Client, Code, MergeState, Mode, TaskId};
+use wire::{Client, Code, Event, MergeState, Mode, TaskId};
 
 pub const ACT_EXAMPLES: &str = "\
 Examples:
   skep act \"add a --version flag\"
   skep act \"fix the flaky test\" --priority 5
+  skep act \"split this module\" --brain native:strategic --record
   skep act \"tidy up\" --brain script:tidy.skep --await
 
 Changes stay in the task's workspace until you take them: `skep diff TASK`, `skep merge TASK`.
@@ -33,7 +39,7 @@ Examples:
 pub struct Work {
     /// What to do, in your own words
     prompt: String,
-    /// Which mind does it: script:FILE, or a name from skep.yml
+    /// Which mind does it: native, native:MODEL or script:FILE [default: `brain` in skep.yml, else native]
     #[arg(long, value_name = "BRAIN")]
     brain: Option<String>,
     /// Wait for the end; the answer goes to stdout, everything else to stderr
@@ -77,9 +83,23 @@ impl Work {
     }
 }
 
-/// Waits for a task's end and prints its answer, and nothing but its answer, on stdout.
+/// Waits for a task's end and prints its answer, and nothing but its answer, on stdout. Ctrl-c ends the waiting, never the work.
 async fn finish(kernel: &mut Client, id: TaskId, console: &Console) -> Outcome {
-    let view = console.wait(&format!("{id} works"), kernel.call::<Await>(&AwaitParams { task: id, timeout_ms: None })).await?;
+    let (label, word) = (format!("{id} works"), Mutex::default());
+    let params = AwaitParams { task: id, timeout_ms: None };
+    let view = tokio::select! {
+        view = progress::wait_telling(console.err, &label, &word, kernel.call::<Await>(&params)) => view?,
+        never = listen(id, &word, console) => match never {},
+        _ = tokio::signal::ctrl_c() => {
+            if console.err.tty {
+                progress::clear(console.err);
+            }
+            let mut page = Page(vec![Line::new().name(id.to_string()).plain(" works on")]);
+            page.because("next", &format!("skep watch {id}, or skep cancel {id}"));
+            console.err.page(&page);
+            return Ok(EXIT_INTERRUPTED);
+        }
+    };
     if console.json {
         console.out.json(&view);
     } else {
@@ -90,6 +110,25 @@ async fn finish(kernel: &mut Client, id: TaskId, console: &Console) -> Outcome {
         TaskStatus::Parked => Code::Pending.exit(),
         _ => EXIT_FAILED,
     })
+}
+
+/// Keeps the last line that the brain said; for as long as anybody waits.
+async fn listen(id: TaskId, word: &Mutex<String>, console: &Console) -> Infallible {
+    let filter = Filter { task: Some(id), kinds: vec!["brain.said".into()], ..Filter::default() };
+    // Without this the spinner turns as well, only without a word.
+    if console.err.tty
+        && let Ok(mut kernel) = console.kernel().await
+        && kernel.call::<Follow>(&filter).await.is_ok()
+    {
+        while let Ok(Some(line)) = next_line(&mut kernel).await {
+            if let Some(Record { event: Some(Event::BrainSaid(said)), .. }) = Record::parse(&line)
+                && let Some(last) = said.text.lines().rfind(|line| !line.trim().is_empty())
+            {
+                *word.lock().unwrap_or_else(PoisonError::into_inner) = format!("› {last}");
+            }
+        }
+    }
+    std::future::pending().await
 }
 
 /// Has the brain done its work? Whether to take the changes is the person's next step and no failure of this one.

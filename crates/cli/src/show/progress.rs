@@ -1,6 +1,7 @@
 //! A spinner for what may take more than a moment. On a terminal's stderr only, and gone when the work is done.
 
 use super::{Line, Screen};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -10,6 +11,11 @@ const FRAME_MS: u64 = 80;
 
 /// Waits for `work`, with `label` turning beside it.
 pub async fn wait<F: Future>(screen: Screen, label: &str, work: F) -> F::Output {
+    wait_telling(screen, label, &Mutex::default(), work).await
+}
+
+/// The same, with the latest word on how it goes.
+pub async fn wait_telling<F: Future>(screen: Screen, label: &str, word: &Mutex<String>, work: F) -> F::Output {
     if !screen.tty || !screen.colour {
         return work.await;
     }
@@ -29,7 +35,8 @@ pub async fn wait<F: Future>(screen: Screen, label: &str, work: F) -> F::Output 
             _ = tick.tick() => {
                 let frame = frames.next().copied().unwrap_or_default();
                 let elapsed = started.elapsed().as_secs();
-                draw(screen, &Line::new().name(frame).plain(" ").plain(label).faint(format!("  {elapsed}s")));
+                let word = word.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                draw(screen, &Line::new().name(frame).plain(" ").plain(label).faint(format!("  {elapsed}s  ")).plain(word));
             }
         }
     }

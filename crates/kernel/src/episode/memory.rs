@@ -9,7 +9,7 @@ use brain::{Ended, Keep, Wish};
 use journal::Filter;
 use std::collections::HashMap;
 use world::event::{BrainRemembered, CallAdmitted, CallFinished, CallRefused};
-use world::{Event, Task, limits};
+use world::{Event, Task};
 
 /// Outcomes that a brain has not heard of, by tool and keyed digest of the input.
 #[derive(Default)]
@@ -34,23 +34,24 @@ impl Past {
         if task.memory.is_empty() {
             return Ok(Past::default());
         }
-        let kinds = ["brain.remembered", "call.admitted", "call.finished", "call.refused"].map(str::to_owned).to_vec();
-        // One answer holds no more calls than may be open at once; each leaves two records at most.
-        let limit = Some(2 * limits::CALLS_OPEN_MAX as u64 + 1);
-        let filter = Filter { task: Some(task.id.to_string()), kinds, reverse: true, limit, ..Filter::default() };
+        let of_task = Filter { task: Some(task.id.to_string()), reverse: true, ..Filter::default() };
+        let last = Filter { kinds: vec!["brain.remembered".into()], limit: Some(1), ..of_task.clone() };
+        let after_seq = kernel.ledger.read(&last)?.first().map(|record| record.seq);
+        let kinds = ["call.admitted", "call.finished", "call.refused"].map(str::to_owned).to_vec();
+        // All of them: a model that had to be asked many times leaves more records behind the calls than the calls did.
+        let filter = Filter { kinds, after_seq, ..of_task };
         let mut past = Past::default();
         let mut finished: HashMap<_, CallFinished> = HashMap::new();
         for record in kernel.ledger.read(&filter)? {
             let event = serde_json::from_str(&record.line).map_err(|error| Fault::new(FaultKind::Bug, "a record does not read", error))?;
             match event {
-                Event::BrainRemembered(_) => break,
                 Event::CallFinished(e) => drop(finished.insert(e.call, e)),
-                Event::CallAdmitted(CallAdmitted { call, tool, digest, .. }) => {
+                Event::CallAdmitted(CallAdmitted { call, tool, digest, of: None, .. }) => {
                     if let Some(end) = finished.remove(&call) {
                         past.outcomes.push((tool, digest, Ended::Output { ok: end.ok, value: end.output }));
                     }
                 }
-                Event::CallRefused(CallRefused { tool, digest, reason, hint, .. }) => {
+                Event::CallRefused(CallRefused { tool, digest, reason, hint, of: None, .. }) => {
                     past.outcomes.push((tool, digest, Ended::Refused { reason, hint }));
                 }
                 _ => {}

@@ -1,0 +1,205 @@
+//! Models that fail, break off, talk nonsense or go round in circles.
+
+use crate::tape::{Line, SPEECHES, Tape, act, brief, output, start};
+use brain::model::Speech;
+use brain::{Brain, BrainFault, Ended, Heard, Move, Native, Wish};
+use serde_json::json;
+use std::time::Duration;
+
+/// Why it gives up, whatever it said before.
+async fn fails(brain: &mut Native) -> BrainFault {
+    let mut next = brain.next(start(Vec::new())).await;
+    while let Ok(Move::Say(_)) = next {
+        next = brain.next(Heard::Silence).await;
+    }
+    next.unwrap_err()
+}
+
+#[tokio::test]
+async fn what_passes_is_tried_again_and_what_does_not_is_told() {
+    for speech in SPEECHES {
+        let passing = vec![
+            Line::Status(529, r#"{"error": {"message": "overloaded"}}"#),
+            Line::Status(500, "<html>"),
+            Line::Cut("Half an"),
+            Line::Says("Whole.", vec![]),
+        ];
+        let tape = Tape::new(speech, passing);
+        let mut brain = Native::new(tape.clone(), brief()).wait_first(Duration::ZERO);
+        let (said, next) = act(&mut brain, start(Vec::new())).await;
+        let told = ["the model answered 500: <html>; asking again, 2 of 6", "the model's answer ended in the middle; asking again, 3 of 6"];
+        assert_eq!(
+            (said, next),
+            ([&told[..], &["Whole."]].concat().iter().map(ToString::to_string).collect(), Move::Done("Whole.".into())),
+            "{speech:?}"
+        );
+        assert_eq!(tape.bodies().len(), 4);
+
+        let tape = Tape::new(speech, vec![Line::Status(401, r#"{"error": {"message": "bad key"}}"#)]);
+        let fault = Native::new(tape, brief()).wait_first(Duration::ZERO).next(start(Vec::new())).await.unwrap_err();
+        assert_eq!(fault.what, "the model answered 401: bad key");
+
+        let tape = Tape::new(speech, (0..7).map(|_| Line::Status(503, r#"{"error": {"message": "busy"}}"#)).collect());
+        let fault = fails(&mut Native::new(tape, brief()).wait_first(Duration::ZERO)).await;
+        assert_eq!(fault.what, "the model answered 503: busy, 7 times in a row");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_goes_on_and_one_that_never_ends_stops() {
+    for speech in SPEECHES {
+        let tape = Tape::new(speech, vec![Line::Length("Once upon"), Line::Says("The end.", vec![])]);
+        let mut brain = Native::new(tape.clone(), brief());
+        assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Done("The end.".into()), "{speech:?}");
+        assert!(tape.bodies()[1].to_string().contains("You were cut off"));
+
+        let tape = Tape::new(speech, (0..4).map(|_| Line::Says("", vec![])).collect());
+        let fault = Native::new(tape, brief()).next(start(Vec::new())).await.unwrap_err();
+        assert_eq!(fault.what, "the model says nothing");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_wait_is_twice_the_last_and_no_two_are_alike() {
+    let mut firsts = std::collections::HashSet::new();
+    for _ in 0..8 {
+        let tape = Tape::new(Speech::Chat, (0..7).map(|_| Line::Status(503, "busy")).collect());
+        let mut brain = Native::new(tape.clone(), brief());
+        let mut heard = start(Vec::new());
+        let mut said = Vec::new();
+        while let Ok(Move::Say(text)) = brain.next(heard).await {
+            said.push(text);
+            heard = Heard::Silence;
+        }
+        assert_eq!(said[0], "the model answered 503: busy; asking again, 2 of 6", "the first passes unnoticed");
+        let times = tape.times.lock().unwrap();
+        let waits: Vec<u128> = times.windows(2).map(|two| (two[1] - two[0]).as_millis()).collect();
+        assert_eq!(waits.len(), 6);
+        for (n, wait) in waits.iter().enumerate() {
+            let base = 500_u128 << n;
+            assert!((base / 2..=base * 3 / 2 + 1).contains(wait), "wait {n}: {wait} ms");
+        }
+        firsts.insert(waits[0]);
+    }
+    assert!(firsts.len() > 1, "eight brains that failed together come back together");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_before_the_time_they_named() {
+    for (named, least) in [(20, 20), (86_400, 30)] {
+        let tape = Tape::new(Speech::Messages, vec![Line::After(429, named), Line::Says("Ok.", vec![])]);
+        act(&mut Native::new(tape.clone(), brief()), start(Vec::new())).await;
+        let times = tape.times.lock().unwrap();
+        let waited = (times[1] - times[0]).as_secs();
+        assert!((least..least + 2).contains(&waited), "{waited} s");
+    }
+}
+
+#[tokio::test]
+async fn what_the_server_calls_settled_is_not_asked_again() {
+    for speech in SPEECHES {
+        let tape = Tape::new(speech, vec![Line::Settled(429, r#"{"error": {"message": "the budget does not hold it"}}"#)]);
+        let fault = Native::new(tape, brief()).next(start(Vec::new())).await.unwrap_err();
+        assert_eq!(fault.what, "the model answered 429: the budget does not hold it", "{speech:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_behind_a_line_is_told_as_such() {
+    for speech in SPEECHES {
+        let tape = Tape::new(speech, vec![Line::Cut("One.\n two"), Line::Says("One.\n two.", vec![])]);
+        let mut brain = Native::new(tape, brief()).wait_first(Duration::ZERO);
+        let (said, done) = act(&mut brain, start(Vec::new())).await;
+        let want = ["One.", "the model's answer ended in the middle; asking again, 1 of 6", "One.", " two."];
+        assert_eq!((said, done), (want.map(str::to_owned).to_vec(), Move::Done("One.\n two.".into())), "{speech:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_quoted() {
+    for speech in SPEECHES {
+        for (body, why) in [
+            ("<html>log in first</html>", "it is no stream of events: <html>log in first</html>"),
+            ("data: {\"a\": \n\n", "EOF while parsing a value at line 1 column 6"),
+        ] {
+            let tape = Tape::new(speech, (0..7).map(|_| Line::Raw(body.into())).collect());
+            let fault = fails(&mut Native::new(tape, brief()).wait_first(Duration::ZERO)).await;
+            assert_eq!(fault.what, format!("the model's answer can't be read: {why}, 7 times in a row"), "{speech:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_was_withheld_ends_the_task_with_the_reason() {
+    for speech in SPEECHES {
+        let fault = Native::new(Tape::new(speech, vec![Line::Withheld]), brief()).next(start(Vec::new())).await.unwrap_err();
+        assert!(fault.what.starts_with("the model would not answer: ") && fault.hint.is_some(), "{speech:?}: {fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_tool_and_arguments_that_are_none_come_back_as_errors() {
+    for speech in SPEECHES {
+        let tape = Tape::new(
+            speech,
+            vec![Line::Says("", vec![("no_such", json!({})), ("fs_read", json!("not an object"))]), Line::Says("Ok.", vec![])],
+        );
+        let mut brain = Native::new(tape.clone(), brief());
+        let Move::Call(wishes) = act(&mut brain, start(Vec::new())).await.1 else { panic!("{speech:?} makes no call") };
+        assert_eq!(wishes[0], Wish { tool: "no_such".into(), input: json!({}) });
+        // Gemini's arguments are an object or nothing.
+        let input = if speech == Speech::Gemini { json!({}) } else { json!("not an object") };
+        assert_eq!(wishes[1], Wish { tool: "fs.read".into(), input }, "{speech:?}");
+        let no = |reason: &str| Ended::Refused { reason: reason.into(), hint: None };
+        act(&mut brain, Heard::Ended(vec![no("there is no such tool"), no("`path` is missing")])).await;
+        let body = tape.bodies().pop().unwrap().to_string();
+        let marks = match speech {
+            Speech::Messages => "\"is_error\":true",
+            Speech::Responses | Speech::Chat => "\"error: refused: there is no such tool\"",
+            Speech::Gemini => "\"error\":\"refused: there is no such tool\"",
+        };
+        assert!(body.contains(marks) && body.contains("`path` is missing"), "{speech:?}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_hundred_calls_at_once_are_one_move_and_too_many_are_a_mistake() {
+    for speech in SPEECHES {
+        let calls = |count: usize| (0..count).map(|n| ("fs_read", json!({"path": n.to_string()}))).collect::<Vec<_>>();
+        let tape = Tape::new(speech, vec![Line::Says("", calls(100)), Line::Says("Ok.", vec![])]);
+        let mut brain = Native::new(tape.clone(), brief());
+        let Move::Call(wishes) = act(&mut brain, start(Vec::new())).await.1 else { panic!("{speech:?} makes no call") };
+        assert_eq!((wishes.len(), &wishes[99].input), (100, &json!({"path": "99"})), "{speech:?}");
+        act(&mut brain, Heard::Ended((0..100).map(|n| output(&format!("r{n}"))).collect())).await;
+        assert!(tape.bodies().pop().unwrap().to_string().contains("r99"), "{speech:?}");
+
+        let tape = Tape::new(speech, vec![Line::Says("", calls(129)), Line::Says("Ok.", vec![])]);
+        let mut brain = Native::new(tape, brief()).wait_first(Duration::ZERO);
+        assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Done("Ok.".into()), "{speech:?} is asked again");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_goes_round_in_circles_is_told_and_then_stopped() {
+    for speech in SPEECHES {
+        let tape = Tape::new(speech, (0..20).map(|_| Line::Says("", vec![("fs_read", json!({"path": "a"}))])).collect());
+        let mut brain = Native::new(tape.clone(), brief());
+        let mut next = brain.next(start(Vec::new())).await;
+        while let Ok(Move::Call(_)) = next {
+            next = brain.next(Heard::Ended(vec![output("the same")])).await;
+        }
+        let want = r#"the model made the same call 20 times in a row, with the same result: fs.read {"path":"a"}"#;
+        assert_eq!(next.unwrap_err().what, want, "{speech:?}");
+        let told = |at: usize| tape.bodies()[at].to_string().contains("the same call gave the same result 5 times");
+        assert!(!told(4) && told(5), "{speech:?}");
+    }
+    // Another result is another matter: so a build is waited for.
+    let mut lines: Vec<Line> = (0..30).map(|_| Line::Says("", vec![("fs_read", json!({"path": "a"}))])).collect();
+    lines.push(Line::Says("Done.", vec![]));
+    let mut brain = Native::new(Tape::new(Speech::Chat, lines), brief());
+    let mut next = act(&mut brain, start(Vec::new())).await.1;
+    for n in 0..30 {
+        next = act(&mut brain, Heard::Ended(vec![output(&n.to_string())])).await.1;
+    }
+    assert_eq!(next, Move::Done("Done.".into()));
+}

@@ -1,0 +1,170 @@
+//! What fits into a model's context, and what happens to the rest.
+
+use crate::tape::{Line, SPEECHES, Tape, act, brief, output, output_max, start};
+use brain::model::{Purpose, Speech};
+use brain::{Brain, Brief, Heard, Move, Native};
+use serde_json::json;
+use std::sync::Arc;
+
+#[tokio::test]
+async fn a_long_task_is_summed_up_before_it_fills_the_context() {
+    for speech in SPEECHES {
+        let read = || Line::Says("", vec![("fs_read", json!({"path": "big"}))]);
+        let mut lines: Vec<Line> = (0..7).map(|_| read()).collect();
+        lines.push(Line::Says("We read big five times.", vec![]));
+        lines.push(Line::Says("Done.", vec![]));
+        let mut tape = Tape::new(speech, lines);
+        Arc::get_mut(&mut tape).unwrap().context_tokens = 40_000;
+        let mut brain = Native::new(tape.clone(), brief());
+        let mut next = act(&mut brain, start(Vec::new())).await.1;
+        while let Move::Call(_) = next {
+            next = act(&mut brain, Heard::Ended(vec![output(&"x".repeat(14_000))])).await.1;
+        }
+        assert_eq!(next, Move::Done("Done.".into()), "{speech:?}");
+        let asked = tape.asked.lock().unwrap();
+        let purposes: Vec<Purpose> = asked.iter().map(|(purpose, ..)| *purpose).collect();
+        assert_eq!(purposes.iter().filter(|purpose| **purpose == Purpose::Summary).count(), 1, "{speech:?} {purposes:?}");
+        let last = asked.last().unwrap().2.to_string();
+        assert!(last.contains("We read big five times.") && last.contains("fix the bug"), "{last:.300}");
+        let longest = asked.iter().map(|(_, _, body)| body.to_string().len()).max().unwrap();
+        assert!(longest / 4 < 40_000, "a request of {longest} bytes");
+        let keep = brain.keep().unwrap();
+        assert!(keep.anew, "what was kept before the summary is void");
+    }
+}
+
+/// Reads so often, then ends. Answers of the model that are not reads come between as they are given.
+fn reads(count: usize, then: Vec<Line>) -> Vec<Line> {
+    let read = |n: usize| Line::Says("", vec![("fs_read", json!({"path": format!("file-{n}")}))]);
+    (0..count).map(read).chain(then).collect()
+}
+
+async fn work(brain: &mut Native, bytes: usize) -> (Vec<String>, Move) {
+    let (mut said, mut next) = act(brain, start(Vec::new())).await;
+    while let Move::Call(_) = next {
+        let (more, then) = act(brain, Heard::Ended(vec![output(&"x".repeat(bytes))])).await;
+        said.extend(more);
+        next = then;
+    }
+    (said, next)
+}
+
+#[tokio::test]
+async fn room_for_the_answer_is_kept_free_whatever_is_pinned() {
+    for speech in SPEECHES {
+        let tape = Tape::new(speech, reads(4, vec![Line::Says("A summary.", vec![]), Line::Says("Done.", vec![])]));
+        let mut tape = tape;
+        Arc::get_mut(&mut tape).unwrap().context_tokens = 24_000;
+        let pins = vec!["p".repeat(32_000)];
+        let mut brain = Native::new(tape.clone(), Brief { pins, ..brief() });
+        assert_eq!(work(&mut brain, 8_000).await.1, Move::Done("Done.".into()), "{speech:?}");
+        let asked = tape.asked.lock().unwrap();
+        for (_, _, body) in asked.iter().filter(|(purpose, ..)| *purpose == Purpose::Work) {
+            let (input, output) = (body.to_string().len() as u64 / 4, output_max(speech, body));
+            assert!(output >= 4_000 && input + output <= 24_000, "{speech:?}: {input} in, {output} out");
+            assert!(body.to_string().contains("[pinned] ppp"), "{speech:?}");
+        }
+        assert_eq!(asked.iter().filter(|(purpose, ..)| *purpose == Purpose::Summary).count(), 1, "{speech:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_context_too_small_for_any_work_is_told_before_anything_is_asked() {
+    let mut tape = Tape::new(Speech::Chat, vec![]);
+    Arc::get_mut(&mut tape).unwrap().context_tokens = 8_000;
+    let fault = Native::new(tape.clone(), brief()).next(start(Vec::new())).await.unwrap_err();
+    assert!(fault.what.starts_with("`m-1` has room for 8000 tokens, and this work needs "), "{}", fault.what);
+    assert!(fault.hint.unwrap().contains("context_tokens"));
+    assert_eq!(tape.bodies().len(), 0);
+}
+
+#[tokio::test]
+async fn what_a_smaller_model_sums_up_is_told_in_parts_and_nothing_of_it_is_lost() {
+    let says = |n: usize| Line::Says("", vec![("fs_read", json!({"path": format!("file-{n}-{}", "p".repeat(300))}))]);
+    let mut lines: Vec<Line> = (0..60).map(says).collect();
+    lines.push(Line::Says("Done.", vec![]));
+    let mut tape = Tape::new(Speech::Messages, lines);
+    tape.summaries.lock().unwrap().extend([1, 2, 3, 4, 5].map(|_| Line::Says("Part one.", vec![])));
+    let limits = Arc::get_mut(&mut tape).unwrap();
+    (limits.context_tokens, limits.summary_tokens) = (66_000, 8_000);
+    let mut brain = Native::new(tape.clone(), brief());
+    assert_eq!(work(&mut brain, 4_000).await.1, Move::Done("Done.".into()));
+    let asked = tape.asked.lock().unwrap();
+    let told: Vec<String> = asked.iter().filter(|(purpose, ..)| *purpose == Purpose::Summary).map(|(.., body)| body.to_string()).collect();
+    assert!(told.len() > 1, "one request could not hold it");
+    assert!(told[1].contains("[earlier]\\nPart one."), "the second goes on from the first");
+    assert!(told.iter().all(|told| told.len() / 4 < 8_000));
+    let last = asked.last().unwrap().2.to_string();
+    for n in 0..60 {
+        let name = format!("file-{n}-");
+        assert!(told.iter().any(|told| told.contains(&name)) || last.contains(&name), "{name} is nowhere");
+    }
+}
+
+#[tokio::test]
+async fn a_summary_that_cannot_be_had_does_not_end_the_work() {
+    for speech in SPEECHES {
+        for summary in [Line::Says("", vec![]), Line::Status(404, r#"{"error": {"message": "no such model"}}"#), Line::Withheld] {
+            let mut tape = Tape::new(speech, reads(7, vec![summary, Line::Says("Done.", vec![])]));
+            Arc::get_mut(&mut tape).unwrap().context_tokens = 40_000;
+            let mut brain = Native::new(tape.clone(), brief());
+            let (said, done) = work(&mut brain, 14_000).await;
+            assert_eq!(done, Move::Done("Done.".into()), "{speech:?}");
+            assert!(said.iter().any(|said| said.starts_with("no summary could be made (")), "{speech:?}: {said:?}");
+            let last = tape.bodies().last().unwrap().to_string();
+            assert!(last.contains("[what happened so far]") && last.contains("→ fs.read") && last.contains("file-0"), "{last:.600}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_summary_is_no_longer_than_its_share() {
+    let long: &'static str = "ä".repeat(30_000).leak();
+    let mut tape = Tape::new(Speech::Chat, reads(7, vec![Line::Says(long, vec![]), Line::Says("Done.", vec![])]));
+    Arc::get_mut(&mut tape).unwrap().context_tokens = 40_000;
+    let mut brain = Native::new(tape.clone(), brief());
+    assert_eq!(work(&mut brain, 14_000).await.1, Move::Done("Done.".into()));
+    let body = tape.bodies().pop().unwrap();
+    let opening = body["messages"][1]["content"].as_str().unwrap();
+    assert!(opening.contains("ää") && opening.len() < 8_200, "{} bytes", opening.len());
+    let asked = tape.asked.lock().unwrap();
+    let summary = asked.iter().find(|(purpose, ..)| *purpose == Purpose::Summary).unwrap();
+    assert_eq!(output_max(Speech::Chat, &summary.2), 2_000);
+}
+
+#[tokio::test]
+async fn of_many_results_at_once_only_what_must_is_left_out() {
+    let calls = || (0..10).map(|n| ("fs_read", json!({"path": format!("file-{n}")}))).collect();
+    let mut tape = Tape::new(Speech::Messages, vec![Line::Says("", calls()), Line::Says("Done.", vec![])]);
+    Arc::get_mut(&mut tape).unwrap().context_tokens = 40_000;
+    let mut brain = Native::new(tape.clone(), brief());
+    act(&mut brain, start(Vec::new())).await;
+    let ends = (0..10).map(|n| output(&format!("result-{n} {}", "x".repeat(16_000)))).collect();
+    act(&mut brain, Heard::Ended(ends)).await;
+    let body = tape.bodies().pop().unwrap().to_string();
+    let there: Vec<usize> = (0..10).filter(|n| body.contains(&format!("result-{n} "))).collect();
+    assert!(there.len() >= 5 && *there.last().unwrap() == 9, "the newest stay: {there:?}");
+    assert!(body.contains("[left out for want of room: ") && body.len() / 4 < 36_000, "{} bytes", body.len());
+}
+
+#[tokio::test]
+async fn a_request_that_was_too_long_nevertheless_is_shortened_and_made_again() {
+    for (speech, status, said) in [
+        (Speech::Messages, 400, r#"{"error": {"message": "prompt is too long: 212000 tokens > 200000 maximum"}}"#),
+        (Speech::Responses, 400, r#"{"error": {"message": "Your input exceeds the context window of this model."}}"#),
+        (Speech::Chat, 400, r#"{"error": {"message": "This model's maximum context length is 8192 tokens."}}"#),
+        (Speech::Gemini, 400, r#"{"error": {"message": "The input token count exceeds the maximum number of tokens allowed"}}"#),
+    ] {
+        let mut lines = reads(3, Vec::new());
+        lines.extend([Line::Status(status, said), Line::Says("Summed up.", vec![]), Line::Says("Done.", vec![])]);
+        let mut tape = Tape::new(speech, lines);
+        Arc::get_mut(&mut tape).unwrap().context_tokens = 40_000;
+        let mut brain = Native::new(tape.clone(), brief());
+        assert_eq!(work(&mut brain, 16_000).await.1, Move::Done("Done.".into()), "{speech:?}");
+        assert!(tape.bodies().last().unwrap().to_string().contains("Summed up."));
+    }
+    // With nothing to shorten it is an end.
+    let tape = Tape::new(Speech::Messages, vec![Line::Status(400, r#"{"error": {"message": "prompt is too long"}}"#)]);
+    let fault = Native::new(tape, brief()).next(start(Vec::new())).await.unwrap_err();
+    assert_eq!(fault.what, "the model answered 400: prompt is too long");
+}

@@ -19,6 +19,9 @@ const NEEDS: &[(&str, &str)] = &[
     ("runc", "runc"),
     ("curl", "curl"),
     ("pip3", "python3-pip"),
+    ("dbus-daemon", "dbus-daemon"),
+    ("secret-tool", "libsecret-tools"),
+    ("gnome-keyring-daemon", "gnome-keyring"),
 ];
 
 pub fn test(arguments: &[String]) -> Result<()> {

@@ -31,6 +31,6 @@ pub use provider::{BadSettings, Provider};
 pub use route::{NoRoute, Routes, Target, Tier};
 pub use secret::{NoKey, Secret};
 pub use serve::{listen, serve};
-pub use settings::{Auth, Client, GatewaySettings, KeySettings, LoginSettings, Names, OneOrMore, ProviderSettings, Settings, Targets};
+pub use settings::{Auth, Client, Dialects, GatewaySettings, KeySettings, LoginSettings, Names, ProviderSettings, Settings, Targets};
 pub use tee::{Broken, Tee};
 pub use upstream::Upstream;

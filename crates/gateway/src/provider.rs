@@ -102,7 +102,11 @@ impl Provider {
         if name.is_empty() || name.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)) {
             return Err(bad("a name is made of letters, digits, `-`, `_` and `.`".into()));
         }
-        if settings.dialect.as_slice().is_empty() {
+        if settings.key == Some(KeySettings::Written) {
+            let fix = "name where it is kept: `key: {env: NAME}`, `{file: PATH}` of mode 0600 or `{keyring: [PROGRAM, …]}`".to_owned();
+            return Err(BadSettings { fix: Some(fix), ..bad("its key is written there, where everybody can read it".into()) });
+        }
+        if settings.dialect.0.is_empty() {
             return Err(bad("it speaks no dialect".into()));
         }
         let road = road(settings).map_err(bad)?;
@@ -124,7 +128,7 @@ impl Provider {
         let ms = |ms: Option<u64>, default| ms.map_or(default, Duration::from_millis);
         Ok(Provider {
             name: name.to_owned(),
-            dialects: settings.dialect.as_slice().to_vec(),
+            dialects: settings.dialect.0.clone(),
             context_tokens: settings.context_tokens,
             output_tokens: settings.output_tokens,
             free: settings.free || matches!(road, Road::Script(_) | Road::Cassette(_)),

@@ -67,6 +67,11 @@ impl Routes {
         let mut targets = Vec::new();
         match self.named(own, model) {
             Some(_) => self.follow(own, model, &mut Vec::new(), &mut targets)?,
+            None if Tier::parse(model).is_some() => {
+                let what = format!("nobody said which model is `{model}`");
+                let fix = format!("write `models: {{{model}: PROVIDER/MODEL}}` into $SKEP_HOME/config.yml or skep.yml; {}", self.known());
+                return Err(NoRoute { what, fix });
+            }
             None => targets.push(self.unnamed(own, model, dialect)?),
         }
         let fits = |target: &Target| target.provider.dialects.contains(&dialect);
@@ -224,6 +229,10 @@ mod tests {
         assert_eq!(
             why("lost"),
             "`lost` leads to `nowhere/m`, and there is no provider `nowhere`; add `nowhere` under `providers` in $SKEP_HOME/config.yml; there are `anthropic`, `local`, `openai`"
+        );
+        assert_eq!(
+            why("strategic"),
+            "nobody said which model is `strategic`; write `models: {strategic: PROVIDER/MODEL}` into $SKEP_HOME/config.yml or skep.yml; there are `anthropic`, `local`, `openai`"
         );
         let none = found(&routes, &own, "sonnet", Dialect::Gemini).unwrap_err();
         assert!(none.starts_with("no provider speaks gemini and has `sonnet`; "), "{none}");

@@ -57,7 +57,7 @@ impl KeySettings {
         match self {
             KeySettings::Env(name) => std::env::var(name).ok().map(|key| Secret(key.trim().to_owned())),
             KeySettings::File(path) => private_file(path).ok().map(Secret),
-            KeySettings::Keyring(_) => None,
+            KeySettings::Keyring(_) | KeySettings::Written => None,
         }
     }
 
@@ -73,6 +73,9 @@ impl KeySettings {
             },
             KeySettings::File(path) => private_file(path).map(Secret),
             KeySettings::Keyring(command) => keyring(command).await,
+            KeySettings::Written => {
+                Err(none("a key that is written into the settings is not used", "say where it is kept: `key: {env: NAME}`"))
+            }
         }
     }
 }

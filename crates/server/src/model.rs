@@ -82,7 +82,7 @@ pub(crate) fn usage(kernel: &Kernel, by: By) -> UsageResult {
     };
     let (rows, total) = kernel.usage(by);
     let rows = rows.into_iter().map(|(name, figures)| UsageRow { name, figures }).collect();
-    UsageResult { rows, total, prices_as_of: kernel.prices_as_of().to_owned() }
+    UsageResult { rows, total, prices_as_of: kernel.prices_as_of().to_owned(), unpriced: kernel.unpriced() }
 }
 
 pub(crate) fn budgets(kernel: &Kernel) -> BudgetsResult {

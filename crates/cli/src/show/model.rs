@@ -7,18 +7,37 @@ use wire::{AtCap, Figures};
 
 pub fn usage(result: &UsageResult) -> Page {
     if result.rows.is_empty() {
-        return Page(vec![Line::new().plain("no model was asked yet")]);
+        let hint = "`skep act … --brain native` and `skep gateway run -- COMMAND` ask one; who answers stands in $SKEP_HOME/config.yml";
+        return Page(vec![Line::new().plain("no model was asked yet"), Line::new().faint(hint)]);
     }
-    let head = ["", "requests", "input", "cached", "output", "cost", ""].map(|text| Line::new().faint(text)).to_vec();
+    let head = ["", "requests", "input", "cache read", "cache write", "output", "cost", ""].map(|text| Line::new().faint(text)).to_vec();
     let mut rows = vec![head];
     rows.extend(result.rows.iter().map(|row| figures(Line::new().plain(&row.name), &row.figures)));
     if result.rows.len() > 1 {
         rows.push(figures(Line::new().strong("all"), &result.total));
     }
-    let mut page = table(rows);
+    let mut page = table(flush_right(rows));
     page.blank();
     page.push(Line::new().faint(format!("prices as of {}", result.prices_as_of)));
+    for model in &result.unpriced {
+        let text =
+            format!("the price of {model} is not known, so the dearest of its provider is taken; $SKEP_HOME/prices.yaml can name it");
+        page.push(Line::new().plain(text));
+    }
     page
+}
+
+/// Figures stand flush right; the name before and the remark behind them do not.
+fn flush_right(mut rows: Vec<Vec<Line>>) -> Vec<Vec<Line>> {
+    let columns = rows.first().map_or(0, Vec::len);
+    for column in 1..columns.saturating_sub(1) {
+        let width = rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
+        for row in &mut rows {
+            let cell = std::mem::take(&mut row[column]);
+            row[column] = Line::new().plain(" ".repeat(width - cell.width())).join(cell);
+        }
+    }
+    rows
 }
 
 fn figures(name: Line, figures: &Figures) -> Vec<Line> {
@@ -27,14 +46,14 @@ fn figures(name: Line, figures: &Figures) -> Vec<Line> {
         n => Line::new().faint(format!("{n} estimated")),
     };
     let number = |n: u64| Line::new().plain(grouped(n));
-    let cached = figures.cache_read.saturating_add(figures.cache_write);
     vec![
         name,
         number(figures.requests),
         number(figures.input),
-        number(cached),
+        number(figures.cache_read),
+        number(figures.cache_write),
         number(figures.output),
-        Line::new().plain(dollars(figures.micros)),
+        Line::new().plain(format!("${}.{:06}", grouped(figures.micros / 1_000_000), figures.micros % 1_000_000)),
         estimated,
     ]
 }

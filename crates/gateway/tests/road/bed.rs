@@ -165,7 +165,7 @@ impl Bed {
             ("anthropic".to_owned(), parse(&format!("{yaml}{more}\n"))),
             ("spare".to_owned(), parse(&format!("{yaml}models: [none]\n"))),
         ]);
-        let tactical = Targets::Many(vec!["anthropic/first".into(), "spare/second".into()]);
+        let tactical = Targets(vec!["anthropic/first".into(), "spare/second".into()]);
         let mut settings =
             Settings { providers, models: BTreeMap::from([("tactical".to_owned(), tactical)]), gateway: GatewaySettings::default() };
         change(&mut settings, port);

@@ -40,6 +40,17 @@ impl Kernel {
         })
     }
 
+    /// Models that cost something and whose price is in no table.
+    pub fn unpriced(&self) -> Vec<String> {
+        let prices = &self.models.prices;
+        let unknown = |row: &world::Row| prices.price(&row.provider, &row.model).1;
+        self.ledger.look(|world| {
+            let costly = world.books.usage.iter().filter(|(row, figures)| figures.micros > 0 && unknown(row));
+            let names: std::collections::BTreeSet<String> = costly.map(|(row, _)| format!("{}/{}", row.provider, row.model)).collect();
+            names.into_iter().collect()
+        })
+    }
+
     /// When the built-in prices were true.
     pub fn prices_as_of(&self) -> &str {
         &self.models.prices.as_of

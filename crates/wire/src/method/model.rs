@@ -67,6 +67,9 @@ pub struct UsageResult {
     pub total: Figures,
     /// When the built-in prices were true.
     pub prices_as_of: String,
+    /// Models that were used and whose price nobody knows: the dearest of their provider is taken.
+    #[serde(default)]
+    pub unpriced: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -166,6 +166,19 @@ mod tests {
     }
 
     #[test]
+    fn every_argument_says_what_it_is() {
+        let command = command();
+        let all = command.get_subcommands().flat_map(|sub| std::iter::once(sub).chain(sub.get_subcommands()));
+        let bare: Vec<String> = all
+            .filter(|sub| !sub.is_hide_set())
+            .flat_map(|sub| {
+                sub.get_arguments().filter(|arg| arg.get_help().is_none()).map(|arg| format!("{} {}", sub.get_name(), arg.get_id()))
+            })
+            .collect();
+        assert_eq!(bare, Vec::<String>::new());
+    }
+
+    #[test]
     fn what_people_type_is_understood() {
         let parse = |line: &str| Cli::try_parse_from(line.split_whitespace());
         for good in [

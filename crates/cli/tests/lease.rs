@@ -151,6 +151,31 @@ fn a_disk_that_fails_takes_the_answer_back_and_the_lease_with_it() {
     kernel.wait().unwrap();
 }
 
+/// A grant that was used is used on disk, whoever pays.
+#[test]
+fn a_request_by_a_grant_waits_for_the_disk() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    site.ok(&["init"]);
+    let rule = "\n  - name: ask-me\n    match: { syscall: model.request }\n    action: require_review\n    reason: it costs money\n";
+    site.write("new.yaml", &(site.read(".skep/policy.yaml") + rule));
+    site.ok(&["policy", "update", "new.yaml", "--yes"]);
+    let open = Open::new(&site);
+    let client = asking(&open);
+    eventually("somebody is asked", || site.count("review.asked") == 1);
+    site.ok(&["review", "allow", "r-1", "--for", "process", "--uses", "2"]);
+    assert_eq!(client.join().unwrap().0, 200);
+    assert_eq!(site.count("budget.leased"), 1);
+
+    let stuck = Stuck::new(&site);
+    let client = asking(&open);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(provider.count(), 1);
+    drop(stuck);
+    assert_eq!(client.join().unwrap().0, 200);
+    assert_eq!(provider.count(), 2);
+}
+
 #[test]
 fn a_lower_cap_holds_at_once() {
     let provider = Provider::start(false);

@@ -49,6 +49,7 @@ struct Set {
     /// Tokens of a tier (strategic, tactical, operational) or of all
     #[arg(long, value_name = "TIER=N", value_parser = tokens)]
     tokens: Vec<(String, u64)>,
+    /// Requests in one minute
     #[arg(long, value_name = "N")]
     requests_per_minute: Option<u32>,
     /// The most input tokens of one request

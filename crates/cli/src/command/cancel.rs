@@ -9,6 +9,7 @@ use wire::method::task::{Cancel as Method, TaskParams};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep cancel task-3")]
 pub struct Cancel {
+    /// Which: `task-3` of `skep status`
     task: TaskId,
 }
 

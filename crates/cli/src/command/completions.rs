@@ -9,6 +9,7 @@ use clap_complete::Shell;
 #[command(after_help = "Examples:\n  skep completions bash > ~/.local/share/bash-completion/completions/skep\n  \
 skep completions zsh > ~/.zfunc/_skep\n  skep completions fish > ~/.config/fish/completions/skep.fish")]
 pub struct Completions {
+    /// For which shell
     shell: Shell,
 }
 

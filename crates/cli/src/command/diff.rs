@@ -15,6 +15,7 @@ const LOOK_MS: u64 = 1_000;
 #[command(after_help = "Examples:\n  skep diff task-3\n  skep diff task-3 --follow     until it is done\n  skep diff task-3 | less -R\n\n\
 In a pipe, --follow prints each file again when it has changed.")]
 pub struct Diff {
+    /// Which: `task-3` of `skep status`
     task: TaskId,
     /// Show changes as they are made, until the task is done
     #[arg(long, short)]

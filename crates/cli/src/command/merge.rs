@@ -35,7 +35,10 @@ enum What {
     List,
     /// Show what a merge would do, with its conflicts
     #[command(after_help = "Examples:\n  skep merge show task-3\n  skep merge show task-3 | less -R")]
-    Show { task: TaskId },
+    Show {
+        /// Whose: `task-3` of `skep merge list`
+        task: TaskId,
+    },
     /// Take the changes in
     #[command(after_help = "Examples:\n  skep merge apply task-3\n  skep merge apply task-3 --yes --theirs src/a.rs\n\n\
 A path that you and the task both changed in the same place stays out unless you choose: --mine keeps yours, --theirs takes the task's.")]
@@ -46,7 +49,10 @@ A path that you and the task both changed in the same place stays out unless you
     /// Take a merge back
     #[command(after_help = "Examples:\n  skep merge undo task-3\n\n\
 Each path gets back what it held before. One that was edited since stays as it is and is named.")]
-    Undo { task: TaskId },
+    Undo {
+        /// Whose: `task-3` of `skep merge list`
+        task: TaskId,
+    },
     /// Make a task of a patch file, to be merged like any other
     #[command(after_help = "Examples:\n  skep merge import fix.patch\n  git diff | skep merge import -\n\n\
 The patch must fit exactly; all of it goes into the task's workspace or nothing.")]
@@ -61,6 +67,7 @@ The patch must fit exactly; all of it goes into the task's workspace or nothing.
 
 #[derive(Debug, clap::Args)]
 struct Apply {
+    /// Whose: `task-3` of `skep merge list`
     task: Option<TaskId>,
     /// Do not ask
     #[arg(long, short)]

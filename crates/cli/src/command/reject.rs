@@ -9,6 +9,7 @@ use wire::method::task::{Reject as Method, RejectParams};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep reject task-3 --reason \"wrong approach\"")]
 pub struct Reject {
+    /// Which: `task-3` of `skep status`
     task: TaskId,
     /// Why, for the journal
     #[arg(long, value_name = "TEXT")]

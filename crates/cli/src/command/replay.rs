@@ -14,6 +14,7 @@ of reviewers, and is dropped at its end: nothing is merged and nobody is asked. 
 verdict, success), then the changes.\n\n\
 Exit code 0 when both runs are equal, 1 when they differ. A task whose brain asks models must have been recorded: `skep act … --record`.")]
 pub struct Replay {
+    /// Which: `task-3` of `skep status`
     task: TaskId,
     /// Answer at the recorded pace, not at once
     #[arg(long)]

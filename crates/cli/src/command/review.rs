@@ -37,7 +37,10 @@ enum What {
     },
     /// Show one in full
     #[command(after_help = "Examples:\n  skep review show r-3")]
-    Show { review: ReviewId },
+    Show {
+        /// Which: `r-3` of `skep review`
+        review: ReviewId,
+    },
     /// Say yes: to exactly this call, or to calls like it
     #[command(after_help = "Examples:\n  skep review allow r-3                                   this call, once\n  \
 skep review allow r-3 --for session --ttl 10m           calls like it in this session, for ten minutes\n  \

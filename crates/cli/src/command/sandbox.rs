@@ -37,11 +37,13 @@ They are changed in config.yml in $SKEP_HOME, under `sandbox: templates:`; a pro
         after_help = "Examples:\n  skep sandbox pause task-3\n\nTime does not count against any limit meanwhile, and a restart does not end it."
     )]
     Pause {
+        /// Whose: `task-3` of `skep sandbox ps`
         task: TaskId,
     },
     /// Go on with a paused room
     #[command(after_help = "Examples:\n  skep sandbox resume task-3")]
     Resume {
+        /// Whose: `task-3` of `skep sandbox ps`
         task: TaskId,
     },
     /// Say what this host supports, what is missing, and the command that mends it

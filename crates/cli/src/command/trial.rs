@@ -17,6 +17,7 @@ use wire::{Said, TaskId};
 Nothing it writes is kept. --port makes a port of this machine's loopback lead to that of the room, \
 --port 8081:8080 to another one. The exit code is the command's own. Ctrl-c ends it.")]
 pub struct Try {
+    /// Which: `task-3` of `skep status`
     task: TaskId,
     /// A port to reach the command at; may be given more than once
     #[arg(long, value_name = "[HERE:]PORT", value_parser = forward)]

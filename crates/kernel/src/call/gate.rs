@@ -149,6 +149,8 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
                 Ok(more) => more,
                 Err(refusal) => return refuse(world, asked, refusal, rules),
             };
+            // What is counted is on disk before it is used, or a crash gives it twice: a lease is there, the use of a grant is not.
+            let ahead = ahead && used.is_none() && warrant.token().is_none() && standing.calls_left.is_none();
             let event = CallAdmitted {
                 pid,
                 task,

@@ -60,6 +60,7 @@ impl From<Level> for Observe {
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("lasting").args(["whom", "always"]).multiple(true))]
 pub struct Allow {
+    /// Which: `r-3` of `skep review`
     review: ReviewId,
     /// Calls like this one, and for whom [default: exactly this call, once]
     #[arg(long = "for", value_name = "WHOM", help_heading = "How far")]
@@ -171,6 +172,7 @@ pub fn overrides(pairs: &[String]) -> Result<Map<String, Value>, Trouble> {
 
 #[derive(Debug, clap::Args)]
 pub struct Deny {
+    /// Which: `r-3` of `skep review`
     review: ReviewId,
     /// What should be done instead; the brain is told
     #[arg(long, value_names = ["TOOL", "KEY=VALUE"], num_args = 1..)]

@@ -242,3 +242,126 @@ fn a_yes_counts_in_a_replay_for_the_same_call_as_often_as_it_was_given() {
     ["task-1", &task].iter().for_each(|task| drop(site.ok(&["reject", task])));
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
+
+const THREE: &str = "call fs.write path=b.txt content=\"new\\n\"\ncall fs.write path=c.txt content=\"new\\n\"\n\
+    call fs.write path=c.txt content=\"new\\n\"\ncall fs.write path=d.md content=\"new\\n\"\ndone worked\n";
+
+#[test]
+fn a_wide_yes_counts_in_a_replay_for_each_call_that_was_made_with_it() {
+    let site = site("script:HERE/answers.txt");
+    site.write(".skep/policy.yaml", &POLICY.replace("fs.write, path_glob: b.txt}, action: deny", "fs.write}, action: require_review"));
+    site.ok(&["trust", "--yes"]);
+    site.ok(&["act", "work", "--brain", &site.script(THREE)]);
+    asked(&site, 1);
+    // For three calls, and for text files alone: the fourth call is a question of its own.
+    site.ok(&["review", "allow", "r-1", "--for", "process", "--paths", "*.txt", "--uses", "3"]);
+    asked(&site, 2);
+    site.ok(&["review", "allow", "r-2"]);
+    asked(&site, 3);
+    let told = site.ok(&["replay", "task-1"]);
+    assert!(told.contains("task-1 replayed: 4 calls, 0 requests, changes identical"), "{told}");
+    assert_eq!(site.count("review.asked"), 3, "two calls and a merge of the original; a replay asks nobody");
+    // A yes that was taken back is none.
+    let wide = site.records(&["--kind", "grant.given"])[0]["payload"]["grant"].as_str().unwrap().to_owned();
+    site.ok(&["grant", "revoke", &wide]);
+    let no = site.fails(1, &["replay", "task-1"]);
+    assert!(no.contains("task-1 diverged at call 1") && no.contains(&format!("{wide} allowed it, and was taken back since")), "{no}");
+    site.ok(&["reject", "task-1"]);
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+/// Waits for what came of a replay, as the record has it.
+fn finished(site: &Site, task: &str) -> Value {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        let found = site.records(&["--kind", "replay.finished", "--task", task]);
+        if let Some(found) = found.first() {
+            return found["payload"].clone();
+        }
+        assert!(std::time::Instant::now() < end, "nothing came of {task}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Replays a task until `when`, and kills the kernel then.
+fn killed(site: &Site, kernel: &mut std::process::Child, flags: &[&str], when: impl Fn() -> bool) {
+    let mut replay = site.command(&[&["replay", "task-1"], flags].concat()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    while !when() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    kernel.kill().unwrap();
+    kernel.wait().unwrap();
+    assert!(!replay.wait().unwrap().success(), "nobody told it what came of it");
+}
+
+#[test]
+fn a_replay_whose_kernel_was_killed_is_compared_by_the_next_one() {
+    let site = site("script:HERE/answers.txt");
+    std::fs::write(site.folder.path().join("answers.txt"), TASK).unwrap();
+    site.ok(&["act", "tidy up", "--brain", "native", "--record", "--await"]);
+    site.ok(&["kernel", "stop"]);
+    // At the recorded pace the third answer takes its time.
+    let tape = site.home().join("cassettes/task-1.jsonl");
+    let text = std::fs::read_to_string(&tape).unwrap();
+    let slow: String =
+        text.lines().map(|line| if line.contains("\"text\":{\"n\":3,") { slowed(line) } else { format!("{line}\n") }).collect();
+    assert_ne!(slow, text);
+    std::fs::write(&tape, &slow).unwrap();
+    let mut kernel = site.kernel(None);
+    let asked = || site.records(&["--kind", "call.admitted", "--task", "task-2"]);
+    killed(&site, &mut kernel, &["--timing"], || asked().iter().filter(|record| record["payload"]["tool"] == "model.request").count() == 3);
+    let came = finished(&site, "task-2");
+    assert_eq!((&came["difference"], &came["calls"], &came["requests"]), (&Value::Null, &2.into(), &3.into()), "{came}");
+    assert_eq!(site.count("merge.proposed"), 1, "that of the original");
+
+    // One that had failed and was not compared yet.
+    std::fs::write(&tape, text.replace("one\\\\n", "two\\\\n")).unwrap();
+    site.ok(&["kernel", "stop"]);
+    let mut kernel = site.kernel(Some("compare:0"));
+    let mut replay = site.command(&["replay", "task-1"]).stderr(std::process::Stdio::null()).spawn().unwrap();
+    kernel.wait().unwrap();
+    assert!(!replay.wait().unwrap().success());
+    let came = finished(&site, "task-3");
+    assert!(came["difference"].as_str().unwrap().starts_with("request 2\n  recorded messages[2].content"), "{came}");
+    assert_eq!(site.records(&["--kind", "replay.finished"]).len(), 2);
+    site.ok(&["reject", "task-1"]);
+    assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+/// The same chunk ten minutes later.
+fn slowed(line: &str) -> String {
+    let mut line: Value = serde_json::from_str(line).unwrap();
+    line["text"]["ms"] = 600_000.into();
+    format!("{line}\n")
+}
+
+#[test]
+fn a_cassette_that_cannot_be_read_says_why_and_hides_no_other() {
+    let site = site("script:HERE/answers.txt");
+    std::fs::write(site.folder.path().join("answers.txt"), TASK).unwrap();
+    site.ok(&["act", "tidy up", "--brain", "native", "--record", "--await"]);
+    let tape = site.home().join("cassettes/task-1.jsonl");
+    let text = std::fs::read_to_string(&tape).unwrap();
+    for (bytes, why) in [
+        (b"garbage\n".to_vec(), "line 1: this is no cassette"),
+        (text.replacen("\"version\":1", "\"version\":9", 1).into_bytes(), "line 1: version 9 of cassettes is not known here"),
+        (b"\xff\xfe".to_vec(), "it is not UTF-8 text"),
+        (Vec::new(), "line 1: this is no cassette"),
+    ] {
+        std::fs::write(&tape, bytes).unwrap();
+        std::fs::write(site.home().join("cassettes/task-9.jsonl"), &text).unwrap();
+        for command in [&["replay", "task-1"][..], &["cassette", "show", "task-1"]] {
+            let no = site.fails(2, command);
+            assert!(no.contains("task-1.jsonl` is no cassette: ") && no.contains(why) && no.contains("record it again"), "{no}");
+        }
+        let listed = site.json(&["cassette", "list"]);
+        assert!(listed["cassettes"][0]["broken"].as_str().unwrap().contains(why), "{listed}");
+        assert_eq!(listed["cassettes"][1]["exchanges"].as_array().unwrap().len(), 3, "{listed}");
+    }
+    // Cut in the middle of an exchange, it has those before: the replay says which request it lacks.
+    let cut = text.find("{\"request\":{\"n\":3").unwrap() + 100;
+    std::fs::write(&tape, &text[..cut]).unwrap();
+    let no = site.fails(1, &["replay", "task-1"]);
+    assert!(no.contains("task-1 diverged at request 3") && no.contains("every recorded one has been played"), "{no}");
+}

@@ -16,7 +16,7 @@ mod tests;
 
 pub use crate::script::Chunk;
 use crate::{Dialect, dialect::sse};
-pub use file::{CassetteError, Recorder};
+pub use file::{CassetteError, Recorder, text};
 use std::{fmt, sync::Arc};
 pub use tape::Tape;
 pub(crate) use tape::{Reel, Taking};

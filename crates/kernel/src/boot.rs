@@ -102,6 +102,7 @@ impl Kernel {
             kernel.ledger.journal().vault().delete(&call.to_string()).map_err(ledger::fault)?;
         }
         kernel.sweep().await?;
+        kernel.compare_left().await?;
         tokio::spawn(crate::merge::finish_undone(kernel.clone()));
         tokio::spawn(queue::run(kernel.clone()));
         tokio::spawn(notify::run(kernel.clone()));

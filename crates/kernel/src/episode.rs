@@ -23,6 +23,9 @@ const RETRY_MS: u64 = 1_000;
 pub(crate) async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
     if let Err(stop) = go_on(&kernel, pid, id).await {
         end_badly(&kernel, pid, id, stop).await;
+        if let Err(fault) = kernel.compare_ended(id).await {
+            eprintln!("skep: {id} was not compared: {fault}");
+        }
     }
     kernel.episodes.lock().remove(&id);
     kernel.ready.notify_one();

@@ -34,8 +34,8 @@ use world::{Answer, Event, Merge, MergeId, MergePath, MergeState, Mode, ReviewSt
 
 /// Ends a task whose brain is done: nothing changed, nothing may change, or a merge that a person or a rule decides.
 pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Result<(), Stop> {
-    if task.replays.is_some() {
-        return crate::replay::conclude(kernel, task, summary).await;
+    if let Some(of) = task.replays {
+        return crate::replay::conclude(kernel, task, of, summary).await;
     }
     if task.mode == Mode::Ask {
         return finish(kernel, task, summary, Vec::new()).await;

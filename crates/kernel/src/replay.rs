@@ -2,6 +2,7 @@
 //!
 //! A replay is a task of its own whose model is the cassette and whose workspace starts from the recorded base. **Invariant.** It merges
 //! nothing and asks nobody: what a person answered then is the answer now, inside its throw-away workspace; everything else is refused.
+//! It does not end without its comparison, whoever waits for it and whatever happens to the kernel.
 
 mod answer;
 pub(crate) mod base;
@@ -11,7 +12,7 @@ use crate::fault::{Fault, FaultKind, Stop};
 use crate::merge::tally::{self, Tally};
 use crate::queue::Marks;
 use crate::{Kernel, merge};
-pub(crate) use answer::answer;
+pub(crate) use answer::{Then, Yeses, answer};
 pub use compare::Divergence;
 use journal::Filter;
 use world::event::{ReplayFinished, TaskQueued};
@@ -46,14 +47,45 @@ impl Kernel {
         let marks = Marks { record: false, replays: Some(of) };
         let id = self.enqueue(zone, alive.then_some(original.pid), mode, prompt, brain, original.priority, calls_max, marks).await?;
         self.ready.notify_one();
-        let replay = self.settled(id).await?;
+        let settled = self.settled(id).await;
         self.models.cassettes.timed.lock().remove(&of);
-        let changed = self.models.cassettes.tallies.lock().remove(&id).unwrap_or_default();
-        let replayed = compare::compare(self, &original, &replay, &changed)?;
-        let difference = replayed.divergence.as_ref().map(ToString::to_string);
-        let (calls, requests) = (replayed.calls, replayed.requests);
-        self.ledger.record(ReplayFinished { pid: replay.pid, task: Some(id), of, calls, requests, difference }).await?;
-        Ok(replayed)
+        settled?;
+        self.compare_ended(id).await?;
+        self.events(id, &["replay.finished"])?.into_iter().find_map(read).ok_or_else(|| {
+            let why = "what came of it is not on record";
+            Fault::new(FaultKind::Bug, "a replay was not compared", why).into()
+        })
+    }
+
+    /// Compares a replay that ended before its brain was done, unless that has happened.
+    pub(crate) async fn compare_ended(&self, id: TaskId) -> Result<(), Fault> {
+        let task = self.ledger.look(|world| world.tasks.get(&id).filter(|task| task.state.ended() && !task.compared).cloned());
+        let Some((task, of)) = task.and_then(|task| task.replays.map(|of| (task, of))) else { return Ok(()) };
+        let original = self.ledger.look(|world| world.tasks.get(&of).cloned());
+        let Some(original) = original else { return Ok(()) };
+        self.fault_at("compare", 0);
+        let summary = task.summary.clone().unwrap_or_default();
+        let end = compare::End { good: !matches!(task.state, TaskState::Failed | TaskState::Cancelled), how: task.state.as_str(), summary };
+        let finished = compared(self, &original, &task, &end, &Tally::new())?;
+        // Whoever waited for the replay and the replay itself may both be here.
+        let pending = self.ledger.commit(|world, _| match world.tasks.get(&id) {
+            Some(task) if !task.compared => (vec![finished.into()], ()),
+            _ => (Vec::new(), ()),
+        })?;
+        self.models.cassettes.yeses.lock().remove(&of);
+        pending.durable().await
+    }
+
+    /// Compares the replays that had ended when the last kernel did.
+    pub(crate) async fn compare_left(&self) -> Result<(), Fault> {
+        let left: Vec<TaskId> = self.ledger.look(|world| {
+            let left = world.tasks.values().filter(|task| task.replays.is_some() && task.state.ended() && !task.compared);
+            left.map(|task| task.id).collect()
+        });
+        for id in left {
+            self.compare_ended(id).await?;
+        }
+        Ok(())
     }
 
     fn may_be_replayed(&self, task: &Task) -> Result<(), Stop> {
@@ -97,12 +129,26 @@ impl Kernel {
     }
 }
 
-/// Ends a replay whose brain is done: its changes are counted and dropped.
-pub(crate) async fn conclude(kernel: &Kernel, task: &Task, summary: &str) -> Result<(), Stop> {
+/// Ends a replay whose brain is done: its changes are counted, compared and dropped. What came of it is on record with its end.
+pub(crate) async fn conclude(kernel: &Kernel, task: &Task, of: TaskId, summary: &str) -> Result<(), Stop> {
     let changed = match task.mode {
         Mode::Ask => Tally::new(),
         _ => tally::of_desk(kernel, task, base::moved(kernel, task)?).await?,
     };
-    kernel.models.cassettes.tallies.lock().insert(task.id, changed);
-    merge::finish(kernel, task, summary, Vec::new()).await
+    let end = compare::End { good: true, how: "done", summary: summary.to_owned() };
+    let finished = compared(kernel, &kernel.task(of)?, task, &end, &changed)?;
+    kernel.models.cassettes.yeses.lock().remove(&of);
+    merge::finish(kernel, task, summary, vec![finished.into()]).await
+}
+
+fn compared(kernel: &Kernel, original: &Task, replay: &Task, end: &compare::End, changed: &Tally) -> Result<ReplayFinished, Fault> {
+    let Replayed { task, of, calls, requests, divergence } = compare::compare(kernel, original, replay, end, changed)?;
+    let difference = divergence.as_ref().map(ToString::to_string);
+    Ok(ReplayFinished { pid: replay.pid, task: Some(task), of, calls, requests, difference })
+}
+
+/// What came of a replay, from its record.
+fn read(event: Event) -> Option<Replayed> {
+    let Event::ReplayFinished(ReplayFinished { task: Some(task), of, calls, requests, difference, .. }) = event else { return None };
+    Some(Replayed { task, of, calls, requests, divergence: difference.as_deref().map(Divergence::read) })
 }

@@ -112,9 +112,9 @@ pub(crate) fn cassettes(kernel: &Kernel, name: Option<&str>) -> Result<Cassettes
         ExchangeView { n, dialect, path, model, status, bytes, ms, complete }
     };
     let view = |one: kernel::CassetteView| {
-        let kernel::CassetteView { name, path, bytes, exchanges, torn } = one;
+        let kernel::CassetteView { name, path, bytes, exchanges, torn, broken } = one;
         let exchanges = exchanges.into_iter().map(exchange).collect();
-        CassetteView { name, path: path.display().to_string(), bytes, exchanges, torn }
+        CassetteView { name, path: path.display().to_string(), bytes, exchanges, torn, broken }
     };
     Ok(CassettesResult { cassettes: found.map_err(no)?.into_iter().map(view).collect() })
 }

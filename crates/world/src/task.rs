@@ -37,6 +37,9 @@ pub struct Task {
     /// The task that it is a replay of.
     #[serde(default)]
     pub replays: Option<TaskId>,
+    /// As a replay it was compared with that task, and what came of it is on record.
+    #[serde(default)]
+    pub compared: bool,
     pub workspace: Option<Workspace>,
     pub merge: Option<MergeId>,
     /// What the brain said at the end, or why it failed.

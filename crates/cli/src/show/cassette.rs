@@ -14,7 +14,7 @@ pub fn list(result: &CassettesResult) -> Page {
             Line::new().name(&one.name),
             Line::new().plain(many(one.exchanges.len() as u64, "request")),
             Line::new().plain(bytes(one.bytes)),
-            torn(one.torn),
+            one.broken.as_ref().map_or_else(|| torn(one.torn), |why| Line::new().bad(why)),
         ]
     };
     table(result.cassettes.iter().map(row).collect())

@@ -135,6 +135,24 @@ fn number(line: &str) -> Option<u64> {
     value.as_object()?.values().next()?.get("n")?.as_u64()
 }
 
+/// The longest cassette that is read: it is held in memory as a whole.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// The text of a cassette.
+pub fn text(path: &Path) -> std::io::Result<String> {
+    let no = |what: String| Err(std::io::Error::new(std::io::ErrorKind::InvalidData, what));
+    // A pipe without a writer would be waited for.
+    if !std::fs::metadata(path)?.is_file() {
+        return no("it is not a file".to_owned());
+    }
+    let mut text = Vec::new();
+    File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > BYTES_MAX {
+        return no(format!("it is longer than {} MiB", BYTES_MAX >> 20));
+    }
+    String::from_utf8(text).or_else(|_| no("it is not UTF-8 text".to_owned()))
+}
+
 /// The exchanges of a file, and how many were cut off.
 pub(super) fn read(text: &str) -> Result<(Vec<Recorded>, usize), CassetteError> {
     let mut recorded: Vec<Recorded> = Vec::new();

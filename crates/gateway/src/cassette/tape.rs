@@ -118,7 +118,7 @@ impl Reel {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
                 let wrong = |error: &dyn std::fmt::Display| format!("the cassette `{}` cannot be played: {error}", self.file.display());
-                let text = std::fs::read_to_string(&self.file).map_err(|error| wrong(&error))?;
+                let text = super::text(&self.file).map_err(|error| wrong(&error))?;
                 entry.insert(Player::read(&text, redact.clone()).map_err(|error| wrong(&error))?)
             }
         };

@@ -5,7 +5,8 @@
 use super::Request;
 use super::like::{self, To};
 use crate::desk::{self, Desk};
-use crate::fault::Stop;
+use crate::fault::{Fault, Stop};
+use crate::replay::Then;
 use crate::token::Presented;
 use crate::zone::Trusted;
 use crate::{Kernel, extension};
@@ -38,8 +39,8 @@ pub(super) struct Facts {
     pub zone: String,
     /// Hash of the exact call: what a person's answer is bound to.
     pub bind: String,
-    /// In a replay, the task it replays and what this call was bound to there.
-    pub then: Option<(TaskId, String)>,
+    /// In a replay, what this call was in the task that is replayed.
+    pub then: Option<Then>,
     /// The grant that demanded another input than was asked; the call runs with that grant or not at all.
     pub demanded: Option<world::GrantId>,
     /// The call without its exact input: what a wider answer would be about.
@@ -151,7 +152,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
     let command = tool.command(&request.input);
     let size = tool.size(&request.input);
     let parts = Parts { trusted, places, command, size, read_only: tool.reads_only(&request.input), room, secrets, root, project };
-    let mut facts = facts(kernel, request, caller, parts);
+    let mut facts = facts(kernel, request, caller, parts)?;
     facts.opinions = opinions(kernel, request, &facts).await;
     Ok(facts)
 }
@@ -190,7 +191,7 @@ pub(super) fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Facts, St
         root: Root::None,
         project,
     };
-    Ok(facts(kernel, request, caller, parts))
+    Ok(facts(kernel, request, caller, parts)?)
 }
 
 /// The facts of what a job asks for at a door of its room.
@@ -230,11 +231,12 @@ struct Parts {
     project: PathBuf,
 }
 
-fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Facts {
+fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Result<Facts, Fault> {
     let Caller { name, role, user, zone, mode, session, head, replays } = caller;
     let Parts { trusted, places, command, size, read_only, room, secrets, root, project } = parts;
     let bound = |task| like::bind(request, task, &session, &zone, &head);
-    let (bind, then) = (bound(request.task), replays.map(|of| (of, bound(Some(of)))));
+    let bind = bound(request.task);
+    let then = replays.map(|of| kernel.then(of, &request.tool, bound(Some(of)))).transpose()?;
     let url = request.input["url"].as_str();
     let (host, port) = (url.and_then(host_of), url.and_then(tool::port_of));
     // Left out, it is GET, and a rule about GET means that too.
@@ -242,7 +244,7 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
     let to = To { host: host.as_deref(), port, method: method.as_deref() };
     let like = like::like(request, &bind, &places, command.as_deref(), to);
     let token = request.token.as_ref().and_then(|(text, peer)| kernel.presented(text, peer.clone()));
-    Facts {
+    Ok(Facts {
         trusted,
         places,
         command,
@@ -268,7 +270,7 @@ fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Fa
         project,
         secrets,
         root,
-    }
+    })
 }
 
 /// What kind of caller it is.

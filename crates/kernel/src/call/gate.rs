@@ -314,8 +314,8 @@ fn may_act(world: &World, request: &Request) -> Result<(), Refusal> {
 fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String>) -> (Vec<Event>, Ruling) {
     let Asked { request, facts, sealed, .. } = asked;
     let (pid, task) = (request.pid, request.task);
-    if let Some((of, then)) = &facts.then {
-        return match replay::answer(world, request, *of, then, &facts.bind, facts.stays_inside(request)) {
+    if let Some(then) = &facts.then {
+        return match replay::answer(world, request, then, &facts.bind, facts.stays_inside(request)) {
             // Decided anew, with the grant.
             Ok(given) => (vec![given], Ruling::Stale),
             Err(refusal) => refuse(world, asked, refusal, rules),

@@ -5,7 +5,7 @@
 
 use crate::Kernel;
 use crate::fault::{Fault, Stop};
-use crate::merge::tally::Tally;
+use crate::replay::Yeses;
 use gateway::Provider;
 use gateway::cassette::{Player, Redact, Tape};
 use parking_lot::Mutex;
@@ -33,8 +33,8 @@ pub(crate) struct Cassettes {
     reels: Mutex<HashMap<Whose, Arc<Provider>>>,
     /// Tasks whose recorded pauses are kept in a replay.
     pub timed: Mutex<HashSet<TaskId>>,
-    /// What replays changed, until that is compared.
-    pub tallies: Mutex<HashMap<TaskId, Tally>>,
+    /// What was said yes to in tasks that are being replayed.
+    pub yeses: Mutex<HashMap<TaskId, Arc<Yeses>>>,
 }
 
 impl Cassettes {
@@ -53,6 +53,8 @@ pub struct CassetteView {
     pub exchanges: Vec<ExchangeView>,
     /// Exchanges that a crash cut off.
     pub torn: usize,
+    /// Why it can't be read.
+    pub broken: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,7 +141,7 @@ impl Kernel {
             complete: one.complete,
         });
         let bytes = std::fs::metadata(&path).map_or(0, |meta| meta.len());
-        Ok(CassetteView { name: name.to_owned(), bytes, exchanges: exchanges.collect(), torn: player.torn, path })
+        Ok(CassetteView { name: name.to_owned(), bytes, exchanges: exchanges.collect(), torn: player.torn, path, broken: None })
     }
 
     /// The cassettes under `$SKEP_HOME`.
@@ -149,15 +151,26 @@ impl Kernel {
         let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(".jsonl").map(str::to_owned));
         let mut names: Vec<String> = names.collect();
         names.sort_by_key(|name| (name.len(), name.clone()));
-        names.iter().map(|name| self.cassette(name)).collect()
+        // One that can't be read hides none of the others.
+        let view = |name: &String| match self.cassette(name) {
+            Err(Stop::Refused(refusal)) => {
+                let path = folder.join(format!("{name}.jsonl"));
+                let bytes = std::fs::metadata(&path).map_or(0, |meta| meta.len());
+                Ok(CassetteView { name: name.clone(), path, bytes, exchanges: Vec::new(), torn: 0, broken: Some(refusal.reason) })
+            }
+            found => found,
+        };
+        names.iter().map(view).collect()
     }
 
     pub(crate) fn read_cassette(&self, path: &Path) -> Result<Player, Stop> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let refusal = Refusal::new(Code::NotFound, format!("there is no cassette `{}`: {error}", path.display()));
-            refusal.hint("`skep cassette list` shows them; `--record` makes one")
+        let again = "record it again: `skep act … --record`";
+        let bad = |why: String| Refusal::new(Code::BadInput, format!("`{}` is no cassette: {why}", path.display())).hint(again);
+        let text = gateway::cassette::text(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::InvalidData => bad(error.to_string()),
+            _ => Refusal::new(Code::NotFound, format!("there is no cassette `{}`: {error}", path.display()))
+                .hint("`skep cassette list` shows them; `--record` makes one"),
         })?;
-        let bad = |error| Refusal::new(Code::BadInput, format!("`{}` is no cassette: {error}", path.display())).hint("name a cassette");
-        Ok(Player::read(&text, self.redact()).map_err(bad)?)
+        Ok(Player::read(&text, self.redact()).map_err(|error| bad(error.to_string()))?)
     }
 }

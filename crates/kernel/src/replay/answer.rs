@@ -1,42 +1,114 @@
 //! What a person said to a call is said again in its replay.
 //!
-//! **Invariant.** A yes counts for the very call it was given to, as often as it was given, with what it came with, and for nothing that
-//! reaches beyond the workspace. It answers a question and never a no: policy, parents and bans are asked before.
+//! **Invariant.** A yes counts for the very call that was made with it, as often as it was, with what it came with, and for nothing that
+//! reaches beyond the workspace. It answers a question and never a no: policy, parents and bans are asked before, and a wide yes that
+//! was taken back since is none.
 
+use crate::Kernel;
 use crate::call::Request;
+use crate::fault::Fault;
+use std::collections::HashMap;
+use std::sync::Arc;
 use world::event::GrantGiven;
-use world::{Answer, Code, Event, Refusal, Review, ReviewState, Scope, TaskId, Terms, What, World};
+use world::{Answer, Code, Constraints, Event, GrantId, Refusal, ReviewId, ReviewState, Scope, TaskId, Terms, What, World};
 
-/// The grant that stands for the recorded yes, or why there is none. `then` is what the call was bound to in the task `of`, `bind` is it now.
-pub(crate) fn answer(world: &World, request: &Request, of: TaskId, then: &str, bind: &str, stays_inside: bool) -> Result<Event, Refusal> {
-    let asked = world.reviews.values().filter(|review| review.task == Some(of) && review.tool == request.tool && review.bind == then);
-    let answered: Vec<(&Review, Answer)> = asked.filter_map(answered).collect();
+/// What a call of a replay was in the original.
+#[derive(Clone, Debug)]
+pub(crate) struct Then {
+    pub of: TaskId,
+    /// What it was bound to there.
+    pub bind: String,
+    pub yeses: Vec<Yes>,
+}
+
+/// A yes that a call of the original was made with.
+#[derive(Clone, Debug)]
+pub(crate) struct Yes {
+    grant: GrantId,
+    review: Option<ReviewId>,
+    constraints: Option<Constraints>,
+    /// It was for more than the one call, so it can be taken back.
+    wide: bool,
+}
+
+/// Every yes of a task by tool and bind, in the order in which they were used.
+pub(crate) type Yeses = HashMap<(String, String), Vec<Yes>>;
+
+impl Kernel {
+    /// What this call was in the task that is replayed.
+    pub(crate) fn then(&self, of: TaskId, tool: &str, bind: String) -> Result<Then, Fault> {
+        let known = self.models.cassettes.yeses.lock().get(&of).cloned();
+        let all = match known {
+            Some(all) => all,
+            None => {
+                let all = Arc::new(self.yeses(of)?);
+                self.models.cassettes.yeses.lock().insert(of, all.clone());
+                all
+            }
+        };
+        let key = (tool.to_owned(), bind);
+        let yeses = all.get(&key).cloned().unwrap_or_default();
+        Ok(Then { of, bind: key.1, yeses })
+    }
+
+    fn yeses(&self, of: TaskId) -> Result<Yeses, Fault> {
+        let mut given: HashMap<GrantId, GrantGiven> = HashMap::new();
+        let mut yeses = Yeses::new();
+        for event in self.events(of, &["grant.given", "call.admitted"])? {
+            match event {
+                Event::GrantGiven(e) => drop(given.insert(e.grant, e)),
+                Event::CallAdmitted(e) => {
+                    let Some(grant) = e.grant else { continue };
+                    let known = given.get(&grant);
+                    // A yes may set another input than was asked for; what was asked is what it is bound to.
+                    let key = match known.map(|given| &given.what) {
+                        Some(What::Exact { tool, bind }) => (tool.clone(), bind.clone()),
+                        _ => (e.tool, e.bind),
+                    };
+                    let wide = !matches!(known.map(|given| &given.what), Some(What::Exact { .. }));
+                    let review = known.and_then(|given| given.review);
+                    let constraints = known.and_then(|given| given.terms.constraints.clone());
+                    yeses.entry(key).or_default().push(Yes { grant, review, constraints, wide });
+                }
+                _ => {}
+            }
+        }
+        Ok(yeses)
+    }
+}
+
+/// The grant that stands for the recorded yes, or why there is none. `bind` is what the call is bound to now.
+pub(crate) fn answer(world: &World, request: &Request, then: &Then, bind: &str, stays_inside: bool) -> Result<Event, Refusal> {
+    let of = then.of;
     let exact = What::Exact { tool: request.tool.clone(), bind: bind.to_owned() };
     let given = world.grants.values().filter(|grant| grant.task == request.task && grant.what == exact).count();
     let lost = request.task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.lost.iter().any(|lost| lost == bind));
     if lost {
         return Err(Refusal::new(Code::Denied, "this exact call was interrupted by a crash, and a replay asks nobody"));
     }
-    match answered.iter().filter(|(_, answer)| *answer == Answer::Allow).nth(given) {
-        Some((review, _)) if !stays_inside => {
-            Err(Refusal::new(Code::Denied, format!("{} allowed it, and it reaches beyond a replay", review.id)))
-        }
-        Some((review, _)) => {
-            let terms = Terms { uses_left: Some(1), constraints: review.constraints.clone(), ..Terms::default() };
-            let (pid, task, by) = (request.pid, request.task, format!("the replay of {of}"));
-            let scope = Scope::Process { pid };
-            Ok(GrantGiven { pid, task, grant: world.next_grant(), scope, what: exact, terms, review: Some(review.id), by }.into())
-        }
-        None => Err(match answered.iter().find(|(_, answer)| *answer == Answer::Deny) {
-            Some((review, _)) => Refusal::new(Code::Denied, format!("it was refused in {}", review.id)).hint("do it another way"),
-            None => Refusal::new(Code::Denied, format!("a replay asks nobody, and nobody was asked this in {of}")),
-        }),
+    let Some(yes) = then.yeses.get(given) else { return Err(unanswered(world, request, then)) };
+    let held = world.grants.get(&yes.grant);
+    if yes.wide && held.is_none() {
+        return Err(Refusal::new(Code::Denied, format!("{} allowed it, and was taken back since", yes.grant)));
     }
+    if !stays_inside {
+        let by = yes.review.map_or_else(|| yes.grant.to_string(), |review| review.to_string());
+        return Err(Refusal::new(Code::Denied, format!("{by} allowed it, and it reaches beyond a replay")));
+    }
+    let constraints = held.map_or(&yes.constraints, |held| &held.terms.constraints).clone();
+    let terms = Terms { uses_left: Some(1), constraints, ..Terms::default() };
+    let (pid, task, by) = (request.pid, request.task, format!("the replay of {of}"));
+    let scope = Scope::Process { pid };
+    Ok(GrantGiven { pid, task, grant: world.next_grant(), scope, what: exact, terms, review: yes.review, by }.into())
 }
 
-fn answered(review: &Review) -> Option<(&Review, Answer)> {
-    match &review.state {
-        ReviewState::Answered { answer, .. } => Some((review, *answer)),
-        ReviewState::Open | ReviewState::Void => None,
+/// Nobody said yes to it: was it a no, or was it never asked?
+fn unanswered(world: &World, request: &Request, then: &Then) -> Refusal {
+    let mut asked =
+        world.reviews.values().filter(|review| review.task == Some(then.of) && review.tool == request.tool && review.bind == then.bind);
+    let denied = asked.find(|review| matches!(review.state, ReviewState::Answered { answer: Answer::Deny, .. }));
+    match denied {
+        Some(review) => Refusal::new(Code::Denied, format!("it was refused in {}", review.id)).hint("do it another way"),
+        None => Refusal::new(Code::Denied, format!("a replay asks nobody, and nobody was asked this in {}", then.of)),
     }
 }

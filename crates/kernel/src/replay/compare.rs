@@ -32,6 +32,33 @@ impl fmt::Display for Divergence {
     }
 }
 
+impl Divergence {
+    /// Reads it back from its words.
+    pub(super) fn read(text: &str) -> Divergence {
+        let mut lines = text.lines();
+        let mut found = Divergence { at: lines.next().unwrap_or_default().to_owned(), recorded: Vec::new(), replayed: Vec::new() };
+        for line in lines {
+            if let Some(line) = line.strip_prefix("  recorded ") {
+                found.recorded.push(line.to_owned());
+            } else if let Some(line) = line.strip_prefix("  replayed ") {
+                found.replayed.push(line.to_owned());
+            } else {
+                // A line of what is said in several.
+                let side = if found.replayed.is_empty() { &mut found.recorded } else { &mut found.replayed };
+                side.push(line.to_owned());
+            }
+        }
+        found
+    }
+}
+
+/// How a replay ended.
+pub(super) struct End {
+    pub good: bool,
+    pub how: &'static str,
+    pub summary: String,
+}
+
 /// One call as the record has it.
 struct Made {
     call: CallId,
@@ -65,11 +92,11 @@ struct Run {
     missed: Option<(u64, String)>,
 }
 
-pub(super) fn compare(kernel: &Kernel, original: &Task, replay: &Task, changed: &Tally) -> Result<Replayed, Fault> {
+pub(super) fn compare(kernel: &Kernel, original: &Task, replay: &Task, end: &End, changed: &Tally) -> Result<Replayed, Fault> {
     let (then, now) = (run(kernel, original)?, run(kernel, replay)?);
     let divergence = match calls(&then, &now) {
         Some(found) => Some(found),
-        None => match ends(original, replay) {
+        None => match ends(original, end) {
             Some(found) => Some(found),
             None => changes(kernel, &tally::proposed(kernel, original)?, changed)?,
         },
@@ -96,6 +123,7 @@ fn run(kernel: &Kernel, task: &Task) -> Result<Run, Fault> {
                     made.end = if e.ok { "ok".into() } else { "failed".into() };
                 }
             }
+            Event::CallLost(e) if e.tool == REQUEST => run.requests = run.requests.saturating_sub(1),
             Event::CallLost(e) => run.calls.retain(|made| made.call != e.call),
             Event::ModelUsed(e) if e.status.is_none() && e.provider == "cassette" && run.missed.is_none() => {
                 run.missed = Some((run.requests, e.notes.join("\n")));
@@ -129,18 +157,16 @@ fn calls(then: &Run, now: &Run) -> Option<Divergence> {
     Some(Divergence { at: format!("call {}", at + 1), recorded: told(then), replayed: told(now) })
 }
 
-fn ends(original: &Task, replay: &Task) -> Option<Divergence> {
-    let good = |task: &Task| !matches!(task.state, TaskState::Failed | TaskState::Cancelled);
+fn ends(original: &Task, end: &End) -> Option<Divergence> {
+    let good = !matches!(original.state, TaskState::Failed | TaskState::Cancelled);
     // A task that was cancelled after its work was done is no worse for it.
     let cancelled = original.state == TaskState::Cancelled && original.merge.is_some();
-    if good(original) == good(replay) || (cancelled && good(replay)) {
+    if good == end.good || (cancelled && end.good) {
         return None;
     }
-    let told = |task: &Task| {
-        let how = if good(task) { "done" } else { task.state.as_str() };
-        vec![format!("{how}: {}", task.summary.as_deref().unwrap_or_default())]
-    };
-    Some(Divergence { at: "end".into(), recorded: told(original), replayed: told(replay) })
+    let told = |good: bool, how: &str, summary: &str| vec![format!("{}: {summary}", if good { "done" } else { how })];
+    let recorded = told(good, original.state.as_str(), original.summary.as_deref().unwrap_or_default());
+    Some(Divergence { at: "end".into(), recorded, replayed: told(end.good, end.how, &end.summary) })
 }
 
 fn changes(kernel: &Kernel, then: &Tally, now: &Tally) -> Result<Option<Divergence>, Fault> {

@@ -147,6 +147,9 @@ pub struct CassetteView {
     pub exchanges: Vec<ExchangeView>,
     /// Exchanges that a crash cut off.
     pub torn: usize,
+    /// Why it can't be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -123,7 +123,8 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         }
         Event::ReplayFinished(e) => {
             let task = task(world, e.task)?;
-            ensure(task.replays == Some(e.of), || format!("{} replays something else", task.id))
+            ensure(task.replays == Some(e.of), || format!("{} replays something else", task.id))?;
+            ensure(!task.compared, || format!("{} was compared already", task.id))
         }
         Event::CallRetried(e) => ensure(world.calls.contains_key(&e.call), || format!("{} is not open", e.call)),
         Event::MergeResolved(e) => merge_in(world, e.merge, MergeState::Proposed),

@@ -209,7 +209,11 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 task.replays = Some(e.of);
             }
         }
-        Event::ReplayFinished(_) => {}
+        Event::ReplayFinished(e) => {
+            if let Some(task) = task_mut(world, e.task) {
+                task.compared = true;
+            }
+        }
         Event::NetClosed(e) => {
             let mut at = Some(e.pid);
             while let Some(process) = at.and_then(|pid| world.processes.get_mut(&pid)) {
@@ -293,6 +297,7 @@ fn queue(world: &mut World, e: &crate::event::TaskQueued, at_ms: i64) {
         memory: Vec::new(),
         cassette: None,
         replays: None,
+        compared: false,
         workspace: None,
         merge: None,
         summary: None,

@@ -16,7 +16,7 @@ fn site(more: &str) -> Site {
     let answers = site.folder.path().join("answers.txt");
     std::fs::write(&answers, ANSWERS).unwrap();
     let config = format!(
-        "providers: {{p: {{url: 'script:{}', dialect: [anthropic, responses, chat, gemini]}}}}\nmodels: {{tactical: p/m}}\n\
+        "providers: {{p: {{url: 'script:{}'}}}}\nmodels: {{tactical: p/m}}\n\
          sandbox: {{templates: {{agent: {{from: default, models: true}}}}}}\n{more}",
         answers.display()
     );

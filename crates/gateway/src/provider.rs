@@ -106,10 +106,15 @@ impl Provider {
             let fix = "name where it is kept: `key: {env: NAME}`, `{file: PATH}` of mode 0600 or `{keyring: [PROGRAM, …]}`".to_owned();
             return Err(BadSettings { fix: Some(fix), ..bad("its key is written there, where everybody can read it".into()) });
         }
-        if settings.dialect.0.is_empty() {
-            return Err(bad("it speaks no dialect".into()));
-        }
         let road = road(settings).map_err(bad)?;
+        let dialects = match (&road, settings.dialect.0.is_empty()) {
+            (_, false) => settings.dialect.0.clone(),
+            (Road::Script(_) | Road::Cassette(_), true) => Dialect::ALL.to_vec(),
+            (Road::Http(_), true) => {
+                let fix = "say what it speaks: `dialect: anthropic`, `responses`, `chat` or `gemini`, or a list of them".to_owned();
+                return Err(BadSettings { fix: Some(fix), ..bad("it speaks no dialect".into()) });
+            }
+        };
         let credential = match (&settings.key, &settings.login) {
             (Some(_), Some(_)) => return Err(bad("it has a key and a login; one of them pays".into())),
             (Some(key), None) => Credential::Key(key.clone(), Kept::default()),
@@ -128,7 +133,7 @@ impl Provider {
         let ms = |ms: Option<u64>, default| ms.map_or(default, Duration::from_millis);
         Ok(Provider {
             name: name.to_owned(),
-            dialects: settings.dialect.0.clone(),
+            dialects,
             context_tokens: settings.context_tokens,
             output_tokens: settings.output_tokens,
             free: settings.free || matches!(road, Road::Script(_) | Road::Cassette(_)),
@@ -147,7 +152,7 @@ impl Provider {
     pub fn cassette(file: &std::path::Path, timing: bool) -> Provider {
         Provider {
             name: "cassette".to_owned(),
-            dialects: vec![Dialect::Anthropic, Dialect::Responses, Dialect::Chat, Dialect::Gemini],
+            dialects: Dialect::ALL.to_vec(),
             context_tokens: None,
             output_tokens: None,
             free: true,
@@ -359,6 +364,7 @@ mod tests {
             ("{url: 'https://me:pw@h', dialect: chat}", "holds a password"),
             ("{url: 'ftp://h', dialect: chat}", "neither http nor https"),
             ("{url: 'https://h', dialect: []}", "no dialect"),
+            ("{url: 'https://h'}", "no dialect"),
             ("{url: 'https://h', dialect: chat, concurrency: 0}", "lets nothing through"),
             ("{url: 'https://h', dialect: chat, key: {env: A}, login: {client: codex}}", "one of them pays"),
         ] {

@@ -42,7 +42,8 @@ impl<'de> Deserialize<'de> for Targets {
 pub struct ProviderSettings {
     /// `https://api.anthropic.com`, `script:FILE` for answers from a file, or `cassette:FILE` for recorded ones.
     pub url: String,
-    /// What it speaks: one dialect or several.
+    /// What it speaks: one dialect or several. Scripts and cassettes speak all of them.
+    #[serde(default)]
     pub dialect: Dialects,
     #[serde(default)]
     pub key: Option<KeySettings>,

@@ -365,8 +365,9 @@ fn set_process(world: &mut World, pid: Pid, state: ProcessState) {
     }
 }
 
-/// A process without a running task is idle, unless it is paused or gone.
+/// A process without a running task is idle, unless it is paused or gone; and nothing is set aside for it, so that a crash costs nothing.
 fn rest(world: &mut World, pid: Pid) {
+    release(world, pid);
     if world.processes.get(&pid).is_some_and(|p| p.state == ProcessState::Running) {
         set_process(world, pid, ProcessState::Idle);
     }

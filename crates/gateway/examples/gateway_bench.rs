@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 const SAMPLES: usize = 500;
 const CHUNKS: usize = 50_000;
+/// How long the provider thinks before its first byte: not at all, and as briefly as none does.
+const THINKS_MS: [u64; 2] = [0, 20];
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -21,15 +23,10 @@ fn main() {
     let port = upstream();
     let folder = tempfile::tempdir().unwrap();
     let bed = Bed::new(&skep, folder.path(), port);
-    let direct = first_bytes(&mut Line::open(&format!("127.0.0.1:{port}"), "none"));
-    let through = first_bytes(&mut Line::open(&bed.address, &bed.key));
+    let first_bytes: Vec<Value> = THINKS_MS.iter().map(|thinks_ms| first_bytes(&bed, port, *thinks_ms)).collect();
     let (chunks_per_s, chunks_per_core_s) = chunks(&bed);
     let soak = soak(&bed, Duration::from_secs(soak_s));
-    println!(
-        "{}",
-        json!({"direct_p50_us": direct, "gateway_p50_us": through, "added_us": through - direct, "chunks_per_s": chunks_per_s,
-            "chunks_per_core_s": chunks_per_core_s, "soak": soak})
-    );
+    println!("{}", json!({"first_bytes": first_bytes, "chunks_per_s": chunks_per_s, "chunks_per_core_s": chunks_per_core_s, "soak": soak}));
 }
 
 /// A kernel with a gateway, until it is dropped.
@@ -74,6 +71,11 @@ impl Bed {
         Duration::from_millis(ticks * 10)
     }
 
+    /// Open files of the kernel: a connection or a slot that was forgotten shows here.
+    fn files(&self) -> u64 {
+        std::fs::read_dir(format!("/proc/{}/fd", self.os_pid)).unwrap().count() as u64
+    }
+
     fn resident_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.os_pid)).unwrap();
         status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap().trim().trim_end_matches(" kB").parse().unwrap()
@@ -88,7 +90,7 @@ impl Drop for Bed {
     }
 }
 
-/// A provider that answers at once, as a stream of as many events as `max_tokens` says.
+/// A provider that answers when it has thought as long as `thinks_ms` says, as a stream of as many events as `max_tokens` says.
 fn upstream() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -106,6 +108,7 @@ fn provide(mut stream: TcpStream) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     while let Some(body) = read_message(&mut reader) {
         let asked: Value = serde_json::from_slice(&body).unwrap();
+        std::thread::sleep(Duration::from_millis(asked["metadata"]["thinks_ms"].as_u64().unwrap()));
         let mut head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_owned();
         head += &chunk(
             "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n",
@@ -169,8 +172,8 @@ impl Line {
     }
 
     /// Asks, and gives the time to the first byte of the answer's body and the number of chunks.
-    fn ask(&mut self, words: usize) -> Option<(Duration, usize)> {
-        let body = format!(r#"{{"model":"m","max_tokens":{words},"stream":true,"messages":[{{"role":"user","content":"hi"}}]}}"#);
+    fn ask(&mut self, words: usize, thinks_ms: u64) -> Option<(Duration, usize)> {
+        let body = body(words, thinks_ms);
         let head = format!("POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {}\r\ncontent-length: {}\r\n\r\n", self.key, body.len());
         let start = Instant::now();
         self.stream.write_all((head + &body).as_bytes()).ok()?;
@@ -199,21 +202,38 @@ impl Line {
     }
 }
 
-/// Median microseconds to the first byte.
-fn first_bytes(line: &mut Line) -> f64 {
-    for _ in 0..50 {
-        line.ask(3).unwrap();
+fn body(words: usize, thinks_ms: u64) -> String {
+    json!({"model": "m", "max_tokens": words, "stream": true, "metadata": {"thinks_ms": thinks_ms}, "messages": [{"role": "user", "content": "hi"}]})
+        .to_string()
+}
+
+/// Microseconds to the first byte, with and without the gateway, by turns: what else the machine does meets both.
+fn first_bytes(bed: &Bed, port: u16, thinks_ms: u64) -> Value {
+    let mut direct = Line::open(&format!("127.0.0.1:{port}"), "none");
+    let mut through = Line::open(&bed.address, &bed.key);
+    let mut times = (Vec::new(), Vec::new());
+    for at in 0..SAMPLES + 50 {
+        let (one, other) = (direct.ask(3, thinks_ms).unwrap().0, through.ask(3, thinks_ms).unwrap().0);
+        // The first are for what is set up once.
+        if at >= 50 {
+            times.0.push(one.as_secs_f64() * 1e6);
+            times.1.push(other.as_secs_f64() * 1e6);
+        }
     }
-    let mut times: Vec<Duration> = (0..SAMPLES).map(|_| line.ask(3).unwrap().0).collect();
-    times.sort();
-    times[SAMPLES / 2].as_secs_f64() * 1e6
+    let at = |times: &mut Vec<f64>, part: f64| {
+        times.sort_by(f64::total_cmp);
+        times[((times.len() - 1) as f64 * part) as usize]
+    };
+    let (direct_p50, gateway_p50) = (at(&mut times.0, 0.5), at(&mut times.1, 0.5));
+    json!({"thinks_ms": thinks_ms, "direct_p50_us": direct_p50, "gateway_p50_us": gateway_p50, "added_us": gateway_p50 - direct_p50,
+        "direct_p99_us": at(&mut times.0, 0.99), "gateway_p99_us": at(&mut times.1, 0.99)})
 }
 
 /// Events of one long answer a second, by the clock and by the kernel's processor time.
 fn chunks(bed: &Bed) -> (f64, f64) {
     let mut line = Line::open(&bed.address, &bed.key);
     let (busy, start) = (bed.busy(), Instant::now());
-    line.ask(CHUNKS).unwrap();
+    line.ask(CHUNKS, 0).unwrap();
     let (took, worked) = (start.elapsed(), bed.busy().saturating_sub(busy).max(Duration::from_millis(10)));
     (CHUNKS as f64 / took.as_secs_f64(), CHUNKS as f64 / worked.as_secs_f64())
 }
@@ -226,9 +246,9 @@ fn soak(bed: &Bed, time: Duration) -> Value {
     // A first round, so that what is set up once is not counted as growth.
     let mut line = Line::open(&bed.address, &bed.key);
     for _ in 0..200 {
-        line.ask(20).unwrap();
+        line.ask(20, 0).unwrap();
     }
-    let before = bed.resident_kib();
+    let (before, files) = (bed.resident_kib(), bed.files());
     let end = Instant::now() + time;
     let counts: Vec<(u64, u64)> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..8)
@@ -237,20 +257,20 @@ fn soak(bed: &Bed, time: Duration) -> Value {
                     let (mut done, mut failed) = (0, 0);
                     let mut line = Line::open(&bed.address, &bed.key);
                     while Instant::now() < end {
-                        match line.ask(20) {
+                        match line.ask(20, 0) {
                             Some(_) => done += 1,
                             None => failed += 1,
                         }
                         // Every now and then a client hangs up in the middle of an answer.
                         if (done + nth).is_multiple_of(50) {
                             let mut gone = Line::open(&bed.address, &bed.key);
-                            let body = r#"{"model":"m","max_tokens":500000,"stream":true,"messages":[]}"#;
+                            let body = body(500_000, 0);
                             let head = format!(
                                 "POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {}\r\ncontent-length: {}\r\n\r\n",
                                 bed.key,
                                 body.len()
                             );
-                            gone.stream.write_all((head + body).as_bytes()).unwrap();
+                            gone.stream.write_all((head + &body).as_bytes()).unwrap();
                             gone.reader.read_line(&mut String::new()).unwrap();
                         }
                     }
@@ -261,5 +281,8 @@ fn soak(bed: &Bed, time: Duration) -> Value {
         clients.into_iter().map(|client| client.join().unwrap()).collect()
     });
     let (done, failed) = counts.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    json!({"seconds": time.as_secs(), "requests": done, "failed": failed, "grown_kib": bed.resident_kib().saturating_sub(before)})
+    // Who hung up is let go a moment later.
+    std::thread::sleep(Duration::from_secs(2));
+    let (grown_kib, more_files) = (bed.resident_kib().saturating_sub(before), bed.files().saturating_sub(files));
+    json!({"seconds": time.as_secs(), "requests": done, "failed": failed, "grown_kib": grown_kib, "resident_kib": bed.resident_kib(), "more_files": more_files})
 }

@@ -13,6 +13,7 @@ use crate::route::{Routes, Target, Tier};
 use crate::script::Rendered;
 use crate::secret::Secret;
 use crate::settings::{Client, Names, Settings};
+use crate::space::{Space, Spaces};
 use crate::tee::{Open, Played, Source, Tee};
 use crate::upstream::{Unanswered, Upstream};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -24,6 +25,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes of one request. Vendors take 32 MiB.
 pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Bytes of the requests of one process that are held at once; more wait.
+const REQUESTS_BYTES_MAX: usize = 8 * REQUEST_BYTES_MAX;
 /// Vendors' clients give up after ten minutes; a request held longer than half of that is better told.
 const HOLD: Duration = Duration::from_secs(300);
 /// A client that takes nothing for so long has stopped, or wants to hold what others wait for.
@@ -55,6 +58,7 @@ pub struct Gateway {
     upstream: Upstream,
     hold: Duration,
     stall: Duration,
+    spaces: Spaces,
     redact: Redact,
     learn: Learn,
 }
@@ -72,12 +76,17 @@ impl Gateway {
         }
         routes.check().map_err(|(name, none)| BadSettings { place: format!("models.{name}"), why: none.what, fix: Some(none.fix) })?;
         let (hold, redact, learn) = (hold.unwrap_or(HOLD), Arc::new(str::to_owned), Arc::new(|_: &Secret| {}));
-        Ok(Gateway { routes, upstream, hold, stall: STALL, redact, learn })
+        Ok(Gateway { routes, upstream, hold, stall: STALL, spaces: Spaces::new(REQUESTS_BYTES_MAX), redact, learn })
     }
 
     /// Hangs up on clients that take nothing of their answers for this long.
     pub fn stalling(self, stall: Duration) -> Gateway {
         Gateway { stall, ..self }
+    }
+
+    /// Gives the requests of one process this much memory together.
+    pub fn spacious(self, bytes: usize) -> Gateway {
+        Gateway { spaces: Spaces::new(bytes), ..self }
     }
 
     pub(crate) fn stall(&self) -> Duration {
@@ -151,6 +160,8 @@ impl Gateway {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        let length = body.size_hint().exact().map_or(REQUEST_BYTES_MAX, |length| usize::try_from(length).unwrap_or(usize::MAX));
+        let space = self.spaces.take(session.who, length.min(REQUEST_BYTES_MAX)).await;
         let body = read(&head.headers, body).await?;
         let names = session.door.names();
         if endpoint == Endpoint::Models {
@@ -160,7 +171,18 @@ impl Gateway {
         let targets = self.targets(session, &names, &ask)?;
         let mut last = None;
         for (at, target) in targets.iter().enumerate() {
-            let trip = Trip { gateway: self, session, ask: &ask, target, head, path, body: &body, start, more: at + 1 < targets.len() };
+            let trip = Trip {
+                gateway: self,
+                session,
+                ask: &ask,
+                target,
+                head,
+                path,
+                body: &body,
+                space: &space,
+                start,
+                more: at + 1 < targets.len(),
+            };
             match trip.go().await {
                 Ok(Arrival::Answered(response)) => return Ok(response),
                 Ok(Arrival::Overloaded(denial)) => last = Some(denial),
@@ -213,6 +235,7 @@ struct Trip<'a> {
     head: &'a hyper::http::request::Parts,
     path: &'a str,
     body: &'a Bytes,
+    space: &'a Option<Space>,
     start: Instant,
     /// There is another provider to ask when this one is overloaded.
     more: bool,
@@ -245,7 +268,7 @@ impl Trip<'_> {
         let leave = self.session.door.admit(&wish).await?;
         let renamed = (*model != self.ask.model).then_some(model.as_str());
         let Leave { output_max, record, tape, pass } = leave;
-        let open = Open::new(pass);
+        let open = Open::new(pass, self.space.clone());
         if let Some(why) = tape.as_ref().and_then(|tape| tape.broken()) {
             return self.fail(open, no(Trouble::Upstream, why)).await;
         }

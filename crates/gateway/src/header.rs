@@ -8,11 +8,10 @@ const TO_PROVIDER: &[&str] = &[
     "accept",
     "content-type",
     "user-agent",
-    "anthropic-version",
-    "anthropic-beta",
-    "anthropic-dangerous-direct-browser-access",
+    "anthropic-*",
     "openai-beta",
     "x-app",
+    "x-claude-code-*",
     "x-stainless-*",
     "x-goog-api-client",
     "x-gemini-*",
@@ -22,6 +21,7 @@ const TO_PROVIDER: &[&str] = &[
     "session_id",
     "session-id",
     "conversation_id",
+    "thread-id",
     "x-codex-*",
     "version",
     "http-referer",
@@ -121,6 +121,11 @@ mod tests {
             ("x-forwarded-for", "10.0.0.1"),
             ("anthropic-version", "2023-06-01"),
             ("x-stainless-os", "Linux"),
+            // Who pays is not the client's to say.
+            ("openai-organization", "o"),
+            ("openai-project", "p"),
+            ("chatgpt-account-id", "a"),
+            ("x-goog-user-project", "p"),
         ]);
         let kept = to_provider(&sent);
         let mut names: Vec<_> = kept.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
@@ -128,5 +133,53 @@ mod tests {
         assert_eq!(names, ["accept-encoding: identity", "anthropic-version: 2023-06-01", "x-stainless-os: Linux"]);
         let answered = headers(&[("set-cookie", "c"), ("transfer-encoding", "chunked"), ("request-id", "r"), ("server", "x")]);
         assert_eq!(to_client(&answered), headers(&[("request-id", "r")]));
+    }
+
+    /// As the vendors' own clients sent them, and as their providers answer; ids left out.
+    #[test]
+    fn what_clients_and_providers_tell_each_other_gets_there() {
+        for name in [
+            "accept",
+            "content-type",
+            "user-agent",
+            "anthropic-version",
+            "anthropic-beta",
+            "anthropic-dangerous-direct-browser-access",
+            "x-app",
+            "x-claude-code-session-id",
+            "x-stainless-retry-count",
+            "x-stainless-timeout",
+            "originator",
+            "session-id",
+            "thread-id",
+            "x-client-request-id",
+            "x-codex-beta-features",
+            "x-codex-turn-metadata",
+            "x-codex-window-id",
+            "x-goog-api-client",
+            "x-gemini-api-privileged-user-id",
+            "idempotency-key",
+        ] {
+            assert!(to_provider(&headers(&[(name, "v")])).get(name).is_some_and(|value| value == "v"), "{name}");
+        }
+        for name in [
+            "content-type",
+            "content-encoding",
+            "request-id",
+            "x-request-id",
+            "retry-after",
+            "retry-after-ms",
+            "x-should-retry",
+            "anthropic-organization-id",
+            "anthropic-ratelimit-requests-remaining",
+            "anthropic-ratelimit-unified-reset",
+            "anthropic-fast-input-tokens-limit",
+            "x-ratelimit-reset-tokens",
+            "openai-processing-ms",
+            "x-codex-primary-used-percent",
+            "x-gemini-service-tier",
+        ] {
+            assert!(to_client(&headers(&[(name, "v")])).contains_key(name), "{name}");
+        }
     }
 }

@@ -18,6 +18,7 @@ pub mod script;
 mod secret;
 mod serve;
 mod settings;
+mod space;
 mod tee;
 mod upstream;
 

@@ -8,6 +8,7 @@ use crate::cassette::Taking;
 use crate::dialect::Meter;
 use crate::door::{Denial, Ended, Pass, Work};
 use crate::limiter::Slot;
+use crate::space::Space;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -26,11 +27,13 @@ pub(crate) struct Open {
     pub meter: Option<Meter>,
     /// Takes it down, once there is an answer.
     pub taking: Option<Taking>,
+    /// What the request takes of its process's memory; what is recorded holds it until the end.
+    _space: Option<Space>,
 }
 
 impl Open {
-    pub fn new(pass: Box<dyn Pass>) -> Open {
-        Open { pass: Some(pass), end: Ended::default(), meter: None, taking: None }
+    pub fn new(pass: Box<dyn Pass>, space: Option<Space>) -> Open {
+        Open { pass: Some(pass), end: Ended::default(), meter: None, taking: None, _space: space }
     }
 
     /// Waits until the admission is on disk.

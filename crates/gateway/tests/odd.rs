@@ -158,3 +158,25 @@ async fn a_caller_that_leaves_the_line_leaves_nothing_in_it() {
     bed.rest().await;
     assert_eq!(bed.heard().len(), 1);
 }
+
+/// A process with many connections does not fill the gateway's memory: what does not fit is not read.
+#[tokio::test]
+async fn requests_of_one_process_wait_for_its_memory() {
+    let bed = Bed::spacious(1 << 20).await;
+    let head =
+        |length: usize| format!("POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {}\r\ncontent-length: {length}\r\n\r\n", bed::KEY);
+    let mut long = bed.begin(&(head(1 << 20) + "{")).await;
+    let mut small = bed.begin(&(head(ASK.len()) + ASK)).await;
+    assert!(!small.hears_within(Duration::from_millis(300)).await, "it was read beside one that takes all there is");
+    assert!(bed.asked().is_empty());
+    long.half_close().await;
+    assert_eq!(small.answer().await.status(), 200);
+    // The same with one that says not how long it is.
+    let chunked = format!("POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {}\r\ntransfer-encoding: chunked\r\n\r\n", bed::KEY);
+    let mut long = bed.begin(&(chunked + "1\r\n{\r\n")).await;
+    let mut small = bed.begin(&(head(ASK.len()) + ASK)).await;
+    assert!(!small.hears_within(Duration::from_millis(300)).await);
+    long.half_close().await;
+    assert_eq!(small.answer().await.status(), 200);
+    bed.rest().await;
+}

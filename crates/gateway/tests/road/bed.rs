@@ -144,6 +144,11 @@ impl Bed {
         Bed::made(&[], more, None, |_, _| {}, |gateway| gateway.stalling(stall)).await
     }
 
+    /// A gateway with this much memory for the requests of a process.
+    pub async fn spacious(bytes: usize) -> Bed {
+        Bed::made(&[], "", None, |_, _| {}, |gateway| gateway.spacious(bytes)).await
+    }
+
     async fn made(
         roots: &[CertificateDer<'static>],
         more: &str,
@@ -274,6 +279,13 @@ impl Bed {
         answer
     }
 
+    /// Sends this much and no more.
+    pub async fn begin(&self, raw: &str) -> Caller {
+        let mut caller = Caller { stream: TcpStream::connect(self.address).await.unwrap(), buffer: Vec::new() };
+        caller.stream.write_all(raw.as_bytes()).await.unwrap();
+        caller
+    }
+
     pub async fn open(&self, path: &str, body: &str) -> Caller {
         let mut caller = Caller { stream: TcpStream::connect(self.address).await.unwrap(), buffer: Vec::new() };
         caller.ask(path, body).await;
@@ -299,6 +311,11 @@ impl Caller {
         while !String::from_utf8_lossy(&self.buffer).contains(text) {
             assert!(tokio::time::timeout(LONG, self.stream.read_buf(&mut self.buffer)).await.expect("nothing came").unwrap() > 0);
         }
+    }
+
+    /// Is there any answer within this time?
+    pub async fn hears_within(&mut self, time: Duration) -> bool {
+        tokio::time::timeout(time, self.stream.read_buf(&mut self.buffer)).await.is_ok()
     }
 
     pub async fn half_close(&mut self) {

@@ -9,6 +9,7 @@ use common::Site;
 use common::provider::{Open, Provider, USED, account, ask, eventually};
 use rusqlite::Connection;
 use serde_json::Value;
+use std::process::Child;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -34,6 +35,34 @@ impl Drop for Stuck {
 impl Provider {
     fn count(&self) -> usize {
         self.heard.load(Ordering::SeqCst)
+    }
+}
+
+/// A request that left, and whose record is stuck; one like it came before.
+struct Ahead {
+    provider: Provider,
+    site: Site,
+    kernel: Child,
+    open: Open,
+    /// What is set aside on disk.
+    leased: u64,
+    stuck: Stuck,
+    client: JoinHandle<(u16, String)>,
+}
+
+impl Ahead {
+    fn new() -> Ahead {
+        let provider = Provider::start(false);
+        let site = provider.site("");
+        let kernel = site.kernel(None);
+        site.ok(&["budget", "set", "1", "--tokens", "all=100000"]);
+        let open = Open::new(&site);
+        assert_eq!(open.ask().0, 200);
+        let leased = sum(&records(&site, "budget.leased"));
+        let stuck = Stuck::new(&site);
+        let client = asking(&open);
+        eventually("the request left", || provider.count() == 2);
+        Ahead { provider, site, kernel, open, leased, stuck, client }
     }
 }
 
@@ -85,17 +114,7 @@ fn a_leased_request_leaves_before_its_record_and_is_answered_after() {
 
 #[test]
 fn a_request_that_left_no_record_is_paid_from_its_lease() {
-    let provider = Provider::start(false);
-    let site = provider.site("");
-    let mut kernel = site.kernel(None);
-    site.ok(&["budget", "set", "1", "--tokens", "all=100000"]);
-    let open = Open::new(&site);
-    assert_eq!(open.ask().0, 200);
-    let leased = sum(&records(&site, "budget.leased"));
-
-    let stuck = Stuck::new(&site);
-    let client = asking(&open);
-    eventually("the request left", || provider.count() == 2);
+    let Ahead { provider: _provider, site, mut kernel, open: _open, leased, stuck, client } = Ahead::new();
     kernel.kill().unwrap();
     kernel.wait().unwrap();
     drop(stuck);
@@ -126,17 +145,7 @@ fn a_request_that_left_no_record_is_paid_from_its_lease() {
 
 #[test]
 fn a_disk_that_fails_takes_the_answer_back_and_the_lease_with_it() {
-    let provider = Provider::start(false);
-    let site = provider.site("");
-    let mut kernel = site.kernel(None);
-    site.ok(&["budget", "set", "1", "--tokens", "all=100000"]);
-    let open = Open::new(&site);
-    assert_eq!(open.ask().0, 200);
-    let leased = sum(&records(&site, "budget.leased"));
-
-    let stuck = Stuck::new(&site);
-    let client = asking(&open);
-    eventually("the request left", || provider.count() == 2);
+    let Ahead { provider: _provider, site, mut kernel, open, leased, stuck, client } = Ahead::new();
     let (status, body) = client.join().unwrap();
     assert!(status >= 500 && body.contains("journal") && body.contains(r#""type":"error""#), "{status} {body}");
     drop(stuck);

@@ -13,6 +13,7 @@ use crate::rule::{Action, Rule};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_saphyr::{DefaultMessageFormatter, Location, MessageFormatter, Spanned};
 use std::fmt;
+use world::near::distance;
 
 /// A policy file that cannot be put in force.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -269,21 +270,6 @@ fn suggestion(word: &str, known: &[&str], kind: &str) -> String {
         Some((distance, name)) if distance <= 2 => format!("did you mean `{name}`?"),
         _ => format!("the {kind} here are {}", known.join(", ")),
     }
-}
-
-/// Letters to add, drop or change to come from one word to the other.
-pub(crate) fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.chars().enumerate() {
-            let change = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[row.len() - 1]
 }
 
 #[cfg(test)]

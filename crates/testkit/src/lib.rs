@@ -3,4 +3,5 @@
 pub mod bed;
 pub mod harness;
 pub mod scenario;
+pub mod stage;
 pub mod vfs;

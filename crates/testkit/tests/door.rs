@@ -5,14 +5,13 @@ mod calls;
 #[path = "door/web.rs"]
 mod web;
 
-use kernel::{End, Kernel, NewTask, Outcome, Reply, Request, Stop, Tuning};
-use sandbox::Launcher;
+use kernel::{End, Outcome, Tuning};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
-use testkit::bed::Bed;
 use testkit::harness::{self, Test};
-use world::{Event, Mode, Pid, Refusal, ReviewId, TaskId, Terms, ZoneId};
+use testkit::stage::{self, Stage};
+use world::{Refusal, ReviewId};
 
 fn main() -> ExitCode {
     harness::main(&[
@@ -25,65 +24,17 @@ fn main() -> ExitCode {
     ])
 }
 
-/// A kernel with one task that waits for an answer, so that calls can be made in it.
-pub struct Door {
-    pub kernel: Arc<Kernel>,
-    pub zone: ZoneId,
-    pub task: TaskId,
-    _bed: Bed,
-}
-
 pub struct Setup {
     pub policy: &'static str,
     pub tools: &'static [&'static str],
     pub tuning: Tuning,
 }
 
-/// Plays a test on a door. The launcher is forked before there are threads.
-pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnOnce(Arc<Door>) -> F) -> Result<(), String> {
-    let launcher = Launcher::start().map_err(|error| error.to_string())?;
-    let policy = format!(
-        "capabilities:\n  - {{ name: parks, match: {{ syscall: fs.list }}, action: require_review, reason: park }}\n{}",
-        setup.policy
-    );
-    let bed = Bed::new(&[("a.txt".into(), "one\n".into()), ("b.txt".into(), "two\n".into()), (".skep/policy.yaml".into(), policy)])?;
-    for (index, tool) in setup.tools.iter().enumerate() {
-        bed.write_home(&format!("tools/tool-{index}/tool.yaml"), tool)?;
-    }
-    let script = bed.home().with_extension("script");
-    std::fs::write(&script, "call fs.list path=.\ndone\n").map_err(|error| error.to_string())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|error| error.to_string())?;
-    runtime.block_on(async {
-        let kernel = bed.boot_tuned(launcher, setup.tuning).await.map_err(|fault| fault.to_string())?;
-        let opened = async {
-            let proposal = kernel.init(&bed.project()).await?;
-            let zone = kernel.trust(&bed.project(), &proposal.hash).await?.zone;
-            let brain = Some(format!("script:{}", script.display()));
-            let new =
-                NewTask { path: bed.project(), mode: Mode::Act, prompt: "park".into(), brain, priority: 0, calls_max: None, record: false };
-            let task = kernel.add(new).await?.task;
-            kernel.settled(task).await?;
-            Ok((zone, task))
-        };
-        let (zone, task) = opened.await.map_err(|stop: Stop| stop.to_string())?;
-        test(Arc::new(Door { kernel, zone, task, _bed: bed })).await
-    })
-}
-
-impl Door {
-    pub async fn call(&self, tool: &str, input: Value) -> Result<Outcome, String> {
-        let request = Request::new(Pid(3), Some(self.task), self.zone, tool, input);
-        self.kernel.make(&request).await.map_err(|fault| fault.to_string())
-    }
-
-    pub fn events(&self) -> Result<Vec<Event>, String> {
-        let records = self.kernel.ledger.read(&journal::Filter::default()).map_err(|fault| fault.to_string())?;
-        records.iter().map(|record| serde_json::from_str(&record.line).map_err(|error| error.to_string())).collect()
-    }
-
-    pub async fn allow(&self, review: ReviewId, terms: Terms) -> Result<(), String> {
-        self.kernel.answer(review, Reply::Once { terms }, "human", None).await.map(drop).map_err(|stop| stop.to_string())
-    }
+pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
+    let files = [("a.txt", "one\n"), ("b.txt", "two\n")].map(|(path, text)| (path.to_owned(), text.to_owned())).into();
+    let tools = setup.tools.iter().enumerate();
+    let home = tools.map(|(index, tool)| (format!("tools/tool-{index}/tool.yaml"), (*tool).to_owned())).collect();
+    stage::play(stage::Setup { policy: setup.policy.to_owned(), files, home, tuning: setup.tuning }, test)
 }
 
 pub fn pending(outcome: &Outcome) -> Result<ReviewId, String> {

@@ -7,14 +7,13 @@ mod rules;
 #[path = "egress/server.rs"]
 mod server;
 
-use kernel::{End, Kernel, NewTask, Outcome, Reply, Request, Stop, Tuning};
-use sandbox::Launcher;
+use kernel::{End, Reply, Tuning};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
-use testkit::bed::Bed;
 use testkit::harness::{self, Test};
-use world::{Event, Mode, Pid, ReviewId, TaskId, ZoneId};
+use testkit::stage;
+use world::{Event, ReviewId};
 
 fn main() -> ExitCode {
     harness::main(&[
@@ -32,12 +31,15 @@ fn main() -> ExitCode {
     ])
 }
 
-/// A kernel with one task that waits for an answer, so that calls can be made in it.
-pub struct Stage {
-    pub kernel: Arc<Kernel>,
-    pub bed: Bed,
-    zone: ZoneId,
-    task: TaskId,
+/// A stage with a way out.
+pub struct Stage(Arc<stage::Stage>);
+
+impl std::ops::Deref for Stage {
+    type Target = stage::Stage;
+
+    fn deref(&self) -> &stage::Stage {
+        &self.0
+    }
 }
 
 pub struct Setup {
@@ -47,42 +49,14 @@ pub struct Setup {
     pub tuning: Tuning,
 }
 
-/// Plays a test. The launcher is forked before there are threads.
 pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
-    let launcher = Launcher::start().map_err(|error| error.to_string())?;
-    let parks = "  - { name: parks, match: { syscall: fs.list }, action: require_review, reason: park }\n";
+    let Setup { policy, config, files, tuning } = setup;
     let runs = "  - { name: runs, match: { syscall: [shell.run, http.request] }, action: allow }\n";
-    let policy = format!("capabilities:\n{parks}{runs}{}", setup.policy);
-    let mut files = setup.files;
-    files.push((".skep/policy.yaml".into(), policy));
-    let bed = Bed::new(&files)?;
-    bed.write_home("config.yml", &setup.config)?;
-    let script = bed.home().with_extension("script");
-    std::fs::write(&script, "call fs.list path=.\ndone\n").map_err(|error| error.to_string())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|error| error.to_string())?;
-    runtime.block_on(async {
-        let kernel = bed.boot_tuned(launcher, setup.tuning).await.map_err(|fault| fault.to_string())?;
-        let opened = async {
-            let proposal = kernel.init(&bed.project()).await?;
-            let zone = kernel.trust(&bed.project(), &proposal.hash).await?.zone;
-            let brain = Some(format!("script:{}", script.display()));
-            let new =
-                NewTask { path: bed.project(), mode: Mode::Act, prompt: "park".into(), brain, priority: 0, calls_max: None, record: false };
-            let task = kernel.add(new).await?.task;
-            kernel.settled(task).await?;
-            Ok((zone, task))
-        };
-        let (zone, task) = opened.await.map_err(|stop: Stop| stop.to_string())?;
-        test(Arc::new(Stage { kernel, bed, zone, task })).await
-    })
+    let home = vec![("config.yml".to_owned(), config)];
+    stage::play(stage::Setup { policy: format!("{runs}{policy}"), files, home, tuning }, |stage| test(Arc::new(Stage(stage))))
 }
 
 impl Stage {
-    pub async fn call(&self, tool: &str, input: Value) -> Result<Outcome, String> {
-        let request = Request::new(Pid(3), Some(self.task), self.zone, tool, input);
-        self.kernel.make(&request).await.map_err(|fault| fault.to_string())
-    }
-
     /// Runs a program in a room of this template and gives its standard output.
     pub async fn run(&self, template: &str, command: &[&str]) -> Result<String, String> {
         let outcome = self.call("shell.run", json!({ "command": command, "template": template })).await?;
@@ -94,11 +68,6 @@ impl Stage {
 
     pub async fn python(&self, template: &str, script: &str) -> Result<String, String> {
         self.run(template, &["/usr/bin/python3", "-c", script]).await
-    }
-
-    pub fn events(&self) -> Result<Vec<Event>, String> {
-        let records = self.kernel.ledger.read(&journal::Filter::default()).map_err(|fault| fault.to_string())?;
-        records.iter().map(|record| serde_json::from_str(&record.line).map_err(|error| error.to_string())).collect()
     }
 
     /// The whole journal as its lines.
@@ -125,9 +94,5 @@ impl Stage {
 
     pub async fn allow(&self, review: ReviewId) -> Result<(), String> {
         self.answer(review, Reply::yes()).await
-    }
-
-    pub async fn answer(&self, review: ReviewId, reply: Reply) -> Result<(), String> {
-        self.kernel.answer(review, reply, "human", None).await.map(drop).map_err(|stop| stop.to_string())
     }
 }

@@ -5,6 +5,7 @@ use crate::manifest::{Manifest, ManifestError, Room, Runner};
 use crate::tool::Tool;
 use std::collections::BTreeMap;
 use std::path::Path;
+use world::near::distance;
 use world::{Code, Refusal};
 
 /// Far above any manifest, far below what hurts.
@@ -99,21 +100,6 @@ impl Registry {
 
 fn unusable(file: &Path, what: String) -> ManifestError {
     ManifestError { file: file.display().to_string(), line: 0, column: 0, what }
-}
-
-/// Letters to add, drop or change to come from one word to the other.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.chars().enumerate() {
-            let change = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[row.len() - 1]
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod grant;
 pub mod id;
 pub mod limits;
 pub mod merge;
+pub mod near;
 pub mod process;
 pub mod refusal;
 pub mod task;

@@ -1,6 +1,7 @@
 //! Words in rules that name something: calls, rooms and tags, which only the kernel knows, and words of closed lists.
 
-use super::{Warning, distance};
+use super::Warning;
+use world::near::distance;
 
 /// A word that a rule names something by, and where it stands.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Order, rest, shares and observation.
 
-use super::{Door, Setup, done, path, pending, play};
-use kernel::{End, Tuning};
+use super::{Setup, Stage, done, path, pending, play};
+use kernel::{End, Reply, Tuning};
 use serde_json::json;
 use std::sync::Arc;
 use world::{Event, Observe, Terms};
@@ -51,13 +51,13 @@ async fn wake(nap: &str) -> Result<(), String> {
     }
 }
 
-fn spawn(door: &Arc<Door>, tool: &'static str, input: serde_json::Value) -> tokio::task::JoinHandle<Result<kernel::Outcome, String>> {
+fn spawn(door: &Arc<Stage>, tool: &'static str, input: serde_json::Value) -> tokio::task::JoinHandle<Result<kernel::Outcome, String>> {
     let door = door.clone();
     tokio::spawn(async move { door.call(tool, input).await })
 }
 
 /// Was a call of this tool, or on this path, admitted?
-fn admitted(door: &Door, what: &str) -> Result<bool, String> {
+fn admitted(door: &Stage, what: &str) -> Result<bool, String> {
     Ok(door
         .events()?
         .iter()
@@ -99,7 +99,7 @@ pub fn share() -> Result<(), String> {
 pub fn observed() -> Result<(), String> {
     play(setup(), async |door| {
         let review = pending(&door.call("fs.list", path(".")).await?)?;
-        door.allow(review, Terms { observe: Some(Observe::Detailed), ..Terms::default() }).await?;
+        door.answer(review, Reply::Once { terms: Terms { observe: Some(Observe::Detailed), ..Terms::default() } }).await?;
         assert!(done(&door.call("fs.list", path(".")).await?)?.0);
         let events = door.events()?;
         let Some(observed) = events.iter().find_map(|event| if let Event::CallObserved(e) = event { Some(e) } else { None }) else {

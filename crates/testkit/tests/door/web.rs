@@ -90,7 +90,7 @@ pub fn redirects() -> Result<(), String> {
         let said = value["reason"].as_str().unwrap_or_default().to_owned();
         assert!(!good && said.contains("`127.0.0.1` sends the call on to `127.0.0.3`") && said.contains("r-2 waits"), "{value}");
         assert!(third.heard().is_empty(), "nobody was asked before a person answered");
-        door.allow("r-2".parse().map_err(|_| "no id")?, world::Terms::default()).await?;
+        door.answer("r-2".parse().map_err(|_| "no id")?, kernel::Reply::yes()).await?;
         let outcome = door.call("http.request", ask.clone()).await?;
         assert_eq!(done(&outcome)?.1["body"], "arrived too", "{outcome:?}");
 

@@ -86,6 +86,14 @@ fn what_is_recorded_is_played_byte_for_byte_and_another_request_is_told_the_diff
 }
 
 #[test]
+fn a_script_that_cannot_be_played_is_told_with_its_place_and_not_worth_asking_again() {
+    let site = site("script:HERE/answers.txt");
+    std::fs::write(site.folder.path().join("answers.txt"), "on \"greet\"\n  sing\n").unwrap();
+    let told = run(&site, &[], "greet");
+    assert!(told.starts_with("400 ") && told.contains("answers.txt` cannot be played: line 2, column 3: `sing` is not one of"), "{told}");
+}
+
+#[test]
 fn a_cassette_is_a_provider_that_every_process_plays_from_the_start() {
     let first = site("script:HERE/answers.txt");
     let tape = first.folder.path().join("run.jsonl");

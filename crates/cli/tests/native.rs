@@ -81,8 +81,8 @@ fn a_brain_whose_kernel_was_killed_goes_on_where_it_was() {
     let made = |tool: &str| records.iter().filter(|record| record["type"] == "call.admitted" && record["payload"]["tool"] == tool).count();
     assert_eq!((made("fs.write"), made("fs.read"), made("model.request")), (1, 1, 4), "only the request that was lost is made again");
     assert!(records.iter().any(|record| record["type"] == "call.lost" && record["payload"]["tool"] == "model.request"));
-    // What the lost request could have cost is spent.
-    assert_eq!(site.json(&["usage"])["total"]["estimated"], 1);
+    // What the lost request could have cost is spent, and so is the rest of its lease.
+    assert_eq!(site.json(&["usage"])["total"]["estimated"], 2);
     site.ok(&["merge", &task, "--yes"]);
     assert_eq!(site.read("b.txt"), "once\n");
     assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));
@@ -135,4 +135,15 @@ fn a_budget_that_is_used_up_ends_the_task_at_once_in_every_dialect() {
         site.fails(1, &["ask", "greet", "--brain", "native", "--await"]);
         assert_eq!(site.records(&["--kind", "call.refused"]).len(), before + 1, "{dialect}: it is asked for once, not seven times");
     }
+}
+
+#[test]
+fn a_script_that_cannot_be_played_queues_nothing() {
+    let (site, _) = site("on \"greet\"\n  sing a song\n", "", &[]);
+    let no = site.fails(2, &["ask", "greet", "--brain", "native"]);
+    assert!(
+        no.contains("answers.txt` cannot be played: line 2, column 3: `sing` is not one of on, ") && no.contains("mend the file"),
+        "{no}"
+    );
+    assert_eq!(site.json(&["list", "tasks"])["tasks"], Value::Array(Vec::new()));
 }

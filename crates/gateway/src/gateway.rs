@@ -355,7 +355,8 @@ impl Trip<'_> {
     async fn ask_script(&self, mut open: Open, keep: Keep, play: &Play, path: &str, body: &[u8]) -> Result<Arrival, Denial> {
         let script = match play.script() {
             Ok(script) => script,
-            Err(why) => return self.fail(open, no(Trouble::Upstream, why)).await,
+            // Asking again is of no use before somebody has mended the file.
+            Err(why) => return self.fail(open, no(Trouble::BadRequest, why)).await,
         };
         let Rendered { status, content_type, headers, chunks, cut } = script.respond(self.ask.dialect, self.ask.endpoint, path, body);
         open.end.sent = true;

@@ -76,6 +76,16 @@ impl Play {
     }
 }
 
+impl Provider {
+    /// Can it answer at all? A script that does not parse never will.
+    pub fn check(&self) -> Result<(), String> {
+        match &self.road {
+            Road::Script(play) => play.script().map(drop),
+            Road::Http(_) | Road::Cassette(_) => Ok(()),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Credential {
     None,

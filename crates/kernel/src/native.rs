@@ -41,6 +41,9 @@ impl Kernel {
             match self.gateway().find(&names, model, dialect) {
                 Ok(targets) => {
                     let provider = targets.first().map(|target| &target.provider);
+                    if let Some(Err(why)) = provider.map(|provider| provider.check()) {
+                        return Err(Refusal::new(Code::BadInput, why).hint("mend the file; docs/models.md has the words of a script"));
+                    }
                     let context_tokens = provider.and_then(|provider| provider.context_tokens).unwrap_or(context_tokens);
                     let output_tokens_max = provider.and_then(|provider| provider.output_tokens).unwrap_or(OUTPUT_TOKENS);
                     return Ok(Card { speech, model: model.to_owned(), context_tokens, output_tokens_max });

@@ -254,8 +254,8 @@ fn next(stage: &mut Stage<'_>, project: &Path, keep: bool) {
     stage.act("Next", "");
     let tips = [
         ("cd YOUR/REPOSITORY && skep init", "any git repository will do"),
-        ("skep call search.grep pattern=TODO", "make a call yourself, through the same door"),
-        ("skep act \"…\"", "let the built-in brain work; docs/models.md says how to set a model up"),
+        ("skep call search.grep pattern=TODO", "make a call yourself"),
+        ("skep act \"…\"", "the built-in brain; see docs/models.md"),
         ("skep status", "see who works on what"),
         ("skep doctor", "what this machine supports"),
         ("skep --help", "everything else"),

@@ -122,7 +122,7 @@ impl<'a> Story<'a> {
         let page = self.told.tell(&record);
         if !page.is_empty() {
             self.hush();
-            self.console.out.whole(&if self.task.is_some() { page } else { self.beside(&record, page) });
+            self.console.out.story(&if self.task.is_some() { page } else { self.beside(&record, page) });
         }
         Some(record.seq)
     }

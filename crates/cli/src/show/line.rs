@@ -112,32 +112,44 @@ impl Line {
         cut
     }
 
-    /// The whole line in pieces of `columns`; what goes on is set in a little deeper than the line began.
+    /// The whole line in pieces of `columns`, broken between words where there are any; what goes on is set in a little deeper than
+    /// the line began.
     pub fn wrap(self, columns: usize) -> Vec<Line> {
         if self.width() <= columns {
             return vec![self];
         }
-        let begins = self.0.first().map_or(0, |(_, text)| text.len() - text.trim_start_matches(' ').len());
-        let deeper = if begins + 4 < columns { begins + 2 } else { 0 };
+        let mut cells: Vec<(Tone, char)> = self.0.iter().flat_map(|(tone, text)| text.chars().map(|c| (*tone, c))).collect();
+        let begins = cells.iter().take_while(|(_, c)| *c == ' ').count();
+        // Under the reason, not under its arrow.
+        let more = if cells.get(begins).is_some_and(|(_, c)| *c == '↳') { "↳ why  ".chars().count() } else { 2 };
+        let deeper = if begins + more + 2 < columns { begins + more } else { 0 };
         let mut lines = Vec::new();
-        let (mut line, mut used) = (Line::new(), 0);
-        for (tone, text) in self.0 {
-            let mut kept = String::new();
-            for c in text.chars() {
-                let wide = width(c.encode_utf8(&mut [0; 4]));
-                if used + wide > columns && used > deeper {
-                    line.0.push((tone, std::mem::take(&mut kept)));
-                    lines.push(std::mem::take(&mut line));
-                    line = Line::new().plain(" ".repeat(deeper));
-                    used = deeper;
-                }
-                used += wide;
-                kept.push(c);
-            }
-            line.0.push((tone, kept));
+        let mut indent = 0;
+        loop {
+            let mut used = indent;
+            let fits = cells.iter().position(|(_, c)| {
+                used += width(c.encode_utf8(&mut [0; 4]));
+                used > columns
+            });
+            let Some(fits) = fits else { break };
+            // A word that fills half a line is broken rather than the line left empty.
+            let word = cells[..=fits].iter().rposition(|(_, c)| *c == ' ').filter(|at| *at > fits / 2);
+            let rest = cells.split_off(word.unwrap_or(fits.max(1)));
+            lines.push(Line::of(indent, &std::mem::replace(&mut cells, rest)));
+            let blanks = if word.is_some() { cells.iter().take_while(|(_, c)| *c == ' ').count() } else { 0 };
+            cells.drain(..blanks);
+            indent = deeper;
         }
-        lines.push(line);
+        lines.push(Line::of(indent, &cells));
         lines
+    }
+
+    fn of(indent: usize, cells: &[(Tone, char)]) -> Line {
+        let mut line = if indent == 0 { Line::new() } else { Line::new().plain(" ".repeat(indent)) };
+        for part in cells.chunk_by(|one, other| one.0 == other.0) {
+            line.0.push((part[0].0, part.iter().map(|(_, c)| *c).collect()));
+        }
+        line
     }
 
     pub fn render(&self, colour: bool) -> String {
@@ -229,6 +241,15 @@ mod tests {
         let line = Line::new().good("✓ ").name("task-1").plain(" \x1b]52;c;x\x07");
         assert_eq!(line.render(false), "✓ task-1 \\x1b]52;c;x\\x07");
         assert_eq!(line.render(true), "\x1b[32m✓ \x1b[0m\x1b[36mtask-1\x1b[0m \\x1b]52;c;x\\x07");
+    }
+
+    #[test]
+    fn a_long_line_breaks_between_words_and_goes_on_below_where_it_began() {
+        let wrapped = |line: Line, columns| line.wrap(columns).iter().map(|line| line.render(false)).collect::<Vec<_>>();
+        let line = Line::new().plain("  ").faint("  ↳ why  ").plain("it lies outside the project");
+        assert_eq!(wrapped(line, 24), ["    ↳ why  it lies", "           outside the", "           project"]);
+        assert_eq!(wrapped(Line::new().plain("a bb ccc"), 8), ["a bb ccc"]);
+        assert_eq!(wrapped(Line::new().plain("abcdefghij"), 6), ["abcdef", "  ghij"], "a word alone is broken");
     }
 
     #[test]

@@ -78,6 +78,14 @@ impl Screen {
         self.write(page.render(self.colour, None).as_bytes());
     }
 
+    /// Prints every column, and breaks between words what is wider than the terminal.
+    pub fn story(&self, page: &Page) {
+        match self.columns {
+            Some(columns) => self.whole(&page.0.iter().flat_map(|line| line.clone().wrap(columns)).collect()),
+            None => self.whole(page),
+        }
+    }
+
     pub fn json(&self, value: &impl Serialize) {
         let text = if self.tty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
         // Wire results have string keys and no infinite numbers, so they can always be written.

@@ -48,6 +48,9 @@ pub(super) fn parse(text: &str) -> Result<Script, ScriptError> {
             ScriptError { line: index + 1, column: raw.get(..byte).unwrap_or(raw).chars().count() + 1, what }
         })?;
     }
+    if build.conversations.is_empty() && build.otherwise.is_none() {
+        return Err(ScriptError { line: 1, column: 1, what: "there is no answer in it: `say hello` would be one".to_owned() });
+    }
     Ok(Script { conversations: build.conversations, otherwise: build.otherwise, failed: Default::default() })
 }
 

@@ -33,6 +33,7 @@ fn a_mistake_is_named_with_line_and_column() {
     check("delay 99999m", "line 1, column 7: `delay` is an hour at most");
     check("  error 200 fine", "line 1, column 9: `error` wants a status from 400 to 599");
     check("stop now", "line 1, column 6: `stop` wants `length` or `refusal`");
+    check("# nothing\n\n", "line 1, column 1: there is no answer in it: `say hello` would be one");
     check("ünsäy x", &format!("line 1, column 1: `ünsäy` is not one of {words}"));
 }
 

@@ -39,7 +39,7 @@ const ADD_TEST: &str = "5 2 add 3\n0 -4 add 4\n";
 
 /// What the demo's operator adds to the default policy, to be asked before a release.
 pub const RULE: &str = r#"
-  # Releases ------------------------------------------------------------------------------------------------------------
+  # Releases --------------------------------------------------
 
   - name: ask-before-release
     match: { syscall: fs.write, path_glob: "/VERSION" }

@@ -18,7 +18,7 @@ impl<'a> Stage<'a> {
 
     fn print(&self, page: &Page) {
         if !self.console.json {
-            self.console.out.page(page);
+            self.console.out.story(page);
         }
     }
 
@@ -47,7 +47,7 @@ impl<'a> Stage<'a> {
     /// Text that a person reads to its end, however long its lines.
     pub fn page(&self, page: Page) {
         if !self.console.json {
-            self.console.out.whole(&set_in(page));
+            self.console.out.story(&set_in(page));
         }
     }
 

@@ -442,7 +442,13 @@ fn out_of_path(segment: &str) -> Result<String, String> {
         name.push(hex.ok_or("the model in its path cannot be read")?);
         rest = &after[2..];
     }
-    String::from_utf8(name).map_err(|_| "the model in its path is not UTF-8".to_owned())
+    let name = String::from_utf8(name).map_err(|_| "the model in its path is not UTF-8".to_owned())?;
+    // A provider that reads such a path another way would be asked for something else.
+    let odd = |c: char| c.is_control() || matches!(c, '\\' | '?' | '#' | '%');
+    if name.contains(odd) || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err(format!("`{segment}` is no name of a model"));
+    }
+    Ok(name)
 }
 
 /// A model's name as a segment of a path.

@@ -7,7 +7,9 @@ use crate::cassette::{Answer, Chunk, Redact, Reel, Taking, Tape};
 use crate::dialect::{Ask, Dialect, Endpoint, Reply, Trouble, elsewhere};
 use crate::door::{Denial, Door, Leave, Wish};
 use crate::header;
+use crate::intake::{self, REQUEST_BYTES_MAX};
 use crate::limiter::{Entrant, Slot};
+use crate::mask::{self, Masked};
 use crate::provider::{BadSettings, Play, Provider, Road};
 use crate::route::{Routes, Target, Tier};
 use crate::script::Rendered;
@@ -16,15 +18,13 @@ use crate::settings::{Client, Names, Settings};
 use crate::space::{Space, Spaces};
 use crate::tee::{Open, Played, Source, Tee};
 use crate::upstream::{Unanswered, Upstream};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::{Body, Bytes, Incoming};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes of one request. Vendors take 32 MiB.
-pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Bytes of the requests of one process that are held at once; more wait.
 const REQUESTS_BYTES_MAX: usize = 8 * REQUEST_BYTES_MAX;
 /// Vendors' clients give up after ten minutes; a request held longer than half of that is better told.
@@ -162,7 +162,7 @@ impl Gateway {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let length = body.size_hint().exact().map_or(REQUEST_BYTES_MAX, |length| usize::try_from(length).unwrap_or(usize::MAX));
         let space = self.spaces.take(session.who, length.min(REQUEST_BYTES_MAX)).await;
-        let body = read(&head.headers, body).await?;
+        let body = intake::read(&head.headers, body).await?;
         let names = session.door.names();
         if endpoint == Endpoint::Models {
             return Ok(reply(dialect.models(&self.known(&names))));
@@ -298,13 +298,13 @@ impl Trip<'_> {
                     return self.overloaded(open, Denial { retry_after: busy.retry_after, ..no(Trouble::RateLimited, message) }).await;
                 }
             };
-            let request = match self.request(path, body.clone()).await {
-                Ok(request) => request,
+            let (request, secret) = match self.request(path, body.clone()).await {
+                Ok(made) => made,
                 Err(denial) => return self.fail(open, denial).await,
             };
             open.end.sent = true;
             let response = match self.gateway.upstream.send(request, provider.answer).await {
-                Ok(response) => response,
+                Ok(response) => mask::masked(response, secret.as_ref()),
                 Err(Unanswered { why, unseen }) => {
                     open.end.sent = !unseen;
                     let trouble = if unseen { Trouble::Overloaded } else { Trouble::Upstream };
@@ -318,6 +318,10 @@ impl Trip<'_> {
             let status = response.status().as_u16();
             let wait = provider.limiter.heed(&self.target.model, status, response.headers());
             open.end.status = Some(status);
+            if response.status().is_informational() {
+                let message = format!("`{}` answered with {status}, which nobody asked for", provider.name);
+                return self.fail(open, no(Trouble::Upstream, message)).await;
+            }
             if response.status().is_redirection() {
                 let message =
                     format!("`{}` sends requests elsewhere ({status}), and its key goes nowhere else; mend its `url`", provider.name);
@@ -416,8 +420,8 @@ impl Trip<'_> {
         open.taking = keep.tape.clone().map(begin);
     }
 
-    /// The request as the provider gets it.
-    async fn request(&self, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Denial> {
+    /// The request as the provider gets it, and the credential in it.
+    async fn request(&self, path: &str, body: Bytes) -> Result<(Request<Full<Bytes>>, Option<Secret>), Denial> {
         let provider = &self.target.provider;
         let bug = |what: &str| no(Trouble::Upstream, format!("the request to `{}` cannot be made: {what}", provider.name));
         // A client may leave the version out of its paths; a provider wants it.
@@ -431,19 +435,19 @@ impl Trip<'_> {
         let secret = provider.credential(&self.gateway.upstream).await;
         let secret =
             secret.map_err(|none| no(Trouble::Upstream, format!("`{}` has no key: {}; {}", provider.name, none.what, none.fix)))?;
-        if let Some(secret) = secret {
-            provider.news(&secret).iter().for_each(|secret| (self.gateway.learn)(secret));
-            provider.sign(self.ask.dialect, &secret, &mut headers).map_err(|none| bug(&none.what))?;
+        if let Some(secret) = &secret {
+            provider.news(secret).iter().for_each(|secret| (self.gateway.learn)(secret));
+            provider.sign(self.ask.dialect, secret, &mut headers).map_err(|none| bug(&none.what))?;
         }
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = self.head.method.clone();
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
-        Ok(request)
+        Ok((request, secret))
     }
 
     /// The provider's answer, byte for byte, on its way to the client.
-    async fn pass_on(&self, mut open: Open, keep: Keep, response: Response<Incoming>, slot: Slot) -> Result<Arrival, Denial> {
+    async fn pass_on(&self, mut open: Open, keep: Keep, response: Response<Masked>, slot: Slot) -> Result<Arrival, Denial> {
         if let Err(denial) = open.recorded().await {
             return self.fail(open, denial).await;
         }
@@ -476,28 +480,8 @@ impl Trip<'_> {
     }
 }
 
-/// The whole body, if it is one that can be read.
-async fn read<B>(headers: &HeaderMap, body: B) -> Result<Bytes, Denial>
-where
-    B: Body<Data = Bytes>,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return Err(no(Trouble::BadRequest, "the gateway reads requests; send this one uncompressed"));
-    }
-    let limited = Limited::new(body, REQUEST_BYTES_MAX);
-    match Box::pin(limited.collect()).await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let message = format!("the request is longer than {} MiB", REQUEST_BYTES_MAX / 1024 / 1024);
-            Err(no(Trouble::TooLarge, message))
-        }
-        Err(error) => Err(no(Trouble::BadRequest, format!("the request broke off: {error}"))),
-    }
-}
-
 /// An answer that is short, as refusals are.
-async fn small(response: Response<Incoming>, wait: Duration) -> Result<(hyper::http::response::Parts, Bytes), String> {
+async fn small(response: Response<Masked>, wait: Duration) -> Result<(hyper::http::response::Parts, Bytes), String> {
     let (head, body) = response.into_parts();
     match tokio::time::timeout(wait, Limited::new(body, REFUSAL_BYTES_MAX).collect()).await {
         Ok(Ok(body)) => Ok((head, body.to_bytes())),

@@ -230,7 +230,7 @@ impl Provider {
         let version = above.rsplit('/').next().filter(|part| !part.is_empty());
         let rest = version.and_then(|part| path.strip_prefix('/')?.strip_prefix(part)).filter(|rest| rest.starts_with('/'));
         url.set_path(&format!("{above}{}", rest.unwrap_or(path)));
-        let query = query.map(without_key).filter(|query| !query.is_empty());
+        let query = query.map(passing).filter(|query| !query.is_empty());
         url.set_query(query.as_deref());
         Some(url)
     }
@@ -336,9 +336,10 @@ fn is_here(host: &Host<&str>) -> bool {
     }
 }
 
-/// Gemini's clients put the key into the query; ours stays here.
-fn without_key(query: &str) -> String {
-    query.split('&').filter(|pair| !pair.starts_with("key=") && *pair != "key").collect::<Vec<_>>().join("&")
+/// What crosses of a query, as of headers: by a list. Keys stay here, in every spelling, and nobody leaves the usage out of an answer.
+fn passing(query: &str) -> String {
+    let passes = |pair: &&str| matches!(*pair, "alt=sse" | "alt=json" | "beta=true") || pair.starts_with("api-version=");
+    query.split('&').filter(passes).collect::<Vec<_>>().join("&")
 }
 
 #[cfg(test)]
@@ -357,7 +358,13 @@ mod tests {
             ("https://h/api/v1/", "/v1/responses", "https://h/api/v1/responses"),
             ("https://h/api", "/v1/responses", "https://h/api/v1/responses"),
             ("https://h/v1", "/v1beta/models/m:generateContent", "https://h/v1/v1beta/models/m:generateContent"),
-            ("http://127.0.0.1:11434", "/v1/chat/completions?key=ours&a=b", "http://127.0.0.1:11434/v1/chat/completions?a=b"),
+            ("http://127.0.0.1:11434", "/v1/chat/completions?key=ours&a=b", "http://127.0.0.1:11434/v1/chat/completions"),
+            (
+                "https://h",
+                "/v1beta/models/m:streamGenerateContent?key=k&alt=sse&%6bey=k&access_token=t&fields=candidates&$fields=x&alt=proto",
+                "https://h/v1beta/models/m:streamGenerateContent?alt=sse",
+            ),
+            ("https://h/openai", "/v1/responses?api-version=2026-01-01&API-KEY=k", "https://h/openai/v1/responses?api-version=2026-01-01"),
         ] {
             let provider = provider(&format!("{{url: '{base}', dialect: chat}}")).unwrap();
             assert_eq!(provider.url(path).unwrap().as_str(), url);

@@ -1,6 +1,7 @@
 //! HTTP/1.1 on a stream that somebody accepted.
 //!
-//! The listener decides who speaks; a stream serves one process and no other.
+//! The listener decides who speaks; a stream serves one process and no other. **Invariant.** A client that says nothing, or takes
+//! nothing of its answer, holds its place for a while and no longer, and with it what it holds of its provider.
 
 use crate::gateway::{Gateway, Session};
 use hyper::server::conn::http1;
@@ -35,7 +36,7 @@ where
         async move { Ok::<_, Infallible>(gateway.answer(&session, request).await) }
     });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES_MAX).half_close(false);
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD.min(wait)).max_buf_size(HEAD_BYTES_MAX).half_close(false);
     let stream = Patient { stream, wait, alarm: None };
     // A broken connection is the client's own affair; its requests have settled themselves.
     drop(builder.serve_connection(TokioIo::new(stream), service).await);
@@ -97,10 +98,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 pub async fn listen(gateway: Arc<Gateway>, session: Arc<Session>, listener: TcpListener) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut open = JoinSet::new();
+    let mut failed = false;
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
+                failed = false;
                 // Small pieces go out as they come.
                 if stream.set_nodelay(true).is_err() {
                     continue;
@@ -112,7 +115,10 @@ pub async fn listen(gateway: Arc<Gateway>, session: Arc<Session>, listener: TcpL
                 });
             }
             Err(error) => {
-                eprintln!("skep: a connection to the gateway was not accepted: {error}");
+                // Said once, and not twenty times a second for as long as it lasts.
+                if !std::mem::replace(&mut failed, true) {
+                    eprintln!("skep: a connection to the gateway was not accepted: {error}");
+                }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

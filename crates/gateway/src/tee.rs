@@ -8,8 +8,9 @@ use crate::cassette::Taking;
 use crate::dialect::Meter;
 use crate::door::{Denial, Ended, Pass, Work};
 use crate::limiter::Slot;
+use crate::mask::Masked;
 use crate::space::Space;
-use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Bytes, Frame, SizeHint};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -75,7 +76,7 @@ impl Drop for Open {
 
 /// Where an answer comes from.
 pub(crate) enum Source {
-    Upstream(Incoming),
+    Upstream(Masked),
     /// Made in this process.
     Played(Played),
 }

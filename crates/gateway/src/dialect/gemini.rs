@@ -14,7 +14,15 @@ pub(super) fn place(path: &str) -> Option<(Range<usize>, &str)> {
     let from = path.rfind("/models/")? + "/models/".len();
     let colon = from + path.get(from..)?.rfind(':')?;
     let verb = path.get(colon + 1..)?;
-    (colon > from && !path[from..colon].contains('/')).then_some((from..colon, verb))
+    let before = path[..from].strip_prefix('/')?.trim_end_matches('/');
+    let fits = colon > from && !path[from..colon].contains('/') && before.split('/').all(is_plain);
+    fits.then_some((from..colon, verb))
+}
+
+/// A segment that stands for itself, so that nothing leads out of the provider's own path.
+fn is_plain(segment: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte);
+    !matches!(segment, "" | "." | "..") && segment.bytes().all(plain)
 }
 
 pub(super) fn endpoint(method: &str, path: &str) -> Option<Endpoint> {

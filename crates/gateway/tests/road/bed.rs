@@ -108,8 +108,9 @@ pub struct Bed {
     notes: Arc<Notes>,
     ended: tokio::sync::Mutex<mpsc::UnboundedReceiver<Ended>>,
     gateway: Arc<Gateway>,
-    address: std::net::SocketAddr,
+    pub address: std::net::SocketAddr,
     server: JoinHandle<()>,
+    doors: Mutex<tokio::task::JoinSet<()>>,
     _dir: tempfile::TempDir,
 }
 
@@ -182,7 +183,26 @@ impl Bed {
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(gateway::listen(gateway.clone(), session, listener));
         let upstream = Mutex::new(Some(upstream));
-        Bed { provider, upstream, notes, ended: tokio::sync::Mutex::new(ended), gateway, address, server, _dir: dir }
+        Bed {
+            provider,
+            upstream,
+            notes,
+            ended: tokio::sync::Mutex::new(ended),
+            gateway,
+            address,
+            server,
+            doors: Mutex::default(),
+            _dir: dir,
+        }
+    }
+
+    /// Another process at a listener of its own, with the same key.
+    pub async fn door(&self, who: u64) -> std::net::SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let session = Arc::new(Session { who, key: Secret::new(KEY), client: None, door: self.notes.clone() });
+        self.doors.lock().unwrap().spawn(gateway::listen(self.gateway.clone(), session, listener));
+        address
     }
 
     pub fn will(&self, said: Vec<Said>) {

@@ -5,7 +5,7 @@
 //! that has seen the end of its answer knows that the usage is on disk.
 
 use crate::cassette::Taking;
-use crate::dialect::Meter;
+use crate::dialect::{Meter, Source as Counted};
 use crate::door::{Denial, Ended, Pass, Work};
 use crate::limiter::Slot;
 use crate::mask::Masked;
@@ -28,13 +28,15 @@ pub(crate) struct Open {
     pub meter: Option<Meter>,
     /// Takes it down, once there is an answer.
     pub taking: Option<Taking>,
+    /// What was answered so far, where it is kept.
+    record: Option<Vec<u8>>,
     /// What the request takes of its process's memory; what is recorded holds it until the end.
     _space: Option<Space>,
 }
 
 impl Open {
     pub fn new(pass: Box<dyn Pass>, space: Option<Space>) -> Open {
-        Open { pass: Some(pass), end: Ended::default(), meter: None, taking: None, _space: space }
+        Open { pass: Some(pass), end: Ended::default(), meter: None, taking: None, record: None, _space: space }
     }
 
     /// Waits until the admission is on disk.
@@ -53,6 +55,11 @@ impl Open {
     fn close(&mut self) -> Option<Work<'static, ()>> {
         let pass = self.pass.take()?;
         self.end.metered = self.meter.take().map(Meter::finish);
+        // Codex hangs up at the last event, before the end of the answer itself: it has heard everything, and what it cost is known.
+        if self.end.metered.as_ref().is_some_and(|metered| metered.complete && metered.usage.source == Counted::Reported) {
+            (self.end.complete, self.end.why) = (true, None);
+        }
+        self.end.answer = self.record.take();
         if let Some(taking) = self.taking.take()
             && let Err(why) = taking.end(self.end.status.unwrap_or_default(), self.end.complete)
         {
@@ -132,7 +139,6 @@ enum Stage {
 
 struct Passing {
     source: Source,
-    record: Option<Vec<u8>>,
     open: Open,
     start: Instant,
     _slot: Option<Slot>,
@@ -144,24 +150,23 @@ impl Tee {
         Tee { stage: Stage::Whole(Some(bytes)), idle: Duration::MAX, alarm: Box::pin(tokio::time::sleep(Duration::ZERO)), left }
     }
 
-    pub(crate) fn passing(source: Source, record: bool, open: Open, slot: Option<Slot>, start: Instant, idle: Duration) -> Tee {
+    pub(crate) fn passing(source: Source, record: bool, mut open: Open, slot: Option<Slot>, start: Instant, idle: Duration) -> Tee {
         let left = match &source {
             Source::Upstream(body) => body.size_hint().exact(),
             Source::Played(_) => None,
         };
-        let record = record.then(Vec::new);
-        let passing = Box::new(Passing { source, record, open, start, _slot: slot });
+        open.record = record.then(Vec::new);
+        let passing = Box::new(Passing { source, open, start, _slot: slot });
         Tee { stage: Stage::Passing(passing), idle, alarm: Box::pin(tokio::time::sleep(idle)), left }
     }
 
     /// Closes the upstream side and records; `last` goes out after that.
     fn end(&mut self, complete: bool, why: Option<String>, last: Option<Result<Bytes, Broken>>) {
         let Stage::Passing(passing) = std::mem::replace(&mut self.stage, Stage::Done) else { return };
-        let Passing { record, mut open, _slot, source, .. } = *passing;
+        let Passing { mut open, _slot, source, .. } = *passing;
         drop((source, _slot));
         open.end.complete = complete;
         open.end.why = why;
-        open.end.answer = record;
         self.stage = Stage::Settling(open.settle(), last);
     }
 }
@@ -176,11 +181,11 @@ impl Passing {
         if let Some(taking) = &mut self.open.taking {
             taking.see(data);
         }
-        if let Some(record) = &mut self.record {
+        if let Some(record) = &mut self.open.record {
             if record.len() + data.len() <= KEPT_BYTES_MAX {
                 record.extend_from_slice(data);
             } else {
-                self.record = None;
+                self.open.record = None;
             }
         }
     }

@@ -5,7 +5,6 @@
 mod bed;
 
 use bed::{Bed, KEY, Said, head};
-use gateway::{Dialect, OneOrMore};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -18,7 +17,7 @@ const GEMINI: &str = r#"{"contents":[]}"#;
 async fn bed() -> Bed {
     Bed::with("", None, |settings, port| {
         for provider in settings.providers.values_mut() {
-            provider.dialect = OneOrMore::More(Dialect::ALL.to_vec());
+            provider.dialect = serde_saphyr::from_str("[anthropic, responses, chat, gemini]").unwrap();
             provider.url = format!("http://127.0.0.1:{port}/below/here");
         }
     })

@@ -73,7 +73,7 @@ async fn a_client_that_goes_away_cancels_its_upstream() {
         let bed = Bed::new("").await;
         bed.will(vec![
             Said::Text(head(200, "content-type: text/event-stream\r\ntransfer-encoding: chunked")),
-            Said::Chunk(sse(1).concat()),
+            Said::Chunk(sse(1)[..2].concat()),
             Said::UntilGone,
         ]);
         let mut client = bed.open("/v1/messages", r#"{"model":"m","stream":true}"#).await;
@@ -89,6 +89,22 @@ async fn a_client_that_goes_away_cancels_its_upstream() {
         assert!(!ended.complete && ended.sent && ended.why.as_deref() == Some("the client went away"), "{ended:?}");
         bed.rest().await;
     }
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_at_the_last_event_has_heard_everything() {
+    let bed = Bed::new("").await;
+    let chunked = Said::Text(head(200, "content-type: text/event-stream\r\ntransfer-encoding: chunked"));
+    bed.will(vec![chunked, Said::Chunk(sse(1).concat()), Said::UntilGone]);
+    let mut client = bed.open("/v1/messages", r#"{"model":"m","stream":true}"#).await;
+    client.until("message_stop").await;
+    drop(client);
+    bed.upstream_gone().await;
+    let ended = bed.ended().await;
+    assert!(ended.complete && ended.why.is_none(), "{ended:?}");
+    let metered = ended.metered.unwrap();
+    assert_eq!((metered.usage.source, metered.usage.input, metered.usage.output), (gateway::Source::Reported, 11, 7));
+    bed.rest().await;
 }
 
 #[tokio::test]

@@ -178,6 +178,38 @@ fn a_container_has_a_door_of_its_own() {
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 
+/// Opens more connections than its door has places for, says so, and holds them.
+const STORM: &str = r#"
+import socket, sys
+held = []
+for n in range(1000):
+    one = socket.socket()
+    one.setblocking(False)
+    one.connect_ex(('127.0.0.1', 61129))
+    held.append(one)
+print('stormed', flush=True)
+sys.stdin.read()
+"#;
+
+#[test]
+fn a_stormed_door_is_one_room_s_own_trouble() {
+    let site = site("");
+    // Few enough that one door alone would use them up.
+    let few = format!("ulimit -Sn 160 && exec {} kernel start", env!("CARGO_BIN_EXE_skep"));
+    let started = std::process::Command::new("sh").args(["-c", &few]).env("SKEP_HOME", site.home()).output().unwrap();
+    assert!(started.status.success(), "{}", text(&started));
+    let mut command = site.command(&["sandbox", "run", "--discard", "-t", "agent", "--", "python3", "-c", STORM]);
+    let mut storm: Child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(storm.stdout.take().unwrap()), &mut said).unwrap();
+    assert_eq!(said, "stormed\n");
+    let printed = run(&site, "agent", &[CLIENT]);
+    assert!(answers(&printed).iter().all(|(_, status, _)| *status == 200), "{printed}");
+    drop(storm.stdin.take());
+    assert!(storm.wait().unwrap().success());
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
 #[test]
 fn a_template_without_sockets_has_no_use_for_a_door() {
     let site = Site::new(&[("a.txt", "one\n")]);

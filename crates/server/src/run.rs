@@ -14,6 +14,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use world::limits;
 
+/// More than any host needs, and few enough for programs that close all they could have.
+const OPEN_FILES: u64 = 65_536;
+
 /// Runs a kernel until it is told to stop. Says `ready` on stdout once it answers, or one JSON line with what, why and fix.
 pub fn run(home: &Path) -> ExitCode {
     match serve(home) {
@@ -37,6 +40,7 @@ fn serve(home: &Path) -> Result<(), Fault> {
     let launcher = sandbox::Launcher::start().map_err(|error| {
         Fault::new(FaultKind::Room, "the launcher of rooms did not start", &error).fix(error.hint().unwrap_or("run `skep doctor`"))
     })?;
+    raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(32)
@@ -48,6 +52,19 @@ fn serve(home: &Path) -> Result<(), Fault> {
     // What still runs in the background has been told to stop; nobody waits for it any longer.
     runtime.shutdown_timeout(Duration::from_millis(200));
     served
+}
+
+/// Each room's doors may have some two hundred connections, and the usual 1024 descriptors would not last for ten such rooms. Rooms have
+/// a limit of their own.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
+    if current.is_some_and(|current| current < wanted)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
+    {
+        eprintln!("skep: the kernel may open no more than {current:?} files: {error}");
+    }
 }
 
 async fn serve_in(home: Home, launcher: sandbox::Launcher) -> Result<(), Fault> {

@@ -147,3 +147,17 @@ fn a_script_that_cannot_be_played_queues_nothing() {
     );
     assert_eq!(site.json(&["list", "tasks"])["tasks"], Value::Array(Vec::new()));
 }
+
+#[test]
+fn ctrl_c_ends_the_waiting_and_not_the_work() {
+    let (site, _) = site("on \"greet\"\n  delay 2s\n  say Hello.\n", "", &[]);
+    let waiting = site.command(&["ask", "greet", "--brain", "native", "--await"]).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    eventually("the model is asked", || requests(&site).len() == 1);
+    let killed = std::process::Command::new("kill").args(["-INT", &waiting.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = waiting.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("task-1 works on") && said.contains("skep watch task-1, or skep cancel task-1"), "{said}");
+    eventually("the work comes to its end", || site.json(&["list", "tasks"])["tasks"][0]["summary"] == "Hello.");
+}

@@ -195,7 +195,7 @@ sys.stdin.read()
 fn a_stormed_door_is_one_room_s_own_trouble() {
     let site = site("");
     // Few enough that one door alone would use them up.
-    let few = format!("ulimit -Sn 160 && exec {} kernel start", env!("CARGO_BIN_EXE_skep"));
+    let few = format!("ulimit -Sn 100 && exec {} kernel start", env!("CARGO_BIN_EXE_skep"));
     let started = std::process::Command::new("sh").args(["-c", &few]).env("SKEP_HOME", site.home()).output().unwrap();
     assert!(started.status.success(), "{}", text(&started));
     let mut command = site.command(&["sandbox", "run", "--discard", "-t", "agent", "--", "python3", "-c", STORM]);

@@ -22,6 +22,7 @@ mod serve;
 mod settings;
 mod space;
 mod tee;
+mod trip;
 mod upstream;
 
 pub use dialect::{Ask, BadRequest, Dialect, Endpoint, Meter, Metered, Mode, Pace, Reply, Source, Trouble, Usage};

@@ -1,0 +1,296 @@
+//! One admitted request to one provider and back: when, send, pass on.
+//!
+//! **Invariant.** No request reaches a provider without a [`Leave`], and nothing of an answer reaches a client before the admission is on
+//! disk.
+
+use crate::cassette::{Answer, Chunk, Reel, Taking, Tape};
+use crate::dialect::{Ask, Dialect, Endpoint, Trouble};
+use crate::door::{Denial, Leave, Wish};
+use crate::gateway::{Gateway, Session, no};
+use crate::header;
+use crate::limiter::{Entrant, Slot};
+use crate::mask::{self, Masked};
+use crate::provider::{Play, Road};
+use crate::route::Target;
+use crate::script::Rendered;
+use crate::secret::Secret;
+use crate::space::Space;
+use crate::tee::{Open, Played, Source, Tee};
+use crate::upstream::Unanswered;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longer than this in line is an overload, where another provider can be asked.
+const IN_LINE: Duration = Duration::from_secs(10);
+/// Bytes of a refusal that are read for how long it holds.
+const REFUSAL_BYTES_MAX: usize = 256 * 1024;
+/// Times one provider is asked again after it said to wait.
+const TRIES_MAX: u32 = 8;
+
+/// One request on its way to one provider.
+pub(crate) struct Trip<'a> {
+    pub gateway: &'a Gateway,
+    pub session: &'a Session,
+    pub ask: &'a Ask,
+    pub target: &'a Target,
+    pub head: &'a hyper::http::request::Parts,
+    pub path: &'a str,
+    pub body: &'a Bytes,
+    pub space: &'a Option<Space>,
+    pub start: Instant,
+    /// There is another provider to ask when this one is overloaded.
+    pub more: bool,
+}
+
+/// What is kept of an exchange.
+struct Keep {
+    record: bool,
+    tape: Option<Arc<Tape>>,
+}
+
+pub(crate) enum Arrival {
+    Answered(Response<Tee>),
+    /// It never began to answer; the next may be asked.
+    Overloaded(Denial),
+}
+
+impl Trip<'_> {
+    pub async fn go(&self) -> Result<Arrival, Denial> {
+        let Target { provider, model, tier } = self.target;
+        let wish = Wish {
+            ask: self.ask,
+            provider: &provider.name,
+            host: provider.host(),
+            model,
+            tier: *tier,
+            free: provider.free,
+            body: self.body,
+        };
+        let leave = self.session.door.admit(&wish).await?;
+        let renamed = (*model != self.ask.model).then_some(model.as_str());
+        let Leave { output_max, record, tape, pass } = leave;
+        let open = Open::new(pass, self.space.clone());
+        if let Some(why) = tape.as_ref().and_then(|tape| tape.broken()) {
+            return self.fail(open, no(Trouble::Upstream, why)).await;
+        }
+        let keep = Keep { record, tape };
+        let (path, body) = match self.ask.dialect.rewrite(self.path, self.body, renamed, output_max) {
+            Ok(rewritten) => rewritten,
+            Err(error) => return self.fail(open, no(Trouble::BadRequest, error.to_string())).await,
+        };
+        match &provider.road {
+            Road::Http(_) => self.ask_http(open, keep, &path, body.into()).await,
+            Road::Script(play) => self.ask_script(open, keep, play, &path, &body).await,
+            Road::Cassette(reel) => self.ask_cassette(open, keep, reel).await,
+        }
+    }
+
+    async fn ask_http(&self, mut open: Open, keep: Keep, path: &str, body: Bytes) -> Result<Arrival, Denial> {
+        let provider = &self.target.provider;
+        let deadline = Instant::now() + self.gateway.hold;
+        for _ in 0..TRIES_MAX {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = if self.more { left.min(IN_LINE) } else { left };
+            let entrant = Entrant { who: self.session.who, model: &self.target.model, wait: left, elsewhere: self.more };
+            let slot = match provider.limiter.enter(entrant).await {
+                Ok(slot) => slot,
+                Err(busy) => {
+                    let message = format!("`{}` is busy with other requests and its limits", provider.name);
+                    return self.overloaded(open, Denial { retry_after: busy.retry_after, ..no(Trouble::RateLimited, message) }).await;
+                }
+            };
+            let (request, secret) = match self.request(path, body.clone()).await {
+                Ok(made) => made,
+                Err(denial) => return self.fail(open, denial).await,
+            };
+            open.end.sent = true;
+            let response = match self.gateway.upstream.send(request, provider.answer).await {
+                Ok(response) => mask::masked(response, secret.as_ref()),
+                Err(Unanswered { why, unseen }) => {
+                    open.end.sent = !unseen;
+                    let trouble = if unseen { Trouble::Overloaded } else { Trouble::Upstream };
+                    let denial = no(trouble, format!("`{}`: {why}", provider.name));
+                    if unseen {
+                        return self.overloaded(open, denial).await;
+                    }
+                    return self.fail(open, denial).await;
+                }
+            };
+            let status = response.status().as_u16();
+            let wait = provider.limiter.heed(&self.target.model, status, response.headers());
+            open.end.status = Some(status);
+            if response.status().is_informational() {
+                let message = format!("`{}` answered with {status}, which nobody asked for", provider.name);
+                return self.fail(open, no(Trouble::Upstream, message)).await;
+            }
+            if response.status().is_redirection() {
+                let message =
+                    format!("`{}` sends requests elsewhere ({status}), and its key goes nowhere else; mend its `url`", provider.name);
+                return self.fail(open, no(Trouble::Upstream, message)).await;
+            }
+            if status == 401 {
+                provider.forget().await;
+            }
+            if !matches!(status, 429 | 503 | 529) {
+                return self.pass_on(open, keep, response, slot).await;
+            }
+            let (head, refusal) = match small(response, provider.idle).await {
+                Ok(refusal) => refusal,
+                Err(why) => {
+                    return self.fail(open, no(Trouble::Overloaded, format!("`{}` is overloaded ({status}): {why}", provider.name))).await;
+                }
+            };
+            let told = || self.ask.dialect.wait_in(&refusal).inspect(|wait| provider.limiter.close(&self.target.model, *wait));
+            let wait = wait.or_else(told);
+            if self.more {
+                let message = format!("`{}` is overloaded ({status})", provider.name);
+                return self.overloaded(open, no(Trouble::Overloaded, message)).await;
+            }
+            // Worth waiting for where the provider says until when, and that is soon enough for the client.
+            if wait.is_none_or(|wait| Instant::now() + wait >= deadline) {
+                let whole = Chunk { after_ms: 0, bytes: refusal.to_vec() };
+                return self.play(open, keep, status, header::to_client(&head.headers), vec![whole], false).await;
+            }
+        }
+        let message = format!("`{}` said to wait, {TRIES_MAX} times", provider.name);
+        self.overloaded(open, no(Trouble::RateLimited, message)).await
+    }
+
+    /// Answers out of a file, as a provider would: metered, and at the pace that the script has.
+    async fn ask_script(&self, mut open: Open, keep: Keep, play: &Play, path: &str, body: &[u8]) -> Result<Arrival, Denial> {
+        let script = match play.script() {
+            Ok(script) => script,
+            // Asking again is of no use before somebody has mended the file.
+            Err(why) => return self.fail(open, no(Trouble::BadRequest, why)).await,
+        };
+        let Rendered { status, content_type, headers, chunks, cut } = script.respond(self.ask.dialect, self.ask.endpoint, path, body);
+        open.end.sent = true;
+        open.end.status = Some(status);
+        if matches!(status, 429 | 503 | 529) && self.more {
+            let message = format!("`{}` is overloaded ({status})", self.target.provider.name);
+            return self.overloaded(open, no(Trouble::Overloaded, message)).await;
+        }
+        let named = |(name, value): (&'static str, String)| Some((HeaderName::from_static(name), HeaderValue::from_str(&value).ok()?));
+        let mut own: HeaderMap = headers.into_iter().filter_map(named).collect();
+        own.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        self.play(open, keep, status, own, chunks, cut).await
+    }
+
+    /// Answers with what was recorded, or with the difference to it.
+    async fn ask_cassette(&self, mut open: Open, keep: Keep, reel: &Reel) -> Result<Arrival, Denial> {
+        let played = reel.play(self.session.who, self.ask.dialect, self.path, self.body, &self.gateway.redact);
+        let Answer { status, headers, chunks, complete } = match played {
+            Ok(answer) => answer,
+            Err(why) => return self.fail(open, no(Trouble::BadRequest, why)).await,
+        };
+        open.end.sent = true;
+        open.end.status = Some(status);
+        let named = |(name, value): (String, String)| Some((name.parse::<HeaderName>().ok()?, HeaderValue::from_str(&value).ok()?));
+        let headers: HeaderMap = headers.into_iter().filter_map(named).collect();
+        self.play(open, keep, status, headers, chunks, !complete).await
+    }
+
+    /// An answer made in this process, at the pace that it has.
+    async fn play(
+        &self,
+        mut open: Open,
+        keep: Keep,
+        status: u16,
+        headers: HeaderMap,
+        chunks: Vec<Chunk>,
+        cut: bool,
+    ) -> Result<Arrival, Denial> {
+        if let Err(denial) = open.recorded().await {
+            return self.fail(open, denial).await;
+        }
+        if (200..300).contains(&status) && self.ask.endpoint == Endpoint::Generate {
+            open.meter = Some(self.ask.meter());
+        }
+        self.take_down(&mut open, &keep, &headers);
+        let pieces = chunks.into_iter().map(|chunk| (Duration::from_millis(chunk.after_ms), Bytes::from(chunk.bytes))).collect();
+        let source = Source::Played(Played::new(pieces, cut));
+        let mut response = Response::new(Tee::passing(source, keep.record, open, None, self.start, Duration::from_secs(86_400)));
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        *response.headers_mut() = headers;
+        Ok(Arrival::Answered(response))
+    }
+
+    /// The exchange as the client saw it, names and limits as it wrote them.
+    fn take_down(&self, open: &mut Open, keep: &Keep, answer: &HeaderMap) {
+        let begin = |tape| Taking::new(tape, self.ask.dialect, self.head.method.as_str(), self.path, &self.head.headers, self.body, answer);
+        open.taking = keep.tape.clone().map(begin);
+    }
+
+    /// The request as the provider gets it, and the credential in it.
+    async fn request(&self, path: &str, body: Bytes) -> Result<(Request<Full<Bytes>>, Option<Secret>), Denial> {
+        let provider = &self.target.provider;
+        let bug = |what: &str| no(Trouble::Upstream, format!("the request to `{}` cannot be made: {what}", provider.name));
+        // A client may leave the version out of its paths; a provider wants it.
+        let whole = match self.ask.dialect {
+            Dialect::Gemini => path.to_owned(),
+            _ if path.starts_with("/v1/") => path.to_owned(),
+            _ => format!("/v1{path}"),
+        };
+        let uri = provider.url(&whole).and_then(|url| url.as_str().parse().ok()).ok_or_else(|| bug("its url"))?;
+        let mut headers = header::to_provider(&self.head.headers);
+        let secret = provider.credential(&self.gateway.upstream).await;
+        let secret =
+            secret.map_err(|none| no(Trouble::Upstream, format!("`{}` has no key: {}; {}", provider.name, none.what, none.fix)))?;
+        if let Some(secret) = &secret {
+            provider.news(secret).iter().for_each(|secret| (self.gateway.learn)(secret));
+            provider.sign(self.ask.dialect, secret, &mut headers).map_err(|none| bug(&none.what))?;
+        }
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = self.head.method.clone();
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        Ok((request, secret))
+    }
+
+    /// The provider's answer, byte for byte, on its way to the client.
+    async fn pass_on(&self, mut open: Open, keep: Keep, response: Response<Masked>, slot: Slot) -> Result<Arrival, Denial> {
+        if let Err(denial) = open.recorded().await {
+            return self.fail(open, denial).await;
+        }
+        let (head, body) = response.into_parts();
+        open.end.status = Some(head.status.as_u16());
+        if head.status.is_success() && self.ask.endpoint == Endpoint::Generate {
+            // Asked for uncompressed; an answer that is not cannot be read along, and counts as one without usage.
+            let readable = head.headers.get(CONTENT_ENCODING).is_none_or(|encoding| encoding == "identity");
+            let meter = self.ask.meter();
+            open.meter = Some(if readable { meter } else { meter.packed() });
+        }
+        self.take_down(&mut open, &keep, &head.headers);
+        let tee = Tee::passing(Source::Upstream(body), keep.record, open, Some(slot), self.start, self.target.provider.idle);
+        let mut passed = Response::new(tee);
+        *passed.status_mut() = head.status;
+        *passed.headers_mut() = header::to_client(&head.headers);
+        Ok(Arrival::Answered(passed))
+    }
+
+    async fn overloaded(&self, mut open: Open, denial: Denial) -> Result<Arrival, Denial> {
+        open.end.why = Some(denial.message.clone());
+        open.settle().await;
+        Ok(Arrival::Overloaded(denial))
+    }
+
+    async fn fail(&self, mut open: Open, denial: Denial) -> Result<Arrival, Denial> {
+        open.end.why = Some(denial.message.clone());
+        open.settle().await;
+        Err(denial)
+    }
+}
+
+/// An answer that is short, as refusals are.
+async fn small(response: Response<Masked>, wait: Duration) -> Result<(hyper::http::response::Parts, Bytes), String> {
+    let (head, body) = response.into_parts();
+    match tokio::time::timeout(wait, Limited::new(body, REFUSAL_BYTES_MAX).collect()).await {
+        Ok(Ok(body)) => Ok((head, body.to_bytes())),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("nothing came for {} s", wait.as_secs_f64())),
+    }
+}

@@ -6,41 +6,49 @@ mod common;
 use common::Site;
 use common::provider::{KEY, Open, Provider, USED, account, ask, eventually};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
 
 /// Follows the journal: what is spent, reserved and leased together never passes the cap. Gives what is spent in the end.
 fn audit(site: &Site, cap: u64) -> u64 {
-    let (mut spent, mut leased) = (0, 0);
-    let mut held = std::collections::HashMap::<String, (u64, bool)>::new();
+    let mut spent = 0;
+    // What is left of each lease, and what each request holds and drew it from.
+    let mut leases = HashMap::<String, u64>::new();
+    let mut held = HashMap::<String, (u64, Option<String>)>::new();
     for record in site.records(&[]) {
         let payload = &record["payload"];
         let call = payload["call"].as_str().unwrap_or_default().to_owned();
+        let lease = payload["lease"].as_str().map(str::to_owned);
         let tokens = payload["tokens"].as_u64().unwrap_or(0);
         match record["type"].as_str().unwrap() {
-            "budget.leased" => leased += tokens,
-            "budget.returned" => leased -= tokens,
+            "budget.leased" => *leases.entry(lease.unwrap()).or_default() += tokens,
+            "budget.returned" => assert_eq!(leases.remove(&lease.unwrap()), Some(tokens)),
             "budget.lost" => {
-                leased -= tokens;
+                assert_eq!(leases.remove(&lease.unwrap()), Some(tokens));
                 spent += tokens;
             }
             "model.reserved" => {
-                let drawn = !payload["lease"].is_null();
-                leased -= if drawn { tokens } else { 0 };
-                held.insert(call, (tokens, drawn));
+                if let Some(lease) = &lease {
+                    *leases.get_mut(lease).unwrap() -= tokens;
+                }
+                held.insert(call, (tokens, lease));
             }
             "model.used" => {
                 let charged = payload["charged_tokens"].as_u64().unwrap();
-                let (tokens, drawn) = held.remove(&call).unwrap();
-                leased += if drawn { tokens - charged } else { 0 };
+                let (tokens, lease) = held.remove(&call).unwrap();
+                // What it did not cost goes back to where it came from, if that is still there.
+                if let Some(left) = lease.and_then(|lease| leases.get_mut(&lease)) {
+                    *left += tokens - charged;
+                }
                 spent += charged;
             }
-            "call.lost" => spent += held.remove(&call).unwrap_or((0, false)).0,
+            "call.lost" => spent += held.remove(&call).map_or(0, |(tokens, _)| tokens),
             _ => {}
         }
         let reserved: u64 = held.values().map(|(tokens, _)| tokens).sum();
-        assert!(spent + reserved + leased <= cap, "the cap is passed at record {}", record["seq"]);
+        assert!(spent + reserved + leases.values().sum::<u64>() <= cap, "the cap is passed at record {}", record["seq"]);
     }
     assert!(held.is_empty(), "a reservation was never settled");
     spent

@@ -90,10 +90,11 @@ impl Voice {
                     known.push_str(new);
                 }
             }
-            // A few send the arguments as an object.
+            // A few send the arguments as an object. What is neither that nor text is told to the model as the mistake it is.
             match &call["function"]["arguments"] {
-                object @ Value::Object(_) => found.2.push_str(&object.to_string()),
-                arguments => found.2.push_str(arguments.as_str().unwrap_or_default()),
+                Value::Null => {}
+                Value::String(text) => found.2.push_str(text),
+                other => found.2.push_str(&other.to_string()),
             }
         }
         match choice["finish_reason"].as_str() {

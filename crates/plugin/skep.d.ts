@@ -10,8 +10,8 @@
 // nothing else has denied, whatever the others say. Deny is final; a review outweighs an allow.
 //
 // An answer follows from the call alone. There is no clock, chance, file, network, eval or dynamic import, nothing is remembered
-// from call to call, and rules are not async. Built-in objects are frozen. All rules together have 100 ms for a call, and 96 MiB. A
-// rule that throws, overruns or answers with anything else denies the call.
+// from call to call, and rules are not async. Built-in objects are frozen. All rules together have 100 ms of processor
+// time for a call, and 96 MiB. A rule that throws, overruns or answers with anything else denies the call.
 //
 // Types are only stripped: write `import type` for types, and no enums or namespaces. Imports are relative (`./helper`).
 

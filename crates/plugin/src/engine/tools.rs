@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::Duration;
 
 use rquickjs::context::EvalOptions;
 use rquickjs::convert::List;
 use rquickjs::{Array, Ctx, Error, Function, Result};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::limits::{EVALUATION, TEXT_UNITS};
 
@@ -53,20 +54,26 @@ impl<'js> Tools<'js> {
     }
 }
 
-/// The time of one evaluation.
+/// The time of one evaluation, as its thread's own share of the processor: what the machine does meanwhile is no fault of a rule.
 #[derive(Clone)]
-pub(super) struct Watch(Rc<Cell<Instant>>);
+pub(super) struct Watch(Rc<Cell<Duration>>);
 
 impl Watch {
     pub(super) fn start() -> Watch {
-        Watch(Rc::new(Cell::new(Instant::now() + EVALUATION)))
+        Watch(Rc::new(Cell::new(used() + EVALUATION)))
     }
 
     pub(super) fn restart(&self) {
-        self.0.set(Instant::now() + EVALUATION);
+        self.0.set(used() + EVALUATION);
     }
 
     pub(super) fn over(&self) -> bool {
-        Instant::now() >= self.0.get()
+        used() >= self.0.get()
     }
+}
+
+/// What this thread had of a processor so far.
+fn used() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(now).unwrap_or(Duration::MAX)
 }

@@ -19,7 +19,7 @@ fn site() -> Site {
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
-        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

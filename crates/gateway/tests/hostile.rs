@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 const BODY: &str = r#"{"model":"claude-x","max_tokens":9,"messages":[]}"#;
 const GEMINI: &str = r#"{"contents":[]}"#;
 
@@ -227,7 +227,7 @@ async fn a_head_has_a_size() {
 
 #[tokio::test]
 async fn a_door_that_is_stormed_leaves_the_others_open() {
-    let bed = Bed::stalling(Duration::from_millis(300), "").await;
+    let bed = Bed::stalling(Duration::from_secs(1), "").await;
     let stormed = bed.door(8).await;
     // More than it has places for: some say nothing, some half a head, each for as long as it is let.
     let mut storm = tokio::task::JoinSet::new();

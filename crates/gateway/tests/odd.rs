@@ -130,7 +130,7 @@ async fn a_hundred_thousand_pieces_of_one_byte_are_passed_on_and_read() {
 /// Who takes nothing holds a slot that others wait for, so it is hung up on; and meanwhile nothing piles up here.
 #[tokio::test]
 async fn a_client_that_takes_nothing_is_let_go() {
-    let bed = Bed::stalling(Duration::from_millis(300), "concurrency: 1").await;
+    let bed = Bed::stalling(Duration::from_secs(1), "concurrency: 1").await;
     let size = 64 << 20;
     bed.will(vec![Said::Text(head(200, &format!("content-type: application/json\r\ncontent-length: {size}"))), Said::Bytes(size)]);
     let client = bed.open("/v1/messages", ASK).await;

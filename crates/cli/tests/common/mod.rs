@@ -119,7 +119,7 @@ impl Site {
     /// What is left when the kernel is stopped: processes, workspaces and mounts. Waits for those that are on their way out.
     pub fn leftovers(&self) -> Vec<String> {
         drop(self.skep(&["kernel", "stop"]));
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(60);
         loop {
             let mut left = children();
             left.extend(entries(&self.home().join("work")));

@@ -42,7 +42,7 @@ impl Screen {
     /// Waits until the screen shows all of these at once.
     #[track_caller]
     pub fn shows(&self, parts: &[&str]) -> String {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         loop {
             let text = self.text();
             if parts.iter().all(|part| text.contains(part)) {

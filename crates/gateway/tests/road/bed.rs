@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
 pub const KEY: &str = "key-of-this-process";
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 /// What the provider does for one request.
 #[derive(Clone, Debug)]

@@ -75,7 +75,7 @@ fn progress_resolves_at_once_and_is_written_within_half_a_second() {
     let receipt = journal.append(vec![Draft { class: Class::Progress, ..draft(0) }]).wait().unwrap();
     assert_eq!(receipt.first_seq, 0);
     while journal.head().count == 0 {
-        assert!(start.elapsed() < Duration::from_secs(5), "progress was never written");
+        assert!(start.elapsed() < Duration::from_secs(60), "progress was never written");
         std::thread::yield_now();
     }
     drop(journal.append(vec![Draft { class: Class::Progress, ..draft(1) }]));
@@ -107,7 +107,7 @@ fn a_security_batch_is_sealed_before_its_ticket() {
     let start = Instant::now();
     journal.append(vec![draft(2)]).wait().unwrap();
     while journal.verify().unwrap().unsealed > 0 {
-        assert!(start.elapsed() < Duration::from_secs(5), "the seal never came");
+        assert!(start.elapsed() < Duration::from_secs(60), "the seal never came");
     }
 }
 

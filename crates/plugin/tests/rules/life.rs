@@ -179,7 +179,7 @@ fn dropping_the_last_handle_ends_the_child(host: &Host) {
     drop(other);
     let began = Instant::now();
     while !below(host.launcher.pid()).is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", below(host.launcher.pid()));
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", below(host.launcher.pid()));
         std::thread::sleep(Duration::from_millis(5));
     }
 }

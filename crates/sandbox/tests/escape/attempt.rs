@@ -74,7 +74,7 @@ impl Attempt {
         let text = fs::read_to_string(&file).unwrap();
         let comment = if language == Language::C { "//" } else { "#" };
         let (mut tries, mut inside, mut outside, mut needs) = (None, Vec::new(), None, None);
-        let (mut limits, mut output_max) = (Limits { wall: Some(Duration::from_secs(20)), ..Limits::default() }, None);
+        let (mut limits, mut output_max) = (Limits { wall: Some(Duration::from_secs(120)), ..Limits::default() }, None);
         for line in text.lines().map_while(|line| line.strip_prefix(comment)) {
             let Some((key, value)) = line.split_once(':') else { continue };
             let (key, value) = (key.split_whitespace().collect::<Vec<_>>(), value.trim().to_owned());

@@ -46,7 +46,7 @@ impl Held {
     fn settles(&self, host: &Host) {
         let began = Instant::now();
         while Held::now(host) != *self {
-            assert!(began.elapsed() < Duration::from_secs(10), "before {self:?}\nnow {:?}", Held::now(host));
+            assert!(began.elapsed() < Duration::from_secs(60), "before {self:?}\nnow {:?}", Held::now(host));
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -176,7 +176,7 @@ fn killed_kernels_leave_nothing(host: &Host) {
         let began = Instant::now();
         while descendants() != before.processes {
             while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
-            assert!(began.elapsed() < Duration::from_secs(10), "{:?}", descendants());
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", descendants());
             std::thread::sleep(Duration::from_millis(2));
         }
         forget(host);

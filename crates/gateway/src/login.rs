@@ -6,6 +6,7 @@
 use crate::secret::{NoKey, Secret, private_file};
 use crate::settings::{Client, LoginSettings};
 use crate::upstream::Upstream;
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -168,30 +169,8 @@ fn write_private(path: &Path, document: &Value) -> std::io::Result<()> {
 /// The `exp` of a JSON web token. Its signature is the vendor's business: the worst a forged one gets is an early refresh.
 fn expiry_ms(token: &str) -> Option<i64> {
     let body = token.split('.').nth(1)?;
-    let claims: Value = serde_json::from_slice(&base64_url(body)?).ok()?;
+    let claims: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
     claims["exp"].as_i64()?.checked_mul(1_000)
-}
-
-fn base64_url(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut held, mut bits) = (0_u32, 0);
-    for letter in text.trim_end_matches('=').bytes() {
-        let six = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'-' | b'+' => 62,
-            b'_' | b'/' => 63,
-            _ => return None,
-        };
-        held = (held << 6) | u32::from(six);
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((held >> bits & 0xff) as u8);
-        }
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The tools that are part of skep. Each has its manifest beside it.
 
-mod base64;
 mod edit;
 mod foreign;
 mod git;

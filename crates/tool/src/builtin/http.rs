@@ -1,9 +1,10 @@
 //! `http.request`: from the kernel's process, to public addresses only.
 
-use super::{base64, number, text};
+use super::{number, text};
 use crate::fault::{ToolFault, ToolStop};
 use crate::net::{self, Aim, Answer, Question};
 use crate::tool::{Context, Output, Secret};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
@@ -108,7 +109,7 @@ fn output(answer: Answer) -> Output {
     }
     let (body, encoding) = match whole(&answer.body, answer.truncated) {
         Some(text) => (text.to_owned(), "utf-8"),
-        None => (base64::encode(&answer.body), "base64"),
+        None => (BASE64_STANDARD.encode(&answer.body), "base64"),
     };
     let value = json!({
         "url": answer.url,

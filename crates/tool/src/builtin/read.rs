@@ -1,9 +1,10 @@
 //! `fs.read`
 
-use super::{base64, blocking, number, text};
+use super::{blocking, number, text};
 use crate::fault::{ToolFault, ToolStop};
 use crate::place::Place;
 use crate::tool::Output;
+use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -49,7 +50,7 @@ fn read(place: &Place, part: &Part, deadline: Instant) -> Result<Output, ToolSto
     let wanted = usize::try_from(limit.unwrap_or(u64::MAX).min(size.saturating_sub(offset))).unwrap_or(usize::MAX).min(room);
     let bytes = read_at(&file, offset, wanted, deadline).map_err(|error| ToolFault::io("read", path, error))?;
     let (content, skipped, used) = if as_base64 {
-        (base64::encode(&bytes), 0, bytes.len())
+        (BASE64_STANDARD.encode(&bytes), 0, bytes.len())
     } else {
         let (skipped, end) = characters(&bytes, offset, size);
         match std::str::from_utf8(&bytes[skipped..end]) {

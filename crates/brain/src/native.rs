@@ -10,6 +10,7 @@ mod gemini;
 mod messages;
 mod prompt;
 mod responses;
+mod rounds;
 mod sse;
 mod talk;
 mod turn;
@@ -18,6 +19,7 @@ use crate::model::{Answer, Model, ModelFault, Purpose, Then};
 use crate::{Brain, BrainFault, Brief, Ended, Heard, Keep, Move, Wish};
 use ask::{Miss, Why, send, sum_up, unreadable};
 use context::{ANSWER_TOKENS, Conversation, SUMMARY_TOKENS, fit_tools};
+use rounds::Rounds;
 use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
@@ -38,9 +40,9 @@ const WAIT: Duration = Duration::from_millis(500);
 const WAITS_MAX: u32 = 60;
 /// How often a model that stops in the middle or says nothing is asked to go on.
 const NUDGES_MAX: u32 = 3;
-/// The same calls with the same results in a row: so many are remarked upon, so many end the work.
-const ROUNDS_TOLD: u32 = 5;
-const ROUNDS_MAX: u32 = 20;
+/// Rounds of calls in a row that bring nothing new: so many are remarked upon, so many end the work.
+const STALE_TOLD: u32 = 5;
+const STALE_MAX: u32 = 20;
 /// Text is passed on in lines, or in pieces of this size.
 const SAY_BYTES: usize = 400;
 /// With less room than this for what happens, no work can be done.
@@ -74,22 +76,6 @@ struct Stream {
     reader: Reader,
     /// Our estimate of the request, to learn from the vendor's figure.
     estimated: u64,
-}
-
-/// The last calls with what came of them, and how often in a row they were just these.
-#[derive(Default)]
-struct Rounds {
-    last: Option<(Vec<Wish>, Vec<Ended>)>,
-    count: u32,
-}
-
-impl Rounds {
-    fn add(&mut self, round: (Vec<Wish>, Vec<Ended>)) -> u32 {
-        let same = self.last.as_ref() == Some(&round);
-        self.count = if same { self.count + 1 } else { 1 };
-        self.last = Some(round);
-        self.count
-    }
 }
 
 impl Native {
@@ -142,16 +128,20 @@ impl Native {
     /// Takes in what came of the open calls. A model that goes round in circles is told so, and stopped when it does not listen.
     fn settle(&mut self, ends: Vec<Ended>) -> Result<(), BrainFault> {
         let open = self.talk.open_calls();
-        let count = self.rounds.add((wishes(open.clone()), ends.clone()));
-        if count >= ROUNDS_MAX {
-            let call = open.first().map_or_else(String::new, |(_, tool, input)| format!("{tool} {input}"));
-            let what = format!("the model made the same call {count} times in a row, with the same result: {}", context::clip(&call, 200));
-            let hint = Some("word the task differently, or use another model".to_owned());
-            return Err(BrainFault { what, hint });
+        let stale = self.rounds.add(&wishes(open.clone()), &ends);
+        let circles = format!("the model goes round in circles: {stale} rounds of calls in a row brought nothing new");
+        if stale >= STALE_MAX {
+            let what = format!("{circles}; it makes these again and again: {}", self.rounds.circle());
+            return Err(BrainFault { what, hint: Some("word the task differently, or use another model".to_owned()) });
+        }
+        if stale == STALE_TOLD {
+            self.notes.push_back(format!("{circles}; it was told so"));
         }
         let mut parts: Vec<Part> = open.into_iter().zip(ends).map(|((id, tool, _), end)| result(id, tool, end)).collect();
-        if let (true, Some(Part::Result { text, .. })) = (count >= ROUNDS_TOLD, parts.last_mut()) {
-            text.push_str(&format!("\n[the same call gave the same result {count} times; do something else, or say what is in the way]"));
+        if let (true, Some(Part::Result { text, .. })) = (stale >= STALE_TOLD, parts.last_mut()) {
+            text.push_str(&format!(
+                "\n[{stale} rounds of calls in a row gave what you had already; do something else, or say what is in the way]"
+            ));
         }
         self.talk.turns.push(Turn { by: By::User, parts });
         Ok(())

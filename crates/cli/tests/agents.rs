@@ -26,6 +26,9 @@ const SECRET: &str = "correct.horse.battery.4711";
 const CONTROL: &str = "incorrect.donkey.cell.4712";
 const VARIABLE: &str = "SKEP_TEST_UPSTREAM";
 
+/// Runs rooms as containers.
+const PODMAN: &str = "runtime: podman\n";
+
 const CLAUDE: Agent = Agent {
     name: "claude",
     package: "@anthropic-ai/claude-code@2.1.197",
@@ -82,7 +85,7 @@ fn claude_works_in_a_room() {
 
 #[test]
 fn claude_works_in_a_container() {
-    check(&CLAUDE, "runtime: podman\n", &Kept::Environment);
+    check(&CLAUDE, PODMAN, &Kept::Environment);
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn codex_works_in_a_room() {
 
 #[test]
 fn codex_works_in_a_container() {
-    check(&CODEX, "runtime: podman\n", &Kept::File);
+    check(&CODEX, PODMAN, &Kept::File);
 }
 
 #[test]
@@ -101,8 +104,18 @@ fn opencode_works_in_a_room() {
 }
 
 #[test]
+fn opencode_works_in_a_container() {
+    check(&OPENCODE, PODMAN, &Kept::File);
+}
+
+#[test]
 fn gemini_works_in_a_room() {
     check(&GEMINI, "", &Kept::Environment);
+}
+
+#[test]
+fn gemini_works_in_a_container() {
+    check(&GEMINI, PODMAN, &Kept::Environment);
 }
 
 /// Prints where in the room a text is that is given backwards: in the environment and the command line of every process, and in files.

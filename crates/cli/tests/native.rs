@@ -61,6 +61,28 @@ fn what_no_longer_fits_becomes_a_summary_and_the_work_goes_on() {
     assert!((0..asked.len()).all(|at| bytes(at) / 4 < 16_000));
 }
 
+#[test]
+fn a_kernel_that_is_killed_while_it_sums_up_sums_up_again_and_reads_nothing_twice() {
+    let long: String = (0..400).map(|n| format!("line {n} of a long file\n")).collect();
+    let slow = READER.replace("otherwise\n", "otherwise\n  delay 10m\n");
+    let (site, answers) = site(&slow, ", context_tokens: 16000", &[("a.txt", &long), ("b.txt", &long)]);
+    site.ok(&["kernel", "stop"]);
+    let mut kernel = site.kernel(None);
+    site.ok(&["ask", "look at both files", "--brain", "native"]);
+    let summaries = || requests(&site).iter().filter(|request| request["input"]["tier"] == "operational").count();
+    eventually("it sums up", || summaries() == 1);
+    kernel.kill().unwrap();
+    kernel.wait().unwrap();
+    std::fs::write(&answers, READER).unwrap();
+    let reads = || site.records(&["--kind", "call.admitted"]).iter().filter(|record| record["payload"]["tool"] == "fs.read").count();
+    let before = reads();
+    eventually("it ends", || site.json(&["list", "tasks"])["tasks"][0]["summary"] == "I know what I read.");
+    assert_eq!((summaries(), reads()), (2, before), "the summary is asked for again, and its calls have their outcome");
+    assert!(before >= 2);
+    assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
 const WORKER: &str =
     "on \"work\"\n  call write path=b.txt content=\"once\\n\"\nthen\n  call read path=b.txt\nthen\n  delay 10m\n  say All done.\n";
 
@@ -160,4 +182,54 @@ fn ctrl_c_ends_the_waiting_and_not_the_work() {
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("task-1 works on") && said.contains("skep watch task-1, or skep cancel task-1"), "{said}");
     eventually("the work comes to its end", || site.json(&["list", "tasks"])["tasks"][0]["summary"] == "Hello.");
+}
+
+#[test]
+fn a_model_that_goes_round_in_circles_is_told_so_and_then_the_task_ends() {
+    let script = "on \"look\"\n  call shell command=\"cat a.txt\"\nthen\n  call read path=a.txt\nrepeat\n";
+    let (site, _) = site(script, "", &[("a.txt", "one\n")]);
+    let no = site.fails(1, &["act", "look", "--brain", "native", "--await"]);
+    let circles = "the model goes round in circles: 20 rounds of calls in a row brought nothing new; it makes these again and again: ";
+    assert!(no.contains(circles) && no.contains("shell.run {") && no.contains("fs.read {\"path\":\"a.txt\"}"), "{no}");
+    assert!(no.contains("word the task differently, or use another model"), "{no}");
+    let said = site.records(&["--kind", "brain.said"]);
+    let warned =
+        said.iter().any(|record| record["payload"]["text"].as_str().unwrap().contains("5 rounds of calls in a row brought nothing new"));
+    assert!(warned, "{said:?}");
+    assert_eq!(requests(&site).len(), 22, "two that were new, and twenty that were not");
+}
+
+const RULES: &str = "\
+capabilities:
+  - { name: models, match: { syscall: model.request }, action: allow }
+  - { name: writes, match: { syscall: fs.write }, action: allow }
+  - { name: reads, match: { syscall: fs.read, path_glob: a.txt }, action: allow }
+  - { name: mine, match: { syscall: fs.read, path_glob: diary.txt, caller_tag: operator }, action: allow }
+  - { name: theirs, match: { syscall: fs.read, path_glob: diary.txt, caller_tag: brain }, action: require_review, reason: it is private }
+";
+
+#[test]
+fn calls_that_are_asked_for_again_get_their_own_outcomes_however_many_they_are() {
+    let reads: String = (1..=100).map(|n| format!("  call read path=a.txt offset={n}\n")).collect();
+    let script = format!(
+        "on \"look\"\n  call write path=b.txt content=\"once\\n\"\n{reads}  call read path=diary.txt\n\
+         then\n  on result contains \"dear diary\"\n    say I read it.\n  else\n    say I may not.\n"
+    );
+    let (site, _) = site(&script, "", &[("a.txt", &"line\n".repeat(200)), ("diary.txt", "dear diary\n")]);
+    site.write(".skep/policy.yaml", RULES);
+    site.ok(&["trust", "--yes"]);
+    let output = site.skep(&["act", "look", "--brain", "native", "--await"]);
+    assert_eq!(output.status.code(), Some(4), "{}", common::text(&output));
+    // What the operator reads in the task's room is the operator's.
+    assert!(site.ok(&["call", "fs.read", "path=diary.txt", "--task", "task-1"]).contains("dear diary"));
+    site.ok(&["review", "deny", "r-1"]);
+    let summary = || site.json(&["list", "tasks"])["tasks"][0]["summary"].as_str().map(str::to_owned);
+    eventually("it goes on", || summary().is_some());
+    let summary = summary().unwrap();
+    assert!(summary.starts_with("I may not."), "{summary}");
+    let admitted = site.records(&["--kind", "call.admitted"]);
+    let brain = requests(&site)[0]["pid"].clone();
+    let own: Vec<&Value> = admitted.iter().map(|record| &record["payload"]).filter(|made| made["pid"] == brain).collect();
+    let made = |tool: &str| own.iter().filter(|made| made["tool"] == tool).count();
+    assert_eq!((made("fs.write"), made("fs.read")), (1, 100), "once each");
 }

@@ -1,6 +1,6 @@
 //! OpenAI Chat Completions, and the many servers that speak it.
 
-use super::talk::{CALLS_MAX, Garbled, Reply, Stop, Wanted, call, name_for, text, told};
+use super::talk::{CALLS_MAX, Garbled, Reply, Stop, Wanted, arguments, call, name_for, text, told};
 use super::turn::{By, Part, Turn};
 use serde_json::{Value, json};
 
@@ -90,12 +90,8 @@ impl Voice {
                     known.push_str(new);
                 }
             }
-            // A few send the arguments as an object. What is neither that nor text is told to the model as the mistake it is.
-            match &call["function"]["arguments"] {
-                Value::Null => {}
-                Value::String(text) => found.2.push_str(text),
-                other => found.2.push_str(&other.to_string()),
-            }
+            // A few send them as an object.
+            found.2.push_str(&arguments(&call["function"]["arguments"]));
         }
         match choice["finish_reason"].as_str() {
             Some("length") => self.stop = Some(Stop::Length),
@@ -114,7 +110,7 @@ impl Voice {
         if !self.said.is_empty() {
             parts.push(Part::Text(self.said));
         }
-        parts.extend(self.calls.iter().filter(|(_, name, _)| !name.is_empty()).map(|(id, name, arguments)| call(id, name, arguments)));
+        parts.extend(self.calls.iter().filter(|(_, name, _)| !name.is_empty()).map(|(id, name, written)| call(id, name, written)));
         Some(Reply { parts, stop, input_tokens: self.input_tokens })
     }
 }

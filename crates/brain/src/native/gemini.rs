@@ -1,7 +1,7 @@
 //! Gemini generateContent.
 
 use super::messages::object;
-use super::talk::{Garbled, Reply, Stop, Wanted, name_for, text};
+use super::talk::{Garbled, Reply, Stop, Wanted, arguments, call, name_for, text};
 use super::turn::{By, Part, Turn};
 use crate::model::Speech;
 use serde_json::{Value, json};
@@ -78,11 +78,7 @@ impl Voice {
                 if part["thoughtSignature"].is_string() {
                     self.parts.push(Part::raw(Speech::Gemini, part.clone()));
                 }
-                self.parts.push(Part::Call {
-                    id: String::new(),
-                    tool: text(function, "name").to_owned(),
-                    input: object(&function["args"]),
-                });
+                self.parts.push(call("", text(function, "name"), &arguments(&function["args"])));
             } else if part["thought"] != Value::Bool(true) {
                 said.push_str(text(part, "text"));
             }

@@ -1,6 +1,6 @@
 //! Anthropic Messages.
 
-use super::talk::{Garbled, Reply, Stop, Wanted, call, name_for, text};
+use super::talk::{Garbled, Reply, Stop, Wanted, arguments, call, name_for, text};
 use super::turn::{By, Part, Turn};
 use crate::model::Speech;
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ impl Voice {
         let parts = self.blocks.into_iter().filter_map(|(mut block, body)| match text(&block, "type") {
             "text" => (!body.is_empty()).then_some(Part::Text(body)),
             // A call that was not streamed has its whole input in the block itself.
-            "tool_use" if body.is_empty() => Some(call(text(&block, "id"), text(&block, "name"), &block["input"].to_string())),
+            "tool_use" if body.is_empty() => Some(call(text(&block, "id"), text(&block, "name"), &arguments(&block["input"]))),
             "tool_use" => Some(call(text(&block, "id"), text(&block, "name"), &body)),
             "thinking" => {
                 block["thinking"] = Value::String(body);

@@ -1,6 +1,6 @@
 //! OpenAI Responses.
 
-use super::talk::{Garbled, Reply, Stop, Wanted, call, name_for, text, told};
+use super::talk::{Garbled, Reply, Stop, Wanted, arguments, call, name_for, text, told};
 use super::turn::{By, Part, Turn};
 use crate::model::Speech;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ fn part(item: &Value) -> Option<Part> {
                 .map(|content| if content["text"].is_string() { text(content, "text") } else { text(content, "refusal") });
             Part::Text(texts.collect::<Vec<_>>().join(""))
         }
-        "function_call" => call(text(item, "call_id"), text(item, "name"), text(item, "arguments")),
+        "function_call" => call(text(item, "call_id"), text(item, "name"), &arguments(&item["arguments"])),
         "reasoning" => Part::raw(Speech::Responses, item.clone()),
         _ => return None,
     })

@@ -9,6 +9,7 @@ use super::{chat, gemini, messages, responses};
 use crate::ToolCard;
 use crate::model::{Card, Speech};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// What is asked of the model.
 pub struct Wanted<'a> {
@@ -181,13 +182,23 @@ pub fn name_for(tool: &str) -> String {
     tool.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' }).take(64).collect()
 }
 
-/// A call as the model wrote it. Arguments that are no JSON are kept as text, for the tool's schema to refuse.
+/// A call as the model wrote it. Arguments that are no JSON are kept as text: a tool's schema refuses whatever is no object.
 pub fn call(id: &str, name: &str, arguments: &str) -> Part {
     let input = match arguments.trim() {
         "" => Value::Object(serde_json::Map::new()),
         text => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())),
     };
     Part::Call { id: id.to_owned(), tool: name.to_owned(), input }
+}
+
+/// Arguments as text, whether they came so or as what they are; nothing where there are none. What is neither text nor an object stays in
+/// sight, so that the model hears of its mistake.
+pub fn arguments(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::Null => Cow::Borrowed(""),
+        Value::String(text) => Cow::Borrowed(text),
+        other => Cow::Owned(other.to_string()),
+    }
 }
 
 /// A result for a vendor that has no mark for a failed call.

@@ -1,6 +1,6 @@
 //! Oddities of single vendors, and of servers that speak like them.
 
-use crate::tape::{Line, Tape, act, brief, output, start};
+use crate::tape::{Line, SPEECHES, Tape, act, brief, output, start};
 use brain::model::Speech;
 use brain::{Heard, Move, Native, Wish};
 use serde_json::{Value, json};
@@ -111,4 +111,47 @@ async fn thoughts_that_nothing_follows_and_texts_of_space_do_not_go_back() {
     assert_eq!(bodies[1]["messages"][1]["content"], json!([{"type": "text", "text": "…"}]));
     let kinds: Vec<&Value> = bodies[2]["messages"][3]["content"].as_array().unwrap().iter().map(|block| &block["type"]).collect();
     assert_eq!(kinds, ["thinking", "tool_use"], "a thought before a call does, the empty text does not");
+}
+
+/// A call whose arguments came in one piece, as what they are.
+fn whole_call(speech: Speech, arguments: &Value) -> Line {
+    match speech {
+        Speech::Messages => events(&[
+            json!({"type": "content_block_start", "content_block": {"type": "tool_use", "id": "t", "name": "fs_read", "input": arguments}}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+            json!({"type": "message_stop"}),
+        ]),
+        Speech::Responses => {
+            let item = json!({"type": "function_call", "call_id": "t", "name": "fs_read", "arguments": arguments});
+            events(&[json!({"type": "response.output_item.done", "item": item}), json!({"type": "response.completed", "response": {}})])
+        }
+        Speech::Chat => {
+            let call = json!({"index": 0, "id": "t", "function": {"name": "fs_read", "arguments": arguments}});
+            events(&[json!({"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]})])
+        }
+        Speech::Gemini => {
+            let call = json!({"functionCall": {"name": "fs_read", "args": arguments}});
+            events(&[json!({"candidates": [{"content": {"parts": [call]}, "finishReason": "STOP"}]})])
+        }
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_are_neither_text_nor_an_object_are_a_mistake_and_not_none() {
+    for speech in SPEECHES {
+        for (arguments, input) in [
+            (json!(null), json!({})),
+            (json!(""), json!({})),
+            (json!({"path": "a"}), json!({"path": "a"})),
+            (json!("{\"path\": \"a\"}"), json!({"path": "a"})),
+            (json!(["a"]), json!(["a"])),
+            (json!(7), json!(7)),
+            (json!(false), json!(false)),
+            (json!("[1"), json!("[1")),
+        ] {
+            let mut brain = Native::new(Tape::new(speech, vec![whole_call(speech, &arguments)]), brief());
+            let wanted = act(&mut brain, start(Vec::new())).await.1;
+            assert_eq!(wanted, Move::Call(vec![Wish { tool: "fs.read".into(), input }]), "{speech:?}: {arguments}");
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! What a brain knew when it was stopped, and what came of its calls after that.
 //!
 //! A brain keeps its thoughts before its calls are made. So when it is taken up again it may want calls whose outcome is on record
-//! already: those made after it last kept something. **Invariant.** Such a call gets its recorded outcome and is not made twice.
+//! already: those made after it last kept something. **Invariant.** Such a call gets its recorded outcome and is not made twice; and no
+//! call gets an outcome that was another's.
 
 use crate::Kernel;
 use crate::fault::{Fault, FaultKind};
@@ -34,12 +35,14 @@ impl Past {
         if task.memory.is_empty() {
             return Ok(Past::default());
         }
-        let of_task = Filter { task: Some(task.id.to_string()), reverse: true, ..Filter::default() };
-        let last = Filter { kinds: vec!["brain.remembered".into()], limit: Some(1), ..of_task.clone() };
+        // Only its own: what a person did in the task is not for the brain to know.
+        let own = Filter { task: Some(task.id.to_string()), pid: Some(task.pid.0), reverse: true, ..Filter::default() };
+        let last = Filter { kinds: vec!["brain.remembered".into()], limit: Some(1), ..own.clone() };
         let after_seq = kernel.ledger.read(&last)?.first().map(|record| record.seq);
         let kinds = ["call.admitted", "call.finished", "call.refused"].map(str::to_owned).to_vec();
-        // All of them: a model that had to be asked many times leaves more records behind the calls than the calls did.
-        let filter = Filter { kinds, after_seq, ..of_task };
+        // All of them: one answer may hold more calls than may be open at once, and a model that had to be asked many times leaves more
+        // records behind the calls than the calls did.
+        let filter = Filter { kinds, after_seq, ..own };
         let mut past = Past::default();
         let mut finished: HashMap<_, CallFinished> = HashMap::new();
         for record in kernel.ledger.read(&filter)? {

@@ -17,7 +17,7 @@ mod turn;
 
 use crate::model::{Answer, Model, ModelFault, Purpose, Then};
 use crate::{Brain, BrainFault, Brief, Ended, Heard, Keep, Move, Wish};
-use ask::{Miss, Why, send, sum_up, unreadable};
+use ask::{Miss, Why, room_for_answer, send, sum_up, unreadable};
 use context::{ANSWER_TOKENS, Conversation, SUMMARY_TOKENS, fit_tools};
 use rounds::Rounds;
 use std::collections::{HashSet, VecDeque};
@@ -68,6 +68,8 @@ pub struct Native {
     nudges: u32,
     rounds: Rounds,
     quirks: Quirks,
+    /// Another server may be asked for summaries.
+    quirks_of_summaries: Quirks,
     wait: Duration,
 }
 
@@ -94,6 +96,7 @@ impl Native {
             nudges: 0,
             rounds: Rounds::default(),
             quirks: Quirks::default(),
+            quirks_of_summaries: Quirks::default(),
             wait: WAIT,
         }
     }
@@ -181,13 +184,13 @@ impl Native {
         let card = self.model.card(Purpose::Work);
         let system = prompt::system(&self.brief);
         let (tools, tool_tokens) = fit_tools(&self.brief.tools);
-        let answer_tokens = card.output_tokens_max.min(ANSWER_TOKENS.max(card.context_tokens / 8));
+        let answer_tokens = room_for_answer(&card, ANSWER_TOKENS);
         let said = tokens(&system) + tool_tokens;
-        let fixed = said + self.talk.opening().tokens() + SUMMARY_TOKENS + answer_tokens;
-        let share = card.context_tokens.saturating_sub(fixed);
-        if share < SHARE_MIN {
-            return Err(ask::too_small(&card.model, card.context_tokens, fixed + SHARE_MIN));
+        let (told, kept_free) = (said + self.talk.opening().tokens(), SUMMARY_TOKENS + answer_tokens);
+        if card.context_tokens < told + kept_free + SHARE_MIN {
+            return Err(ask::too_small(&card.model, card.context_tokens, told + kept_free + SHARE_MIN));
         }
+        let share = card.context_tokens.saturating_sub(self.talk.scaled(told) + kept_free).max(SHARE_MIN);
         self.make_room(share).await?;
         self.talk.squeeze(share);
         let turns = self.talk.shown();
@@ -205,8 +208,12 @@ impl Native {
         while let Some(at) = self.talk.overfull(share) {
             let card = self.model.card(Purpose::Summary);
             let (told, at) = self.talk.told(at, ask::room_for_summary(&card));
-            let summary = match sum_up(&*self.model, &card, told, self.quirks).await {
+            let summary = match sum_up(&*self.model, &card, told, self.quirks_of_summaries).await {
                 Ok(summary) => summary,
+                Err(Miss { why: Why::Quirk(quirks), .. }) if quirks != self.quirks_of_summaries => {
+                    self.quirks_of_summaries = quirks;
+                    continue;
+                }
                 Err(miss) if miss.lasts() || (miss.fault.then == Then::Again && self.tries >= SUMMARY_TRIES_MAX) => {
                     self.notes.push_back(format!("no summary could be made ({}); a list of the calls stands in for it", miss.fault.what));
                     self.talk.listed(at)

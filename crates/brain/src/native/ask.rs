@@ -35,7 +35,7 @@ impl From<ModelFault> for Miss {
 impl Miss {
     /// Is it of no use to ask for the same once more?
     pub fn lasts(&self) -> bool {
-        self.fault.then == Then::Stop && matches!(self.why, Why::Other | Why::TooLong)
+        self.fault.then == Then::Stop
     }
 }
 
@@ -102,16 +102,24 @@ pub fn too_small(model: &str, has: u64, needs: u64) -> Miss {
     ModelFault { what, then: Then::Stop, hint }.into()
 }
 
-/// Bytes that a request for a summary may tell.
-pub fn room_for_summary(card: &Card) -> usize {
-    // Four bytes a token, and a token of three bytes is no rarity: leave a third free.
-    (card.context_tokens.saturating_sub(2 * SUMMARY_TOKENS).max(SUMMARY_TOKENS) as usize) * 8 / 3
+/// What an answer may have: so much, or an eighth of the context if that is more, and never more than the model gives.
+pub fn room_for_answer(card: &Card, least: u64) -> u64 {
+    card.output_tokens_max.min(least.max(card.context_tokens / 8))
 }
 
-/// A summary of what was told, asked for in a request of its own.
+/// Bytes that a request for a summary may tell.
+pub fn room_for_summary(card: &Card) -> usize {
+    let taken = room_for_answer(card, SUMMARY_TOKENS) + SUMMARY_TOKENS;
+    // Four bytes a token, and a token of three bytes is no rarity: leave a third free.
+    (card.context_tokens.saturating_sub(taken).max(SUMMARY_TOKENS) as usize) * 8 / 3
+}
+
+/// A summary of what was told, asked for in a request of its own: never longer than its share, nor than what it sums up.
 pub async fn sum_up(model: &dyn Model, card: &Card, told: String, quirks: Quirks) -> Result<String, Miss> {
-    let asked = [Turn::user(told)];
-    let wanted = Wanted { card, system: prompt::SUM_UP, tools: &[], turns: &asked, output_tokens: SUMMARY_TOKENS, quirks };
+    let asked = [Turn::user(told.clone())];
+    // More than a summary has: models that think do so at the expense of their answer.
+    let output_tokens = room_for_answer(card, SUMMARY_TOKENS);
+    let wanted = Wanted { card, system: prompt::SUM_UP, tools: &[], turns: &asked, output_tokens, quirks };
     let mut answer = send(model, Purpose::Summary, &wanted).await?;
     let mut reader = Reader::new(card.speech);
     while let Some(piece) = answer.body.piece().await? {
@@ -125,7 +133,8 @@ pub async fn sum_up(model: &dyn Model, card: &Card, told: String, quirks: Quirks
     if summary.trim().is_empty() {
         return Err(ModelFault { what: "the model summed nothing up".into(), then: Then::Stop, hint: None }.into());
     }
-    Ok(context::clip(&summary, context::SUMMARY_BYTES).to_owned())
+    let summary = context::clip(&summary, context::SUMMARY_BYTES);
+    Ok(if summary.len() > told.len() { told } else { summary.to_owned() })
 }
 
 pub fn unreadable(garbled: Garbled) -> ModelFault {

@@ -127,8 +127,13 @@ impl Conversation {
         self.doubts <= DOUBTS_MAX && !self.turns.is_empty()
     }
 
+    /// A figure of ours as the vendor would put it.
+    pub fn scaled(&self, tokens: u64) -> u64 {
+        tokens * self.scale / 1000
+    }
+
     fn measure(&self, turns: &[Turn]) -> u64 {
-        turns.iter().map(Turn::tokens).sum::<u64>() * self.scale / 1000
+        self.scaled(turns.iter().map(Turn::tokens).sum())
     }
 
     /// Where to part the turns so that the rest has room to grow; `None` while they fit.
@@ -181,7 +186,9 @@ impl Conversation {
     /// The first turns as plain text, for the request that sums them up, and how many of them these are: up to `at`, and no more than
     /// fit into so many bytes.
     pub fn told(&self, at: usize, max: usize) -> (String, usize) {
-        let mut told = self.summary.as_ref().map_or_else(String::new, |summary| format!("[earlier]\n{summary}\n\n"));
+        // A long summary must leave room for what comes behind it.
+        let earlier = self.summary.as_ref().map(|summary| clip(summary, max / 2));
+        let mut told = earlier.map_or_else(String::new, |summary| format!("[earlier]\n{summary}\n\n"));
         let mut reached = 0;
         while reached < at {
             let next = (reached + 1..at).find(|at| self.turns[*at].by == By::Brain).unwrap_or(at);
@@ -334,6 +341,15 @@ mod tests {
         assert!(anew);
         back.recall(&[memory, vec![stretch]].concat()).unwrap();
         assert_eq!((&back.turns[back.turns.len() - 5..], back.summary.as_deref()), (&talk.turns[..], Some("short")));
+    }
+
+    #[test]
+    fn a_long_summary_leaves_room_for_the_turns_behind_it() {
+        let mut talk = worked(4, 4000);
+        talk.summary = Some("s".repeat(SUMMARY_BYTES));
+        let (told, at) = talk.told(4, 5_000);
+        assert_eq!(at, 4);
+        assert!(told.starts_with("[earlier]\nsss") && told.matches("→ fs.read").count() == 2 && told.len() <= 5_000, "{told}");
     }
 
     #[test]

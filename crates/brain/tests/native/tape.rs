@@ -39,6 +39,8 @@ pub struct Tape {
     speech: Speech,
     pub context_tokens: u64,
     pub summary_tokens: u64,
+    /// What the vendor counts as one token.
+    pub token_bytes: usize,
     lines: Mutex<VecDeque<Line>>,
     /// Answers to requests for a summary, before those in the row.
     pub summaries: Mutex<VecDeque<Line>>,
@@ -55,12 +57,19 @@ impl Tape {
             speech,
             context_tokens: 100_000,
             summary_tokens: 100_000,
+            token_bytes: 4,
             lines: Mutex::new(lines.into()),
             summaries: Mutex::default(),
             asked: Mutex::default(),
             times: Mutex::default(),
             gate: Arc::new(Semaphore::new(0)),
         })
+    }
+
+    /// Requests for this purpose.
+    pub fn bodies_for(&self, wanted: Purpose) -> Vec<Value> {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().filter(|(purpose, ..)| *purpose == wanted).map(|(.., body)| body.clone()).collect()
     }
 
     pub fn bodies(&self) -> Vec<Value> {
@@ -95,7 +104,7 @@ impl Model for Tape {
     }
 
     fn ask(&self, purpose: Purpose, path: String, body: Vec<u8>) -> Pin<Box<dyn Future<Output = Result<Answer, ModelFault>> + Send + '_>> {
-        let tokens = body.len() / 4;
+        let tokens = body.len() / self.token_bytes;
         self.asked.lock().unwrap().push((purpose, path, serde_json::from_slice(&body).unwrap()));
         self.times.lock().unwrap().push(Instant::now());
         let summary = (purpose == Purpose::Summary).then(|| self.summaries.lock().unwrap().pop_front()).flatten();

@@ -5,6 +5,7 @@ use brain::model::{Purpose, Speech};
 use brain::{Brain, Brief, Heard, Move, Native};
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_long_task_is_summed_up_before_it_fills_the_context() {
@@ -117,19 +118,99 @@ async fn a_summary_that_cannot_be_had_does_not_end_the_work() {
     }
 }
 
+/// Thirty reads with much to tell about each, and no room for all of them.
+fn wordy(speech: Speech, summaries: Vec<Line>) -> Arc<Tape> {
+    let says = |n: usize| Line::Says("", vec![("fs_read", json!({"path": format!("file-{n}-{}", "p".repeat(300))}))]);
+    let mut tape = Tape::new(speech, (0..30).map(says).chain([Line::Says("Done.", vec![])]).collect());
+    tape.summaries.lock().unwrap().extend(summaries);
+    Arc::get_mut(&mut tape).unwrap().context_tokens = 40_000;
+    tape
+}
+
 #[tokio::test]
 async fn a_summary_is_no_longer_than_its_share() {
     let long: &'static str = "ä".repeat(30_000).leak();
-    let mut tape = Tape::new(Speech::Chat, reads(7, vec![Line::Says(long, vec![]), Line::Says("Done.", vec![])]));
-    Arc::get_mut(&mut tape).unwrap().context_tokens = 40_000;
+    let tape = wordy(Speech::Chat, vec![Line::Says(long, vec![])]);
     let mut brain = Native::new(tape.clone(), brief());
-    assert_eq!(work(&mut brain, 14_000).await.1, Move::Done("Done.".into()));
+    assert_eq!(work(&mut brain, 3_000).await.1, Move::Done("Done.".into()));
     let body = tape.bodies().pop().unwrap();
     let opening = body["messages"][1]["content"].as_str().unwrap();
     assert!(opening.contains("ää") && opening.len() < 8_200, "{} bytes", opening.len());
-    let asked = tape.asked.lock().unwrap();
-    let summary = asked.iter().find(|(purpose, ..)| *purpose == Purpose::Summary).unwrap();
-    assert_eq!(output_max(Speech::Chat, &summary.2), 2_000);
+}
+
+#[tokio::test]
+async fn a_summary_that_is_longer_than_what_it_sums_up_is_not_taken() {
+    for speech in SPEECHES {
+        let long: &'static str = "word ".repeat(2_000).leak();
+        let mut tape = Tape::new(speech, reads(7, vec![Line::Says(long, vec![]), Line::Says("Done.", vec![])]));
+        Arc::get_mut(&mut tape).unwrap().context_tokens = 40_000;
+        let (said, done) = work(&mut Native::new(tape.clone(), brief()), 14_000).await;
+        assert_eq!((said, done), (vec!["Done.".to_owned()], Move::Done("Done.".into())), "{speech:?}");
+        assert_eq!(tape.bodies_for(Purpose::Summary).len(), 1, "{speech:?}");
+        let last = tape.bodies().pop().unwrap().to_string();
+        assert!(
+            !last.contains("word word") && last.contains("[what happened so far]\\n→ fs.read") && last.contains("file-0"),
+            "{last:.600}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_thinks_has_room_for_its_thoughts_when_it_sums_up() {
+    for (context, output) in [(100_000, 8_000), (24_000, 3_000), (8_000, 2_000)] {
+        let mut tape = wordy(Speech::Messages, (0..9).map(|_| Line::Says("Short.", vec![])).collect());
+        Arc::get_mut(&mut tape).unwrap().summary_tokens = context;
+        assert_eq!(work(&mut Native::new(tape.clone(), brief()), 3_000).await.1, Move::Done("Done.".into()));
+        for body in tape.bodies_for(Purpose::Summary) {
+            assert_eq!(output_max(Speech::Messages, &body), output);
+            // Three bytes may be a token.
+            assert!(body.to_string().len() as u64 / 3 + output < context, "{context}: {} bytes", body.to_string().len());
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_the_server_of_summaries_wants_is_not_asked_of_the_other() {
+    let no = r#"{"error": {"message": "Use 'max_completion_tokens' instead."}}"#;
+    let newer = |bodies: Vec<serde_json::Value>| bodies.iter().map(|body| body["max_completion_tokens"].is_u64()).collect::<Vec<_>>();
+    let tape = wordy(Speech::Chat, vec![Line::Status(400, no), Line::Says("Summed up.", vec![])]);
+    assert_eq!(work(&mut Native::new(tape.clone(), brief()), 3_000).await.1, Move::Done("Done.".into()));
+    assert_eq!(newer(tape.bodies_for(Purpose::Summary)), [false, true]);
+    assert!(newer(tape.bodies_for(Purpose::Work)).iter().all(|newer| !newer));
+    assert!(tape.bodies().pop().unwrap().to_string().contains("Summed up."));
+    // One that wants it and does not take it is done without.
+    let tape = wordy(Speech::Chat, vec![Line::Status(400, no), Line::Status(400, no)]);
+    let (said, done) = work(&mut Native::new(tape, brief()), 3_000).await;
+    assert_eq!((done, said.len()), (Move::Done("Done.".into()), 2));
+    assert!(said[0].starts_with("no summary could be made (the model answered 400: "), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_summary_is_asked_for_three_times_and_then_done_without() {
+    let busy = || Line::Status(503, "busy");
+    let tape = wordy(Speech::Chat, vec![busy(), busy(), busy()]);
+    let mut brain = Native::new(tape.clone(), brief()).wait_first(Duration::ZERO);
+    let (said, done) = work(&mut brain, 3_000).await;
+    assert_eq!(done, Move::Done("Done.".into()));
+    assert_eq!(tape.bodies_for(Purpose::Summary).len(), 3);
+    assert!(said.iter().any(|said| said.starts_with("no summary could be made (the model answered 503: busy)")), "{said:?}");
+}
+
+#[tokio::test]
+async fn where_the_vendor_counts_more_there_is_room_for_the_answer_nevertheless() {
+    for speech in SPEECHES {
+        let calls = (0..10).map(|n| ("fs_read", json!({"path": format!("file-{n}")}))).collect();
+        let mut tape = Tape::new(speech, vec![Line::Says("", calls), Line::Says("Done.", vec![])]);
+        let vendor = Arc::get_mut(&mut tape).unwrap();
+        (vendor.context_tokens, vendor.token_bytes) = (40_000, 2);
+        let mut brain = Native::new(tape.clone(), Brief { pins: vec!["p".repeat(30_000)], ..brief() });
+        act(&mut brain, start(Vec::new())).await;
+        act(&mut brain, Heard::Ended((0..10).map(|_| output(&"x".repeat(12_000))).collect())).await;
+        let body = tape.bodies().pop().unwrap();
+        let (input, output) = (body.to_string().len() as u64 / 2, output_max(speech, &body));
+        assert!(input + output <= 40_000, "{speech:?}: {input} in, {output} out");
+        assert!(body.to_string().contains("xxx"), "{speech:?}: some of it fits");
+    }
 }
 
 #[tokio::test]

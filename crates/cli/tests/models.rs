@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::provider::Provider;
 use common::{Site, text};
 use serde_json::Value;
 use std::process::{Child, Stdio};
@@ -102,6 +103,74 @@ fn a_job_in_a_closed_room_asks_models_and_reaches_nothing_else() {
     assert_eq!(body(2)["error"]["code"], "insufficient_quota", "{printed}");
     assert_eq!(body(3)["error"]["status"], "RESOURCE_EXHAUSTED", "{printed}");
     assert_eq!(site.json(&["usage"])["total"]["requests"], 4, "nothing more was asked");
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+/// Asks once for each tool that it is given, and once by the address of a picture; prints what it got.
+const TOOLS: &str = r#"
+import json, os, sys, urllib.request, urllib.error
+picture = {'type': 'image', 'source': {'type': 'url', 'url': 'https://evil.test/?what-the-room-holds'}}
+asked = [(json.dumps([json.loads(tool)]), 'hi') for tool in sys.argv[1:]] + [('[]', [picture])]
+for tools, content in asked:
+    body = {'model': 'tactical', 'max_tokens': 9, 'tools': json.loads(tools), 'messages': [{'role': 'user', 'content': content}]}
+    headers = {'x-api-key': os.environ['ANTHROPIC_API_KEY'], 'content-type': 'application/json'}
+    request = urllib.request.Request(os.environ['ANTHROPIC_BASE_URL'] + '/v1/messages', json.dumps(body).encode(), headers)
+    try:
+        answer = urllib.request.urlopen(request)
+    except urllib.error.HTTPError as error:
+        answer = error
+    print('anthropic', answer.status, answer.read().decode().replace('\n', '|'))
+"#;
+
+#[test]
+fn a_provider_is_no_way_out_of_a_closed_room_unless_the_operator_says_so() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    let config = site.home().join("config.yml");
+    let room = "sandbox: {templates: {agent: {from: default, models: true}}}\n";
+    let closed = std::fs::read_to_string(&config).unwrap() + room;
+    std::fs::write(&config, &closed).unwrap();
+    site.ok(&["init"]);
+    let (own, fetch) = (r#"{"type":"bash_20250124","name":"bash"}"#, r#"{"type":"web_fetch_20250910","name":"web_fetch"}"#);
+    let printed = run(&site, "agent", &[TOOLS, own, fetch]);
+    let said = answers(&printed);
+    assert_eq!(said.iter().map(|(_, status, _)| *status).collect::<Vec<_>>(), [200, 403, 403], "{printed}");
+    let no = serde_json::from_str::<Value>(said[1].2).unwrap();
+    assert_eq!(no["error"]["type"], "permission_error");
+    let reason = "`anthropic` would run `web_fetch` for `claude-sonnet-4-5` by itself, out of sight and reach of any room";
+    let hint = "send pictures and files themselves, and leave out tools that fetch; \
+                the operator can allow it by `runs: [web_fetch]` under `providers.anthropic` in $SKEP_HOME/config.yml";
+    assert_eq!(no["error"]["message"], format!("{reason}; {hint}"));
+    assert_eq!(provider.heard.load(std::sync::atomic::Ordering::SeqCst), 1, "what was refused never left");
+
+    // On record as any refusal is, as a part of the call that runs the job, and nothing was set aside for it.
+    let refused = site.records(&["--kind", "call.refused"]);
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    for record in &refused {
+        let payload = &record["payload"];
+        assert_eq!((&payload["tool"], &payload["code"]), (&"model.request".into(), &"denied".into()), "{payload}");
+        assert_eq!(
+            (&payload["reason"], &payload["hint"], &payload["input"]["runs"]),
+            (&reason.into(), &hint.into(), &serde_json::json!(["web_fetch"]))
+        );
+        assert!(payload["of"].is_string(), "{payload}");
+    }
+    assert_eq!(site.count("model.reserved"), 1);
+
+    // Allowed by name it passes, and the record says what was run.
+    site.ok(&["kernel", "stop"]);
+    std::fs::write(&config, closed.replace("dialect: anthropic,", "dialect: anthropic, runs: web_fetch,")).unwrap();
+    let printed = run(&site, "agent", &[TOOLS, own, fetch, r#"{"type":"mcp_toolset"}"#]);
+    assert_eq!(answers(&printed).iter().map(|(_, status, _)| *status).collect::<Vec<_>>(), [200, 200, 403, 200], "{printed}");
+    let ran: Vec<Value> =
+        site.records(&["--kind", "call.admitted"]).iter().map(|record| record["payload"]["input"]["runs"].clone()).collect();
+    assert_eq!(ran.iter().filter(|runs| runs.is_array()).collect::<Vec<_>>(), [&serde_json::json!(["web_fetch"]); 2], "{ran:?}");
+
+    // A typo is told with its place, and nothing runs.
+    site.ok(&["kernel", "stop"]);
+    std::fs::write(&config, closed.replace("dialect: anthropic,", "dialect: anthropic, runs: web_fech,")).unwrap();
+    let told = text(&site.skep(&["sandbox", "run", "--", "true"]));
+    assert!(told.contains("`providers.anthropic`: `runs`: there is no `web_fech`") && told.contains("did you mean `web_fetch`?"), "{told}");
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 

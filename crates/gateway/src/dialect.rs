@@ -15,6 +15,7 @@ mod image;
 mod meter;
 mod mode;
 mod responses;
+pub(crate) mod runs;
 mod scan;
 pub mod sse;
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use meter::{Meter, Metered};
 pub use mode::{Mode, Pace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A wire format of a vendor.
@@ -97,6 +99,8 @@ pub struct Ask {
     pub images: u32,
     /// Searches that the provider may make and charges for.
     pub searches: u64,
+    /// What the provider is to run by itself, by the names of `runs` in config.yml.
+    pub runs: BTreeSet<String>,
     pub mode: Mode,
 }
 
@@ -199,6 +203,7 @@ impl Dialect {
             input_bytes: 0,
             images: 0,
             searches: 0,
+            runs: BTreeSet::new(),
             mode: Mode::default(),
         };
         if endpoint == Endpoint::Models {
@@ -207,22 +212,40 @@ impl Dialect {
         let body = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
         let members = Members::read(body)?;
         self.whole(&members)?;
-        ask.searches = mode::searches(self, &members)?;
+        ask.runs = runs::asked(self, &members)?;
+        let mut images = image::Images::default();
+        if let (Dialect::Gemini, Some((value, _))) = (self, members.one(gemini::COUNTED)?) {
+            let counted = Members::read(value)?;
+            ask.runs.extend(runs::asked(self, &counted)?);
+            self.look(&counted, &mut images)?;
+        }
+        self.look(&members, &mut images)?;
+        if images.fetched {
+            ask.runs.insert(runs::WEB_FETCH.to_owned());
+        }
+        if ask.runs.contains(runs::WEB_SEARCH) {
+            ask.searches = mode::searches(self, &members)?;
+        }
         ask.mode = Mode::wanted(self, &members)?;
-        let (conversation, answers) = match self {
-            Dialect::Anthropic => ("messages", None),
-            Dialect::Chat => ("messages", members.one(&["n"])?.map(|(value, _)| value)),
-            Dialect::Responses => ("input", None),
+        let answers = match self {
+            Dialect::Anthropic | Dialect::Responses => None,
+            Dialect::Chat => members.one(&["n"])?.map(|(value, _)| value),
             Dialect::Gemini => {
                 let config = self.config(body, &members)?;
-                ("contents", config.map(|(config, _)| config.one(gemini::ANSWERS)).transpose()?.flatten().map(|(value, _)| value))
+                config.map(|(config, _)| config.one(gemini::ANSWERS)).transpose()?.flatten().map(|(value, _)| value)
             }
         };
         ask.answers = answers.map(|value| number("n", value)).transpose()?.flatten().unwrap_or(1).clamp(1, u64::from(u32::MAX)) as u32;
         (ask.model, ask.stream) = match self {
             Dialect::Gemini => {
                 let (place, verb) = gemini::place(path).ok_or("its path names no model")?;
-                (out_of_path(&path[place])?, verb == "streamGenerateContent")
+                let model = out_of_path(&path[place])?;
+                if let Some((named, _)) = members.one(&["model"])?
+                    && text("model", named)?.trim_start_matches("models/") != model
+                {
+                    return Err(format!("its `model` is another than that of its path, `{model}`"));
+                }
+                (model, verb == "streamGenerateContent")
             }
             _ => {
                 let (model, _) = members.one(&["model"])?.ok_or("`model` is missing")?;
@@ -236,13 +259,25 @@ impl Dialect {
         for (value, _) in self.limits(body, &members)? {
             ask.output_max = ask.output_max.max(number(self.output()[0], value)?);
         }
-        let images = match members.one(&[conversation])? {
-            Some((value, _)) => image::count(self, value),
-            None => image::Images::default(),
-        };
         ask.images = images.count;
         ask.input_bytes = (body.len() as u64).saturating_sub(images.bytes);
         Ok(ask)
+    }
+
+    /// Looks through the parts of a request that hold conversation.
+    fn look(self, members: &Members<'_>, images: &mut image::Images) -> Result<(), String> {
+        let conversation: &[&[&str]] = match self {
+            Dialect::Anthropic => &[&["messages"], &["system"]],
+            Dialect::Chat => &[&["messages"]],
+            Dialect::Responses => &[&["input"]],
+            Dialect::Gemini => &[&["contents"], &["systemInstruction", "system_instruction"]],
+        };
+        for names in conversation {
+            if let Some((value, _)) = members.one(names)? {
+                image::count(self, value, images)?;
+            }
+        }
+        Ok(())
     }
 
     /// A request is all there is to it. What it only refers to, or what is answered later, nobody here could reserve or meter.
@@ -257,7 +292,9 @@ impl Dialect {
                 (&["prompt"], "names a prompt that the provider keeps, whose length nobody knows here; send its text"),
             ],
             Dialect::Gemini => &[(&["cachedContent", "cached_content"], KEPT)],
-            Dialect::Anthropic | Dialect::Chat => &[],
+            // Of servers that ask many: which of them answers decides what it costs.
+            Dialect::Chat => &[(&["models"], "names further models, and one is decided about; name it in `model`")],
+            Dialect::Anthropic => &[],
         };
         for (names, why) in not {
             if members.one(names)?.is_some_and(|(value, _)| !matches!(value, "null" | "false" | "\"\"")) {
@@ -280,9 +317,9 @@ impl Dialect {
         let members = Members::read(body)?;
         let mut path = path.to_owned();
         let mut edits = Vec::new();
-        let named = match (self, members.one(&["model"])?) {
-            (Dialect::Gemini, _) | (_, None) => None,
-            (_, Some((value, span))) => Some((text("model", value)?, span)),
+        let named = match self {
+            Dialect::Gemini => None,
+            _ => members.one(&["model"])?.map(|(value, span)| Ok::<_, String>((text("model", value)?, span))).transpose()?,
         };
         match (model, self, &named) {
             (None, ..) => {}

@@ -22,6 +22,9 @@ pub trait Door: Send + Sync + 'static {
 
     /// May this request be made? Returns when it may, or when somebody said no; it may take a person's time.
     fn admit<'a>(&'a self, wish: &'a Wish<'a>) -> Work<'a, Result<Leave, Denial>>;
+
+    /// Puts on record that the gateway itself refuses this request. Done when that is on disk.
+    fn refused<'a>(&'a self, wish: &'a Wish<'a>, no: &'a Forbidden) -> Work<'a, ()>;
 }
 
 /// A request that somebody wants made, and where.
@@ -76,6 +79,13 @@ pub struct Ended {
     pub bytes: u64,
     /// What was answered, if it is recorded and not too long for that.
     pub answer: Option<Vec<u8>>,
+}
+
+/// Why the gateway itself refuses a request, and the way to a yes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forbidden {
+    pub reason: String,
+    pub hint: String,
 }
 
 /// A no, for the provider's own client to understand.

@@ -26,7 +26,7 @@ mod trip;
 mod upstream;
 
 pub use dialect::{Ask, BadRequest, Dialect, Endpoint, Meter, Metered, Mode, Pace, Reply, Source, Trouble, Usage};
-pub use door::{Denial, Door, Ended, Leave, Pass, Wish, Work};
+pub use door::{Denial, Door, Ended, Forbidden, Leave, Pass, Wish, Work};
 pub use gateway::{Gateway, Learn, Session};
 pub use hyper::body::Bytes;
 pub use inside::{Answer, Unheard};
@@ -36,6 +36,6 @@ pub use provider::{BadSettings, Provider};
 pub use route::{NoRoute, Routes, Target, Tier};
 pub use secret::{NoKey, Secret};
 pub use serve::{listen, serve};
-pub use settings::{Auth, Client, Dialects, GatewaySettings, KeySettings, LoginSettings, Names, ProviderSettings, Settings, Targets};
+pub use settings::{Auth, Client, Dialects, GatewaySettings, KeySettings, LoginSettings, Names, ProviderSettings, Runs, Settings, Targets};
 pub use tee::{Broken, Tee};
 pub use upstream::Upstream;

@@ -1,7 +1,7 @@
 //! One upstream: where it is, what it speaks, how it is told who pays, and how much it can take.
 
 use crate::cassette::Reel;
-use crate::dialect::Dialect;
+use crate::dialect::{Ask, Dialect, runs};
 use crate::limiter::Limiter;
 use crate::login::Login;
 use crate::script::Script;
@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use url::{Host, Url};
+use world::near::distance;
 
 /// Vendors cut a connection that thinks for ten minutes; so do their clients.
 const ANSWER: Duration = Duration::from_secs(600);
@@ -32,6 +33,8 @@ pub struct Provider {
     pub context_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
     pub(crate) models: Option<GlobSet>,
+    /// What it may run by itself.
+    runs: Vec<String>,
     pub(crate) road: Road,
     pub(crate) limiter: Limiter,
     pub(crate) answer: Duration,
@@ -148,6 +151,7 @@ impl Provider {
             output_tokens: settings.output_tokens,
             free: settings.free || matches!(road, Road::Script(_) | Road::Cassette(_)),
             models: (!settings.models.is_empty()).then_some(models),
+            runs: runs(settings).map_err(|(why, fix)| BadSettings { fix: Some(fix), ..bad(why) })?,
             limiter: Limiter::new(concurrency, settings.requests_per_minute),
             answer: ms(settings.answer_ms, ANSWER),
             idle: ms(settings.idle_ms, IDLE),
@@ -167,6 +171,7 @@ impl Provider {
             output_tokens: None,
             free: true,
             models: None,
+            runs: Vec::new(),
             road: Road::Cassette(Reel::new(file.to_owned(), timing)),
             limiter: Limiter::new(CONCURRENCY, None),
             answer: ANSWER,
@@ -197,6 +202,16 @@ impl Provider {
         let (at_once, per_minute) = self.limiter.limits();
         other.limiter.narrow(at_once, per_minute);
         self.limiter = other.limiter.clone();
+    }
+
+    /// What it would run for a request for this model, and may not. A script and a recording run nothing.
+    pub(crate) fn may_not_run(&self, ask: &Ask, model: &str) -> Vec<String> {
+        if !matches!(self.road, Road::Http(_)) {
+            return Vec::new();
+        }
+        let mut asked = ask.runs.clone();
+        asked.extend(runs::of_model(model).map(str::to_owned));
+        asked.into_iter().filter(|name| !self.runs.contains(name)).collect()
     }
 
     /// The host whose bill it is; empty for a script and a cassette.
@@ -306,6 +321,22 @@ impl Provider {
         }
         Ok(())
     }
+}
+
+/// The names that may be run. One that nobody here knows is a tool's own, as a vendor may have brought it out yesterday.
+fn runs(settings: &ProviderSettings) -> Result<Vec<String>, (String, String)> {
+    let names = &settings.runs.0;
+    for name in names.iter().filter(|name| !runs::KNOWN.contains(&name.as_str())) {
+        let known = format!("there are {}, and names of tools as their vendor has them", runs::KNOWN.join(", "));
+        if name.is_empty() || name.contains(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && !"_-.:$".contains(c)) {
+            return Err((format!("`runs`: `{}` is no name of what a provider runs", name.escape_debug()), known));
+        }
+        let near = |known: &&&str| if name.starts_with(&format!("{known}_")) { 0 } else { distance(name, known) };
+        if let Some(near) = runs::KNOWN.iter().min_by_key(near).filter(|known| near(known) <= 2) {
+            return Err((format!("`runs`: there is no `{name}`"), format!("did you mean `{near}`? {known}")));
+        }
+    }
+    Ok(names.clone())
 }
 
 fn road(settings: &ProviderSettings) -> Result<Road, String> {

@@ -56,6 +56,9 @@ pub struct ProviderSettings {
     /// Models it is asked for when nobody names the provider; globs, all without any.
     #[serde(default)]
     pub models: Vec<String>,
+    /// What it may run for a model by itself: `web_search`, `web_fetch`, `mcp` and so on. Nothing without it.
+    #[serde(default)]
+    pub runs: Runs,
     /// Requests on their way at once.
     #[serde(default)]
     pub concurrency: Option<u32>,
@@ -88,6 +91,16 @@ pub struct Dialects(pub Vec<Dialect>);
 impl<'de> Deserialize<'de> for Dialects {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         one_or_more(from, "anthropic, responses, chat or gemini, or a list of them").map(Dialects)
+    }
+}
+
+/// Names of what a provider runs, as they are written; [`crate::Provider::new`] looks at them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runs(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for Runs {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        one_or_more(from, "a name such as web_search, or a list of names").map(Runs)
     }
 }
 

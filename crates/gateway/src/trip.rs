@@ -5,7 +5,7 @@
 
 use crate::cassette::{Answer, Chunk, Reel, Taking, Tape};
 use crate::dialect::{Ask, Dialect, Endpoint, Trouble};
-use crate::door::{Denial, Leave, Wish};
+use crate::door::{Denial, Forbidden, Leave, Wish};
 use crate::gateway::{Gateway, Session, no};
 use crate::header;
 use crate::limiter::{Entrant, Slot};
@@ -70,6 +70,10 @@ impl Trip<'_> {
             free: provider.free,
             body: self.body,
         };
+        if let Some(forbidden) = self.forbidden() {
+            self.session.door.refused(&wish, &forbidden).await;
+            return Err(no(Trouble::Denied, format!("{}; {}", forbidden.reason, forbidden.hint)));
+        }
         let leave = self.session.door.admit(&wish).await?;
         let renamed = (*model != self.ask.model).then_some(model.as_str());
         let Leave { output_max, record, tape, pass } = leave;
@@ -87,6 +91,25 @@ impl Trip<'_> {
             Road::Script(play) => self.ask_script(open, keep, play, &path, &body).await,
             Road::Cassette(reel) => self.ask_cassette(open, keep, reel).await,
         }
+    }
+
+    /// What the provider would run by itself, where nobody allowed that: a room without network would have one there.
+    fn forbidden(&self) -> Option<Forbidden> {
+        let Target { provider, model, .. } = self.target;
+        let names = provider.may_not_run(self.ask, model);
+        let all = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let instead = match (self.ask.dialect, names.first()?.as_str()) {
+            (_, "web_fetch") => "send pictures and files themselves, and leave out tools that fetch",
+            (Dialect::Responses, "web_search") => "leave the tool out (codex: `-c web_search=disabled`)",
+            _ => "leave it out",
+        };
+        let reason = format!("`{}` would run {all} for `{model}` by itself, out of sight and reach of any room", provider.name);
+        let list = names.join(", ");
+        let hint = format!(
+            "{instead}; the operator can allow it by `runs: [{list}]` under `providers.{}` in $SKEP_HOME/config.yml",
+            provider.name
+        );
+        Some(Forbidden { reason, hint })
     }
 
     async fn ask_http(&self, mut open: Open, keep: Keep, path: &str, body: Bytes) -> Result<Arrival, Denial> {

@@ -205,6 +205,11 @@ pub(crate) async fn admit_model(kernel: &Kernel, request: &Request, about: About
     }
 }
 
+/// Records a request to a model that no policy was asked about.
+pub(crate) async fn refuse_model(kernel: &Kernel, request: &Request, refusal: Refusal) -> Result<(), Fault> {
+    settle::refuse(kernel, request, refusal, Instant::now()).await.map(drop)
+}
+
 /// A call with its facts and the gate's word on it. The request may differ from what was asked where a grant overrides its input.
 struct Considered {
     request: Request,

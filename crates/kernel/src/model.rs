@@ -17,7 +17,7 @@ pub use books::By;
 use cassette::Cassettes;
 pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};
-use gateway::{Ask, Client, Denial, Door, Endpoint, Gateway, Leave, Names, Secret, Session, Trouble, Upstream, Wish, Work};
+use gateway::{Ask, Client, Denial, Door, Endpoint, Forbidden, Gateway, Leave, Names, Secret, Session, Trouble, Upstream, Wish, Work};
 use parking_lot::Mutex;
 pub(crate) use room::{GATEWAY_PORT, RoomModels};
 use serde_json::json;
@@ -223,6 +223,17 @@ impl Door for ProcessDoor {
             }
         })
     }
+
+    fn refused<'a>(&'a self, wish: &'a Wish<'a>, no: &'a Forbidden) -> Work<'a, ()> {
+        Box::pin(async move {
+            let Ok(kernel) = self.kernel() else { return };
+            let refusal = Refusal::new(Code::Denied, no.reason.clone()).hint(no.hint.clone());
+            if let Err(fault) = call::refuse_model(&kernel, &self.request(&kernel, wish, None), refusal).await {
+                // It is refused all the same.
+                eprintln!("skep: a refusal could not be recorded: {fault}");
+            }
+        })
+    }
 }
 
 pub(crate) enum No {
@@ -287,20 +298,28 @@ impl ProcessDoor {
         kernel.ledger.look(|world| world.current_task(self.pid).map(|task| task.id))
     }
 
+    /// The call that a wish is.
+    fn request(&self, kernel: &Kernel, wish: &Wish<'_>, output_max: Option<u64>) -> Request {
+        let of = self.part.map(|(_, call)| call);
+        Request { of, ..Request::new(self.pid, self.task(kernel), self.zone, REQUEST, input(kernel, wish, output_max)) }
+    }
+
     pub async fn ask(&self, kernel: &Arc<Kernel>, wish: &Wish<'_>) -> Result<Leave, No> {
         let allowed = kernel.trusted(self.zone).ok().flatten().and_then(|trusted| trusted.config.providers.clone());
         let task = self.task(kernel);
         // A recording is the project's own traffic, whoever answered it then.
         let replayed = kernel.reel(self.pid, task).is_some();
         if !replayed && allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == wish.provider)) {
-            let message = format!("this project does not use `{}`; its skep.yml lists the providers it does", wish.provider);
-            return Err(No::Final(denial(Trouble::Denied, message)));
+            let reason = format!("this project does not use `{}`", wish.provider);
+            let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
+            let recorded = call::refuse_model(kernel, &self.request(kernel, wish, None), refusal.clone()).await;
+            recorded.map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
+            return Err(self.no(kernel, refusal, None).await);
         }
         let estimate = self.estimate(kernel, wish);
         let Estimate { tokens, context, micros, output_max } = estimate;
         let tape = kernel.tape(self.pid, task).map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
-        let of = self.part.map(|(_, call)| call);
-        let request = Request { of, ..Request::new(self.pid, task, self.zone, REQUEST, input(kernel, wish, output_max)) };
+        let request = self.request(kernel, wish, output_max);
         // Decided under the ledger's lock: how it is paid for, or which cap it does not fit under.
         let paid: Mutex<Option<Result<Option<Share>, Short>>> = Mutex::new(None);
         let (pid, tier) = (self.pid, wish.tier.as_str());
@@ -411,6 +430,7 @@ fn input(kernel: &Kernel, wish: &Wish<'_>, output_max: Option<u64>) -> serde_jso
         ("output_max", ask.output_max.map(|max| json!(max))),
         ("output_max_set", output_max.map(|max| json!(max))),
         ("images", (ask.images > 0).then(|| json!(ask.images))),
+        ("runs", (!ask.runs.is_empty()).then(|| json!(ask.runs))),
         ("endpoint", endpoint.map(|endpoint| json!(endpoint))),
     ];
     if let Some(fields) = input.as_object_mut() {

@@ -8,7 +8,7 @@ use crate::fault::{Fault, FaultKind, Stop};
 use crate::model::{No, ProcessDoor, Waited};
 use brain::model::{Answer, Body, Card, Model, ModelFault, Purpose, Speech, Then};
 use brain::{Brain, Brief, Native, ToolCard};
-use gateway::{Denial, Dialect, Door, Gateway, Leave, Names, Session, Wish, Work};
+use gateway::{Denial, Dialect, Door, Forbidden, Gateway, Leave, Names, Session, Wish, Work};
 use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -147,6 +147,10 @@ impl Door for Patient {
                 }
             }
         })
+    }
+
+    fn refused<'a>(&'a self, wish: &'a Wish<'a>, no: &'a Forbidden) -> Work<'a, ()> {
+        self.inner.refused(wish, no)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! **Invariant.** [`splice`] changes the spans it is given and nothing else.
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt, ops::Range};
 
@@ -33,6 +34,16 @@ impl<'de> Deserialize<'de> for Listed<'de> {
         }
         from.deserialize_map(Each)
     }
+}
+
+/// Are these the same but for the size of letters, as servers in Go see it?
+fn same(key: &str, name: &str) -> bool {
+    let fold = |c: char| match c {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        c => c.to_ascii_lowercase(),
+    };
+    key == name || (key.len() >= name.len() && key.chars().map(fold).eq(name.chars().map(fold)))
 }
 
 /// A key, borrowed where it has no escapes.
@@ -67,10 +78,15 @@ impl<'a> Members<'a> {
         Ok(Members { open, members })
     }
 
-    /// The value of a member by any of its names. Given twice it is an error: who decides, we or the provider, which one counts?
+    /// The value of a member by any of its names. Given twice it is an error: who decides, we or the provider, which one counts? So is one
+    /// in other letters, `Model`, which some servers take for the same and others do not know.
     pub(super) fn one(&self, names: &[&str]) -> Result<Option<(&'a str, Range<usize>)>, String> {
         let mut found = None;
-        for (key, value, at) in self.members.iter().filter(|(key, ..)| names.contains(&key.as_ref())) {
+        for (key, value, at) in &self.members {
+            let Some(name) = names.iter().find(|name| same(key, name)) else { continue };
+            if key != name {
+                return Err(format!("`{}` is written in other letters; write `{name}`", key.escape_debug()));
+            }
             if found.is_some() {
                 return Err(format!("`{key}` is given twice"));
             }
@@ -79,10 +95,70 @@ impl<'a> Members<'a> {
         Ok(found)
     }
 
+    /// Every member, as often as it is given.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.members.iter().map(|(key, value, _)| (key.as_ref(), *value))
+    }
+
     /// The edit that adds a member in front of all others.
     pub(super) fn insert(&self, key: &str, value: &str) -> (Range<usize>, String) {
         let comma = if self.members.is_empty() { "" } else { "," };
         (self.open..self.open, format!("\"{key}\":{value}{comma}"))
+    }
+}
+
+/// A whole value, in which no member is given twice. Deeper than anybody nests, it is an error too.
+pub(super) fn tree(text: &str) -> Result<Value, String> {
+    serde_json::from_str::<Tree>(text).map(|tree| tree.0).map_err(|error| error.to_string())
+}
+
+struct Tree(Value);
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Tree;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+            fn visit_unit<E>(self) -> Result<Tree, E> {
+                Ok(Tree(Value::Null))
+            }
+            fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+                Ok(Tree(value.into()))
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+                Ok(Tree(value.into()))
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+                Ok(Tree(value.into()))
+            }
+            fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
+                Ok(Tree(value.into()))
+            }
+            fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
+                Ok(Tree(value.into()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
+                let mut all = Vec::new();
+                while let Some(Tree(next)) = seq.next_element()? {
+                    all.push(next);
+                }
+                Ok(Tree(all.into()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+                let mut all = serde_json::Map::new();
+                while let Some((key, Tree(value))) = map.next_entry::<String, Tree>()? {
+                    if all.contains_key(&key) {
+                        return Err(de::Error::custom(format!("`{}` is given twice", key.escape_debug())));
+                    }
+                    all.insert(key, value);
+                }
+                Ok(Tree(all.into()))
+            }
+        }
+        from.deserialize_any(Any)
     }
 }
 
@@ -102,14 +178,14 @@ pub(super) fn splice(text: &[u8], mut edits: Vec<(Range<usize>, String)>) -> Vec
 
 /// A whole number as clients write it: `100`, `1e2`, and `"100"`, which Google's JSON allows. `null` is none.
 pub(super) fn number(name: &str, value: &str) -> Result<Option<u64>, String> {
-    let value: serde_json::Value = serde_json::from_str(value).map_err(|error| error.to_string())?;
+    let value: Value = serde_json::from_str(value).map_err(|error| error.to_string())?;
     let whole = match &value {
-        serde_json::Value::Null => return Ok(None),
-        serde_json::Value::Number(number) => number.as_u64().or_else(|| {
+        Value::Null => return Ok(None),
+        Value::Number(number) => number.as_u64().or_else(|| {
             // INVARIANT: within f64's whole range, so the cast is exact enough for a limit and never wraps.
             number.as_f64().filter(|number| (0.0..1e15).contains(number)).map(|number| number.ceil() as u64)
         }),
-        serde_json::Value::String(text) => text.parse().ok(),
+        Value::String(text) => text.parse().ok(),
         _ => None,
     };
     whole.map(Some).ok_or_else(|| format!("`{name}` is not a whole number"))
@@ -121,5 +197,5 @@ pub(super) fn text(name: &str, value: &str) -> Result<String, String> {
 
 /// `"text"` as JSON writes it.
 pub(super) fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    Value::from(text).to_string()
 }

@@ -6,6 +6,8 @@ use std::ops::Range;
 
 pub(super) const CONFIG: &[&str] = &["generationConfig", "generation_config"];
 pub(super) const OUTPUT: &[&str] = &["maxOutputTokens", "max_output_tokens"];
+/// What is to be counted, where that is a whole request.
+pub(super) const COUNTED: &[&str] = &["generateContentRequest", "generate_content_request"];
 pub(super) const ANSWERS: &[&str] = &["candidateCount", "candidate_count"];
 
 /// Where in the path the model's name and the verb behind it stand.

@@ -1,8 +1,9 @@
-//! Pictures in a request. Their bytes say nothing of their tokens, so they are counted and their bytes left out.
+//! Pictures and files in a request. A picture's bytes say nothing of its tokens, so pictures are counted and their bytes left out; and what
+//! is only named by its address, the provider fetches.
 //!
 //! Only where the dialect has content, and only what starts like a picture: elsewhere it would be a way to send text that nobody counts.
 
-use super::Dialect;
+use super::{Dialect, body};
 use aho_corasick::AhoCorasick;
 use serde_json::Value;
 use std::sync::OnceLock;
@@ -18,11 +19,20 @@ const SIGNS: &[&str] = &[
     "\"file_id",
     "\"input_file",
     "\"document",
-    "\"file_url",
+    "\"item_reference",
+    "_url\"",
+    "\"url\"",
+    "Uri\"",
+    "_uri\"",
+    // A letter can be written as its number.
+    "\\u00",
 ];
 
 /// How base64 of PNG, JPEG, GIF and WebP begins.
 const PICTURES: &[&str] = &["iVBORw0", "/9j/", "R0lGOD", "UklGR"];
+
+/// Where Google keeps files: what lies there belongs to the key, and nobody else is asked for it.
+const GOOGLE_FILES: &str = "https://generativelanguage.googleapis.com/";
 
 /// Pictures that a file counts as that is only referred to: about two hundred thousand tokens, which is what most models hold.
 const FILE_IMAGES: u32 = 120;
@@ -31,45 +41,44 @@ const FILE_IMAGES: u32 = 120;
 pub(super) struct Images {
     pub count: u32,
     pub bytes: u64,
+    /// The provider is to fetch some of it from an address of the request's choosing.
+    pub fetched: bool,
 }
 
-/// `content` is the part of the request that holds the conversation.
-pub(super) fn count(dialect: Dialect, content: &str) -> Images {
+/// `content` is a part of the request that holds conversation.
+pub(super) fn count(dialect: Dialect, content: &str, images: &mut Images) -> Result<(), String> {
     static FIND: OnceLock<Option<AhoCorasick>> = OnceLock::new();
-    let mut images = Images::default();
     let find = FIND.get_or_init(|| AhoCorasick::new(SIGNS).ok());
     if find.as_ref().is_some_and(|find| !find.is_match(content)) {
-        return images;
+        return Ok(());
     }
-    // What does not parse stays counted as bytes.
-    if let Ok(value) = serde_json::from_str::<Value>(content) {
-        let keys: &[&str] = match dialect {
-            Dialect::Anthropic | Dialect::Chat => &["content", "source", "image_url"],
-            Dialect::Responses => &["content", "output"],
-            Dialect::Gemini => &["parts", "inlineData", "inline_data", "functionResponse"],
-        };
-        walk(&value, keys, &mut images);
-    }
-    images
+    let keys: &[&str] = match dialect {
+        Dialect::Anthropic => &["content", "source"],
+        Dialect::Chat => &["content", "image_url"],
+        Dialect::Responses => &["content", "output"],
+        Dialect::Gemini => &["parts", "inlineData", "inline_data", "functionResponse", "function_response"],
+    };
+    walk(dialect, &body::tree(content)?, keys, images);
+    Ok(())
 }
 
-fn walk(value: &Value, keys: &[&str], images: &mut Images) {
+fn walk(dialect: Dialect, value: &Value, keys: &[&str], images: &mut Images) {
     match value {
-        Value::Array(items) => items.iter().for_each(|item| walk(item, keys, images)),
+        Value::Array(items) => items.iter().for_each(|item| walk(dialect, item, keys, images)),
         Value::Object(members) => {
+            let kind = members.get("type").and_then(Value::as_str).unwrap_or_default();
             let referred = ["file_id", "file_url", "fileData", "file_data"].iter().any(|key| members.contains_key(*key));
-            if referred {
+            let by_url =
+                kind == "document" && members.get("source").and_then(|source| source.get("type")).is_some_and(|kind| kind == "url");
+            // An item of an earlier answer that the provider kept may be as long as a file.
+            if referred || by_url || (dialect == Dialect::Responses && kind == "item_reference") {
                 images.count = images.count.saturating_add(FILE_IMAGES);
             }
-            let document = members.get("type").is_some_and(|kind| kind == "document");
-            let by_url = document && members.get("source").and_then(|source| source.get("type")).is_some_and(|kind| kind == "url");
-            if by_url {
-                images.count = images.count.saturating_add(FILE_IMAGES);
-            }
+            images.fetched |= members.iter().any(|(key, member)| is_address(dialect, key, member));
             for (key, member) in members {
                 match member {
                     Value::String(text) if ["data", "url", "image_url"].contains(&key.as_str()) => picture(text, images),
-                    member if keys.contains(&key.as_str()) => walk(member, keys, images),
+                    member if keys.contains(&key.as_str()) => walk(dialect, member, keys, images),
                     _ => {}
                 }
             }
@@ -78,12 +87,32 @@ fn walk(value: &Value, keys: &[&str], images: &mut Images) {
     }
 }
 
+/// Is this an address that the provider goes to? What carries its data with it is none.
+fn is_address(dialect: Dialect, key: &str, member: &Value) -> bool {
+    let inline =
+        |value: &Value| value.as_str().is_some_and(|text| text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")));
+    match dialect {
+        Dialect::Anthropic => key == "source" && (member["type"] == "url" || !member["url"].is_null()),
+        Dialect::Responses => matches!(key, "image_url" | "file_url") && !member.is_null() && !inline(member),
+        // Servers that speak Chat know `video_url` and `audio_url` too, and files by address.
+        Dialect::Chat if key == "file" => {
+            member["file_data"].as_str().is_some_and(|text| text.contains("://"))
+                || member.get("file_url").is_some_and(|url| !url.is_null())
+        }
+        Dialect::Chat => key.ends_with("_url") && !member.is_null() && !inline(member) && !inline(&member["url"]),
+        Dialect::Gemini => {
+            let uri = |name: &str| member.get(name).is_some_and(|uri| !uri.as_str().is_some_and(|uri| uri.starts_with(GOOGLE_FILES)));
+            matches!(key, "fileData" | "file_data") && (uri("fileUri") || uri("file_uri"))
+        }
+    }
+}
+
 fn picture(text: &str, images: &mut Images) {
     let data = text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")).map_or(text, |(_, data)| data);
     if PICTURES.iter().any(|start| data.starts_with(start)) {
-        images.count += 1;
+        images.count = images.count.saturating_add(1);
         images.bytes += data.len() as u64;
     } else if text.starts_with("http") {
-        images.count += 1;
+        images.count = images.count.saturating_add(1);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A request says which it wants, an answer which it got; where the answer is silent, what was wanted counts.
 
-use super::{Dialect, body::Members};
+use super::{Dialect, body::Members, runs::WEB_SEARCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -59,29 +59,22 @@ impl Mode {
     }
 }
 
-/// The most searches that a request lets the provider make.
+/// The most searches that a request lets the provider make, where it lets it make any.
 pub(super) fn searches(dialect: Dialect, members: &Members<'_>) -> Result<u64, String> {
     if dialect == Dialect::Chat {
-        return Ok(u64::from(members.one(&["web_search_options"])?.is_some_and(|(value, _)| value != "null")));
+        return Ok(1);
     }
-    let Some((tools, _)) = members.one(&["tools"])? else { return Ok(0) };
-    // Most requests have no such tool and some fifty kilobytes of others.
-    if !["web_search", "google_search", "googleSearch"].iter().any(|sign| tools.contains(sign)) {
-        return Ok(0);
-    }
-    let Ok(Value::Array(tools)) = serde_json::from_str::<Value>(tools) else { return Ok(SEARCHES) };
     let most = match members.one(&["max_tool_calls"])? {
         Some((value, _)) => super::number("max_tool_calls", value)?.unwrap_or(SEARCHES),
         None => SEARCHES,
     };
-    let of = |tool: &Value| {
-        let kind = tool["type"].as_str().unwrap_or_default();
-        let gemini = ["googleSearch", "google_search", "googleSearchRetrieval", "google_search_retrieval"];
-        match dialect {
-            Dialect::Gemini => gemini.iter().any(|name| tool.get(name).is_some()).then_some(most),
-            _ if kind.starts_with("web_search") => Some(tool["max_uses"].as_u64().unwrap_or(most)),
-            _ => None,
-        }
+    // Read before, so every tool is an object and has one type.
+    let tools = members.one(&["tools"])?.map(|(tools, _)| super::body::tree(tools)).transpose()?.unwrap_or_default();
+    let of = |tool: &Value| match tool["type"].as_str() {
+        Some(kind) if kind.starts_with(WEB_SEARCH) => tool["max_uses"].as_u64().unwrap_or(most),
+        _ => 0,
     };
-    Ok(tools.iter().filter_map(of).fold(0, u64::saturating_add))
+    let counted = tools.as_array().into_iter().flatten().map(of).fold(0, u64::saturating_add);
+    // Gemini's has no type; others may stand within a tool, or in the conversation.
+    Ok(if counted == 0 { most } else { counted })
 }

@@ -183,6 +183,15 @@ fn what_would_make_the_bill_uncertain_is_refused() {
     check(Dialect::Chat, "/v1/messages", b"{}", "`/v1/messages` is none of its paths");
     let twice = br#"{"generationConfig":{"maxOutputTokens":1},"generation_config":{"maxOutputTokens":9}}"#;
     check(Dialect::Gemini, "/v1beta/models/m:generateContent", twice, "`generation_config` is given twice");
+    let other = br#"{"model":"models/dear","contents":[]}"#;
+    check(Dialect::Gemini, "/v1beta/models/m:generateContent", other, "its `model` is another than that of its path, `m`");
+    assert_eq!(Dialect::Gemini.read("/v1beta/models/m:countTokens", br#"{"model":"models/m"}"#).unwrap().model, "m");
+    for (odd, name) in [("Model", "model"), ("MODEL", "model"), ("Max_Tokens", "max_tokens"), ("max_to\u{212a}ens", "max_tokens")] {
+        let body = format!(r#"{{"model":"a","max_tokens":1,"{odd}":2}}"#);
+        check(Dialect::Anthropic, "/v1/messages", body.as_bytes(), &format!("`{odd}` is written in other letters; write `{name}`"));
+    }
+    let many = br#"{"model":"a","models":["dear"]}"#;
+    check(Dialect::Chat, "/v1/chat/completions", many, "`models` names further models, and one is decided about; name it in `model`");
     let positive = br#"{"model":"a","max_tokens":1}"#;
     assert_eq!(Dialect::Anthropic.read("/v1/messages", positive).unwrap().output_max, Some(1));
 }
@@ -236,7 +245,7 @@ proptest! {
             let path = match dialect { Dialect::Anthropic => "/v1/messages", Dialect::Responses => "/v1/responses", _ => "/v1/chat/completions" };
             let mut value = json!({"model": "old"});
             for (key, text) in &words {
-                if !["model", "n", "stream", "input"].contains(&key.as_str()) {
+                if !["model", "models", "n", "stream", "input", "tools", "system"].contains(&key.as_str()) {
                     value[key] = json!([text]);
                 }
             }
@@ -323,6 +332,9 @@ fn a_file_that_is_only_referred_to_may_be_long() {
     assert!(anthropic(r#"{"type":"image","source":{"type":"url","url":"https://x/y.png"}}"#) < 3_000);
     assert!(anthropic(r#"{"type":"document","source":{"type":"text","data":"short"}}"#) < 100);
     let body = r#"{"model":"m","input":[{"role":"user","content":[{"type":"input_file","file_url":"https://x/y.pdf"}]}]}"#;
+    assert!(tokens(Dialect::Responses, "/v1/responses", body) > 200_000);
+    // An item of an earlier answer, kept by the provider, is as long as that was.
+    let body = r#"{"model":"m","input":[{"type":"item_reference","id":"msg_1"}]}"#;
     assert!(tokens(Dialect::Responses, "/v1/responses", body) > 200_000);
     let body = r#"{"contents":[{"parts":[{"fileData":{"fileUri":"https://x/y.mp4"}}]}]}"#;
     assert!(tokens(Dialect::Gemini, "/v1beta/models/m:generateContent", body) > 200_000);

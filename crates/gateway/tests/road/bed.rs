@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use gateway::{
-    Client as Vendor, Denial, Door, Ended, Gateway, GatewaySettings, Leave, Names, Pass, ProviderSettings, Secret, Session, Settings,
-    Targets, Trouble, Upstream, Wish, Work,
+    Client as Vendor, Denial, Door, Ended, Forbidden, Gateway, GatewaySettings, Leave, Names, Pass, ProviderSettings, Secret, Session,
+    Settings, Targets, Trouble, Upstream, Wish, Work,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -66,6 +66,7 @@ struct Provider {
 
 struct Notes {
     asked: Mutex<Vec<String>>,
+    refused: Mutex<Vec<String>>,
     refuse: AtomicBool,
     ended: mpsc::UnboundedSender<Ended>,
 }
@@ -87,6 +88,12 @@ impl Door for Notes {
             }
             Ok(Leave { output_max: None, record: false, tape: None, pass: Box::new(Note(self.ended.clone())) })
         })
+    }
+
+    fn refused<'a>(&'a self, wish: &'a Wish<'a>, no: &'a Forbidden) -> Work<'a, ()> {
+        let runs = wish.ask.runs.iter().map(String::as_str).collect::<Vec<_>>().join("+");
+        self.refused.lock().unwrap().push(format!("{} {} [{runs}]: {}", wish.provider, wish.model, no.reason));
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -177,7 +184,7 @@ impl Bed {
         change(&mut settings, port);
         let gateway = Arc::new(make(Gateway::new(&settings, Upstream::new(roots), Some(Duration::from_secs(5))).unwrap()));
         let (sender, ended) = mpsc::unbounded_channel();
-        let notes = Arc::new(Notes { asked: Mutex::default(), refuse: AtomicBool::new(false), ended: sender });
+        let notes = Arc::new(Notes { asked: Mutex::default(), refused: Mutex::default(), refuse: AtomicBool::new(false), ended: sender });
         let session = Arc::new(Session { who: 7, key: Secret::new(KEY), client, door: notes.clone() });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -219,6 +226,11 @@ impl Bed {
 
     pub fn asked(&self) -> Vec<String> {
         self.notes.asked.lock().unwrap().clone()
+    }
+
+    /// What the gateway refused by itself.
+    pub fn refused(&self) -> Vec<String> {
+        self.notes.refused.lock().unwrap().clone()
     }
 
     pub fn most_at_once(&self) -> usize {

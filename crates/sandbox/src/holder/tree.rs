@@ -231,12 +231,20 @@ fn folders(user: User) -> io::Result<()> {
     let (passwd, group) = accounts(user);
     fs::write("etc/passwd", passwd)?;
     fs::write("etc/group", group)?;
+    for (name, text) in TOLD {
+        Path::new(name).parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(name, text)?;
+    }
     fs::write(".mask/file", "")?;
     for name in [".mask/file", ".mask/folder"] {
         fs::set_permissions(name, fs::Permissions::from_mode(0o000))?;
     }
     Ok(())
 }
+
+/// What programs are told about where they are. Codex would have its provider search the web, which the gateway refuses; what stands here
+/// counts less than its own settings and arguments.
+pub(crate) const TOLD: &[(&str, &str)] = &[("etc/codex/config.toml", "web_search = \"disabled\"\n")];
 
 /// The files that name the users and groups of a room.
 pub(crate) fn accounts(User { uid, gid, .. }: User) -> (String, String) {

@@ -53,6 +53,10 @@ impl Inner {
         let (passwd, group) = tree::accounts(self.user);
         archive.file("etc/passwd", passwd.as_bytes());
         archive.file("etc/group", group.as_bytes());
+        for (name, text) in tree::TOLD {
+            name.rsplit_once('/').into_iter().for_each(|(folder, _)| archive.folder(folder));
+            archive.file(name, text.as_bytes());
+        }
         archive.file(guest::PROGRAM.trim_start_matches('/'), b"");
         for (name, kind) in host_paths() {
             match kind {

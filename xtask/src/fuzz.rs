@@ -19,6 +19,8 @@ const TARGETS: &[(&str, &str)] = &[
     ("scripts", "gateway"),
     ("cassettes", "gateway"),
     ("prices", "gateway"),
+    ("speeches", "brain"),
+    ("memories", "brain"),
 ];
 
 const SECONDS: &str = "60";

@@ -36,8 +36,8 @@ const TRIES_MAX: u32 = 6;
 const SUMMARY_TRIES_MAX: u32 = 2;
 /// The first wait; each next one is twice as long, and all vary by half.
 const WAIT: Duration = Duration::from_millis(500);
-/// The longest wait, in first ones.
-const WAITS_MAX: u32 = 60;
+/// The longest wait that a server may ask for.
+const AFTER_MAX: Duration = Duration::from_secs(30);
 /// How often a model that stops in the middle or says nothing is asked to go on.
 const NUDGES_MAX: u32 = 3;
 /// Rounds of calls in a row that bring nothing new: so many are remarked upon, so many end the work.
@@ -336,10 +336,10 @@ impl Native {
             Then::Later => Ok(Some(Move::Say(format!("waiting: {}", fault.what)))),
             Then::Wait(review) => Ok(Some(Move::Wait(review))),
             Then::Again if self.tries < TRIES_MAX => {
-                let wait = self.wait * (1 << self.tries).min(WAITS_MAX);
+                let wait = self.wait * (1 << self.tries);
                 // Brains that failed together must not come back together.
                 let jitter = RandomState::new().hash_one(self.tries) % 1000;
-                self.rest = (wait / 2 + wait * jitter as u32 / 1000).max(after.min(WAIT * WAITS_MAX));
+                self.rest = (wait / 2 + wait * jitter as u32 / 1000).max(after.min(AFTER_MAX));
                 self.tries += 1;
                 // A single failure passes unnoticed, unless what was said before it will be said again.
                 let told = self.heard || self.tries > 1;

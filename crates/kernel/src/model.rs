@@ -1,42 +1,37 @@
 //! Models: every request is a call through the door, paid from the caller's budget and all above it.
 //!
-//! The gateway knows the road, this file who may take it. **Invariant.** What a request may cost at most is reserved in the commit that
-//! admits it, and that is on disk before it leaves, or drawn from a lease that is; so requests that race, a stream that is cancelled and a
-//! kernel that dies can't spend what is not there.
+//! The gateway knows the road, [`door`] who may take it; this file opens the way to it and closes it. **Invariant.** A key is good at one
+//! listener, for one process, as long as that lives.
 
 mod books;
 mod cassette;
+mod door;
 mod lease;
 mod room;
 mod settle;
 
 use crate::Kernel;
-use crate::call::{self, More, Request};
 use crate::fault::{Fault, FaultKind, Stop};
 pub use books::By;
 use cassette::Cassettes;
 pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};
-use gateway::{Ask, Client, Denial, Door, Endpoint, Forbidden, Gateway, Leave, Names, Secret, Session, Trouble, Upstream, Wish, Work};
+pub(crate) use door::{No, ProcessDoor, Waited};
+use gateway::{Client, Door, Gateway, Secret, Session, Upstream};
 use parking_lot::Mutex;
 pub(crate) use room::{GATEWAY_PORT, RoomModels};
-use serde_json::json;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
-use world::budget::lease::{Bid, Plan, Share};
-use world::event::{BudgetAsked, ProcExited, ProcSpawned};
-use world::{AtCap, CallId, Cap, Code, Need, Pid, Refusal, ReviewId, ReviewState, Short, TaskId, ZoneId};
+use world::event::{ProcExited, ProcSpawned};
+use world::{Code, Pid, Refusal, ZoneId};
 
 /// The call that a request is.
 pub(crate) const REQUEST: &str = "model.request";
 /// The role of a program outside rooms that speaks to the gateway.
 pub(crate) const CLIENT: &str = "client";
-/// Output that is reserved for a request that does not say how much it wants; asked for in its place where a budget caps it.
-const OUTPUT_DEFAULT: u64 = 16_384;
 
 /// The gateway and who listens at it.
 pub(crate) struct Models {
@@ -176,287 +171,4 @@ impl Kernel {
         })?;
         pending.durable().await
     }
-}
-
-/// Decides about the requests of one process.
-pub(crate) struct ProcessDoor {
-    kernel: Weak<Kernel>,
-    pid: Pid,
-    zone: ZoneId,
-    /// The running call that its requests are parts of, and that call's task.
-    part: Option<(Option<TaskId>, CallId)>,
-}
-
-/// What a request could cost, and what may be answered.
-struct Estimate {
-    tokens: u64,
-    context: u64,
-    micros: u64,
-    output_max: Option<u64>,
-}
-
-impl Door for ProcessDoor {
-    fn names(&self) -> Arc<Names> {
-        let trusted = self.kernel.upgrade().and_then(|kernel| kernel.trusted(self.zone).ok().flatten());
-        trusted.map(|trusted| Arc::new(trusted.config.models.clone())).unwrap_or_default()
-    }
-
-    fn replay(&self) -> Option<Arc<gateway::Provider>> {
-        let kernel = self.kernel.upgrade()?;
-        kernel.reel(self.pid, self.task(&kernel))
-    }
-
-    fn admit<'a>(&'a self, wish: &'a Wish<'a>) -> Work<'a, Result<Leave, Denial>> {
-        Box::pin(async move {
-            let kernel = self.kernel()?;
-            let deadline = Instant::now() + kernel.models.gateway.hold();
-            loop {
-                match self.ask(&kernel, wish).await {
-                    Ok(leave) => return Ok(leave),
-                    Err(No::Final(denial)) => return Err(denial),
-                    Err(No::Waits { denial, what }) => {
-                        if !what.over(&kernel, deadline).await {
-                            return Err(denial);
-                        }
-                    }
-                }
-            }
-        })
-    }
-
-    fn refused<'a>(&'a self, wish: &'a Wish<'a>, no: &'a Forbidden) -> Work<'a, ()> {
-        Box::pin(async move {
-            let Ok(kernel) = self.kernel() else { return };
-            let refusal = Refusal::new(Code::Denied, no.reason.clone()).hint(no.hint.clone());
-            if let Err(fault) = call::refuse_model(&kernel, &self.request(&kernel, wish, None), refusal).await {
-                // It is refused all the same.
-                eprintln!("skep: a refusal could not be recorded: {fault}");
-            }
-        })
-    }
-}
-
-pub(crate) enum No {
-    Final(Denial),
-    /// A person can turn it into a yes.
-    Waits {
-        denial: Denial,
-        what: Waited,
-    },
-}
-
-pub(crate) enum Waited {
-    Review(ReviewId),
-    /// Until this cap is raised.
-    Budget {
-        pid: Pid,
-        cap: u64,
-    },
-}
-
-impl Waited {
-    /// Waits for the person; `false` when the time is up first.
-    pub async fn over(&self, kernel: &Kernel, deadline: Instant) -> bool {
-        let mut follow = kernel.ledger.journal().follow();
-        let answered = || {
-            kernel.ledger.look(|world| match self {
-                Waited::Review(id) => world.reviews.get(id).is_none_or(|review| review.state != ReviewState::Open),
-                Waited::Budget { pid, cap } => match world.books.accounts.get(pid).and_then(|account| account.budget.as_ref()) {
-                    Some(budget) => budget.micros != Some(*cap) && !budget.tokens.values().any(|known| known == cap),
-                    None => true,
-                },
-            })
-        };
-        while !answered() {
-            match tokio::time::timeout_at(deadline.into(), follow.changed()).await {
-                Ok(Ok(())) if !kernel.stopping() => {}
-                _ => return false,
-            }
-        }
-        true
-    }
-}
-
-fn denial(trouble: Trouble, message: impl Into<String>) -> Denial {
-    Denial { trouble, message: message.into(), retry_after: None }
-}
-
-impl ProcessDoor {
-    pub fn of(kernel: &Arc<Kernel>, pid: Pid, zone: ZoneId) -> ProcessDoor {
-        ProcessDoor { kernel: Arc::downgrade(kernel), pid, zone, part: None }
-    }
-
-    pub fn kernel(&self) -> Result<Arc<Kernel>, Denial> {
-        self.kernel.upgrade().ok_or_else(|| denial(Trouble::Upstream, "the kernel is going down"))
-    }
-
-    /// What the process works on now.
-    fn task(&self, kernel: &Kernel) -> Option<TaskId> {
-        if let Some((task, _)) = self.part {
-            return task;
-        }
-        kernel.ledger.look(|world| world.current_task(self.pid).map(|task| task.id))
-    }
-
-    /// The call that a wish is.
-    fn request(&self, kernel: &Kernel, wish: &Wish<'_>, output_max: Option<u64>) -> Request {
-        let of = self.part.map(|(_, call)| call);
-        Request { of, ..Request::new(self.pid, self.task(kernel), self.zone, REQUEST, input(kernel, wish, output_max)) }
-    }
-
-    pub async fn ask(&self, kernel: &Arc<Kernel>, wish: &Wish<'_>) -> Result<Leave, No> {
-        let allowed = kernel.trusted(self.zone).ok().flatten().and_then(|trusted| trusted.config.providers.clone());
-        let task = self.task(kernel);
-        // A recording is the project's own traffic, whoever answered it then.
-        let replayed = kernel.reel(self.pid, task).is_some();
-        if !replayed && allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == wish.provider)) {
-            let reason = format!("this project does not use `{}`", wish.provider);
-            let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
-            let recorded = call::refuse_model(kernel, &self.request(kernel, wish, None), refusal.clone()).await;
-            recorded.map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
-            return Err(self.no(kernel, refusal, None).await);
-        }
-        let estimate = self.estimate(kernel, wish);
-        let Estimate { tokens, context, micros, output_max } = estimate;
-        let tape = kernel.tape(self.pid, task).map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
-        let request = self.request(kernel, wish, output_max);
-        // Decided under the ledger's lock: how it is paid for, or which cap it does not fit under.
-        let paid: Mutex<Option<Result<Option<Share>, Short>>> = Mutex::new(None);
-        let (pid, tier) = (self.pid, wish.tier.as_str());
-        let reserve = |world: &world::World, call, now_ms| -> Result<More, Refusal> {
-            if wish.ask.endpoint != Endpoint::Generate {
-                return Ok(More::default());
-            }
-            let need = Need { tier, tokens, context, micros };
-            let bid = Bid { pid, task, call, provider: wish.provider, model: wish.model, need };
-            match kernel.models.leases.plan(world, &bid, now_ms) {
-                Ok(Plan { events, ahead, share }) => {
-                    *paid.lock() = Some(Ok(share));
-                    Ok(More { events, ahead })
-                }
-                Err(short) => {
-                    let refusal = refusal(world, &short);
-                    *paid.lock() = Some(Err(short));
-                    Err(refusal)
-                }
-            }
-        };
-        let about = call::About { tier, host: wish.host, words: vec![wish.provider.to_owned(), wish.model.to_owned()] };
-        let admitted = call::admit_model(kernel, &request, about, &reserve).await;
-        let (share, short) = match paid.into_inner() {
-            Some(Ok(share)) => (share, None),
-            Some(Err(short)) => (None, Some(short)),
-            None => (None, None),
-        };
-        match admitted {
-            Ok(call::Entered::Admitted(permit)) => {
-                let ahead = permit.is_ahead();
-                let mut pass = settle::ModelPass::new(kernel.clone(), request, permit, wish, (tokens, micros), share);
-                if !ahead {
-                    pass.admitted().await.map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
-                }
-                Ok(Leave { output_max, record: kernel.models.record, tape, pass: Box::new(pass) })
-            }
-            Ok(call::Entered::No(refusal)) => Err(self.no(kernel, refusal, short).await),
-            Err(Stop::Refused(refusal)) => Err(self.no(kernel, refusal, short).await),
-            Err(Stop::Failed(fault)) => Err(No::Final(denial(Trouble::Upstream, fault.to_string()))),
-        }
-    }
-
-    async fn no(&self, kernel: &Kernel, refusal: Refusal, short: Option<Short>) -> No {
-        let message = match &refusal.hint {
-            Some(hint) => format!("{}; {hint}", refusal.reason),
-            None => refusal.reason.clone(),
-        };
-        match (refusal.review, short) {
-            (Some(review), _) => No::Waits { denial: denial(Trouble::Denied, message), what: Waited::Review(review) },
-            (None, Some(Short { what: Cap::Rate, .. })) => {
-                let now_ms = kernel.ledger.look(|world| world.now_ms);
-                let left_ms = 60_000 - now_ms.rem_euclid(60_000);
-                let retry_after = Some(Duration::from_millis(left_ms.unsigned_abs()));
-                No::Final(Denial { retry_after, ..denial(Trouble::RateLimited, message) })
-            }
-            (None, Some(short)) if short.at_cap == AtCap::Ask && short.what != Cap::Context && !self.is_replay(kernel) => {
-                let Short { pid: of, what, cap, used, need, .. } = short;
-                let asked = BudgetAsked { pid: self.pid, task: None, of, what: what.to_string(), cap, used, need };
-                match kernel.ledger.record(asked).await {
-                    Ok(()) => No::Waits { denial: denial(Trouble::Budget, message), what: Waited::Budget { pid: of, cap } },
-                    Err(fault) => No::Final(denial(Trouble::Upstream, fault.to_string())),
-                }
-            }
-            (None, Some(_)) => No::Final(denial(Trouble::Budget, message)),
-            (None, None) => {
-                let trouble = if refusal.code == Code::Exhausted { Trouble::RateLimited } else { Trouble::Denied };
-                No::Final(denial(trouble, message))
-            }
-        }
-    }
-
-    /// A replay asks nobody.
-    fn is_replay(&self, kernel: &Kernel) -> bool {
-        let task = self.task(kernel);
-        kernel.ledger.look(|world| task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.replays.is_some()))
-    }
-
-    /// The most a request can cost: its bytes as tokens, a fixed figure for each picture, and all the output it may have.
-    fn estimate(&self, kernel: &Kernel, wish: &Wish<'_>) -> Estimate {
-        let Ask { output_max, answers, input_bytes, images, .. } = wish.ask;
-        let context = input_bytes.saturating_add(u64::from(*images).saturating_mul(gateway::dialect::IMAGE_TOKENS));
-        let capped = kernel.ledger.look(|world| world.is_capped(self.pid));
-        let output = output_max.unwrap_or(OUTPUT_DEFAULT).saturating_mul(u64::from((*answers).max(1)));
-        let micros =
-            if wish.free { 0 } else { kernel.models.prices.price(wish.provider, wish.model).0.micros_max(wish.ask, context, output) };
-        let rewritten = (capped && output_max.is_none() && wish.ask.endpoint == Endpoint::Generate).then_some(OUTPUT_DEFAULT);
-        Estimate { tokens: context.saturating_add(output), context, micros, output_max: rewritten }
-    }
-}
-
-/// What the record says of a request. Its text is a blob where recording is on, and a keyed digest always.
-fn input(kernel: &Kernel, wish: &Wish<'_>, output_max: Option<u64>) -> serde_json::Value {
-    let Wish { ask, provider, model, tier, body, .. } = wish;
-    let digest = kernel.ledger.journal().vault().digest(body);
-    let mut input = json!({
-        "provider": provider,
-        "model": model,
-        "tier": tier.as_str(),
-        "dialect": ask.dialect.word(),
-        "stream": ask.stream,
-        "bytes": ask.input_bytes,
-        "body": digest,
-    });
-    let endpoint = if ask.endpoint == Endpoint::CountTokens { Some("count") } else { None };
-    let more = [
-        ("asked_for", (ask.model != *model).then(|| json!(ask.model))),
-        ("output_max", ask.output_max.map(|max| json!(max))),
-        ("output_max_set", output_max.map(|max| json!(max))),
-        ("images", (ask.images > 0).then(|| json!(ask.images))),
-        ("runs", (!ask.runs.is_empty()).then(|| json!(ask.runs))),
-        ("endpoint", endpoint.map(|endpoint| json!(endpoint))),
-    ];
-    if let Some(fields) = input.as_object_mut() {
-        fields.extend(more.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
-    }
-    input
-}
-
-fn refusal(world: &world::World, short: &Short) -> Refusal {
-    let Short { pid, what, cap, used, need, .. } = short;
-    let name = world.processes.get(pid).map_or_else(|| pid.to_string(), |process| process.name.clone());
-    let amount = |n: u64| if *what == Cap::Money { books::dollars(n) } else { n.to_string() };
-    let reason = match what {
-        Cap::Rate => format!("{name} made its {cap} requests of this minute"),
-        Cap::Context => format!("the request has up to {need} tokens of input, and {name} may send {cap}"),
-        _ => format!(
-            "the budget of {name} does not hold it: {} of {} {what} are spent or reserved, and it needs up to {}",
-            amount(*used),
-            amount(*cap),
-            amount(*need)
-        ),
-    };
-    let hint = match what {
-        Cap::Rate => "it goes on in the next minute".to_owned(),
-        Cap::Context => "shorten the conversation".to_owned(),
-        _ => format!("the operator can give more: `skep budget grant {pid} …`; a smaller output limit may fit"),
-    };
-    Refusal::new(Code::Exhausted, reason).hint(hint)
 }

@@ -353,6 +353,56 @@ mod tests {
     }
 
     #[test]
+    fn what_is_told_of_a_turn_is_bounded_part_by_part_and_in_all() {
+        let long = "ä".repeat(5_000);
+        let part = |part: Part| part.told().unwrap().len();
+        let call = Part::Call { id: "c".into(), tool: "t".into(), input: json!(long) };
+        let result = Part::Result { id: "c".into(), tool: "t".into(), ok: true, text: long.clone() };
+        assert_eq!((part(Part::Text(long)), part(call.clone()), part(result)), (2_001, 406, 605));
+        let mut talk = worked(1, 10);
+        talk.turns[0].parts = vec![call; 20];
+        assert_eq!(talk.told(2, 5_000), (clip(&talk.told(2, usize::MAX).0, 5_000).to_owned(), 2), "the first is told as far as it goes");
+    }
+
+    #[test]
+    fn a_list_in_the_place_of_a_summary_has_the_last_calls_and_half_of_what_was_there() {
+        let mut talk = worked(100, 600);
+        for (n, turn) in talk.turns.iter_mut().enumerate() {
+            if let Part::Call { input, .. } = &mut turn.parts[0] {
+                *input = json!({"path": format!("{n}-{}", "p".repeat(400))});
+            }
+        }
+        talk.summary = Some("s".repeat(SUMMARY_BYTES));
+        let listed = talk.listed(200);
+        assert_eq!(listed.matches('s').count() - listed.matches("fs.read").count(), SUMMARY_BYTES / 2);
+        assert!(listed.len() <= SUMMARY_BYTES && listed.len() > SUMMARY_BYTES - 250, "{} bytes", listed.len());
+        assert!(listed.lines().skip(1).all(|line| line.len() <= 200));
+        assert!(listed.contains("198-p") && !listed.contains("\"0-p"), "{listed}");
+    }
+
+    #[test]
+    fn the_vendors_figure_is_believed_within_reason() {
+        let mut talk = Conversation::new(String::new(), Vec::new());
+        for (counted, estimated, scaled) in [(0, 100, 1_000), (150, 100, 1_500), (1, 100, 500), (100_000, 100, 3_000), (100, 0, 3_000)] {
+            talk.calibrate(counted, estimated);
+            assert_eq!(talk.scaled(1_000), scaled, "{counted} of {estimated}");
+        }
+        assert_eq!(tokens(&"x".repeat(400)), 101);
+    }
+
+    #[test]
+    fn short_results_are_not_worth_leaving_out() {
+        let mut talk = worked(3, 200);
+        talk.squeeze(10);
+        assert_eq!(talk.turns, worked(3, 200).turns);
+        let mut talk = worked(3, 201);
+        talk.squeeze(10);
+        assert!(
+            talk.turns.iter().flat_map(|turn| &turn.parts).all(|part| !matches!(part, Part::Result { text, .. } if text.contains('x')))
+        );
+    }
+
+    #[test]
     fn one_huge_turn_is_squeezed_and_keeps_its_results() {
         let mut talk = worked(1, 400_000);
         talk.squeeze(20_000);
@@ -366,9 +416,11 @@ mod tests {
         let wordy = ToolCard { name: "a.b".into(), description: format!("Does it. {}", "z".repeat(9000)), input_schema: schema };
         let terse = ToolCard { name: "c.d".into(), description: "Short. And more.".into(), input_schema: json!({"type": "object"}) };
         let (fitted, total) = fit_tools(&[wordy, terse.clone()]);
-        assert!(total <= TOOL_TOKENS);
+        assert!(total <= 3_000);
         assert_eq!(fitted[0].description, "Does it.");
         assert_eq!(fitted[0].input_schema, json!({"type": "object", "properties": {"description": {"type": "string"}}}));
         assert_eq!(fitted[1], terse);
+        let endless = ToolCard { name: "e".into(), description: "e".repeat(20_000), input_schema: json!({}) };
+        assert_eq!(fit_tools(&[endless]).0[0].description, "e".repeat(120));
     }
 }

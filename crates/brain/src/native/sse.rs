@@ -65,4 +65,17 @@ mod tests {
             assert_eq!(found, want, "in pieces of {size}");
         }
     }
+
+    #[test]
+    fn a_line_or_an_event_without_end_is_none() {
+        let piece = [b'x'; 1 << 20];
+        let mut lines = Lines::default();
+        assert!((0..32).all(|_| lines.feed(&piece) == Ok(Vec::new())));
+        assert_eq!(lines.feed(b"x"), Err(TooLong));
+        // Each of these lines ends, and the event does not.
+        let piece = format!("data: {}\n", "x".repeat((1 << 20) - 7));
+        let mut lines = Lines::default();
+        assert!((0..32).all(|_| lines.feed(piece.as_bytes()) == Ok(Vec::new())));
+        assert_eq!(lines.feed(piece.as_bytes()), Err(TooLong));
+    }
 }

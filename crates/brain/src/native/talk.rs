@@ -3,6 +3,7 @@
 //! Each speech is a file: how it writes a request, how it reads an answer. **Invariant.** An answer counts only when the vendor said
 //! that it is complete; a stream that just ends is a passing fault, never half an answer.
 
+use super::context::clip;
 use super::sse::{Lines, TooLong};
 use super::turn::{Part, Turn};
 use super::{chat, gemini, messages, responses};
@@ -89,6 +90,9 @@ pub const CALLS_MAX: usize = 128;
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Bytes of what is no answer that are told.
 const HEAD_BYTES: usize = 120;
+/// Bytes of an error that are told: of its message, and of a body that has none.
+const MESSAGE_BYTES: usize = 4_000;
+const BODY_BYTES: usize = 300;
 
 enum Voice {
     Messages(messages::Voice),
@@ -172,8 +176,8 @@ pub fn complaint(body: &[u8]) -> String {
         value["error"]["message"].as_str().or_else(|| value["message"].as_str()).or_else(|| value["error"].as_str())
     });
     match message {
-        Some(message) => message.to_owned(),
-        None => String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned(),
+        Some(message) => clip(message, MESSAGE_BYTES).to_owned(),
+        None => String::from_utf8_lossy(&body[..body.len().min(BODY_BYTES)]).into_owned(),
     }
 }
 
@@ -209,4 +213,19 @@ pub fn told(ok: bool, text: &str) -> String {
 /// The text of a field, or nothing.
 pub fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_end_is_not_read_to_its_end() {
+        let mut reader = Reader::new(Speech::Chat);
+        let piece = format!(":{}\n", "x".repeat((1 << 20) - 2));
+        for _ in 0..64 {
+            assert_eq!(reader.feed(piece.as_bytes()), Ok(String::new()));
+        }
+        assert_eq!(reader.feed(b":"), Err(Garbled::Strange("it is longer than 64 MiB".into())));
+    }
 }

@@ -1,6 +1,7 @@
 //! The built-in brain against a model that says what it is told to, in each vendor's words.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
+mod bounds;
 mod circles;
 mod speech;
 mod tape;

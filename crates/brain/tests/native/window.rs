@@ -94,7 +94,8 @@ async fn what_a_smaller_model_sums_up_is_told_in_parts_and_nothing_of_it_is_lost
     let told: Vec<String> = asked.iter().filter(|(purpose, ..)| *purpose == Purpose::Summary).map(|(.., body)| body.to_string()).collect();
     assert!(told.len() > 1, "one request could not hold it");
     assert!(told[1].contains("[earlier]\\nPart one."), "the second goes on from the first");
-    assert!(told.iter().all(|told| told.len() / 4 < 8_000));
+    // Of 8,000 tokens 2,000 are for the summary and 2,000 for what is around; the rest holds so many bytes if some tokens are short.
+    assert!(told.iter().all(|told| told.len() < 4_000 * 8 / 3 + 1_000), "{:?}", told.iter().map(String::len).collect::<Vec<_>>());
     let last = asked.last().unwrap().2.to_string();
     for n in 0..60 {
         let name = format!("file-{n}-");

@@ -23,7 +23,7 @@ pub(crate) struct RoomModels {
 impl RoomModels {
     /// `call` is the one that runs the job.
     pub fn open(kernel: &Arc<Kernel>, request: &Request, call: CallId) -> Result<RoomModels, Fault> {
-        let door = ProcessDoor { part: Some((request.task, call)), ..ProcessDoor::of(kernel, request.pid, request.zone) };
+        let door = ProcessDoor::of(kernel, request.pid, request.zone).within(request.task, call);
         let session = kernel.session_with(request.pid, None, Arc::new(door))?;
         Ok(RoomModels { gateway: kernel.gateway().clone(), session: Arc::new(session) })
     }

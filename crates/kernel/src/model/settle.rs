@@ -164,7 +164,7 @@ fn events(world: &World, call: CallId, used: ModelUsed, finished: CallFinished) 
 
 impl Pass for ModelPass {
     fn recorded(&mut self) -> Work<'_, Result<(), Denial>> {
-        Box::pin(async move { self.admitted().await.map_err(|fault| super::denial(Trouble::Upstream, fault.to_string())) })
+        Box::pin(async move { self.admitted().await.map_err(|fault| super::door::denial(Trouble::Upstream, fault.to_string())) })
     }
 
     fn settle(mut self: Box<Self>, end: Ended) -> Work<'static, ()> {

@@ -1,10 +1,12 @@
 //! What then is: the half of every state machine that changes the world. [`super::check`] says what may follow.
 
+mod money;
+
 use super::{World, Zone};
 use crate::event::Event;
 use crate::{
-    Ban, Base, CallId, Grant, Lease, Merge, MergeState, Moment, OpenCall, Pid, Process, ProcessState, Reserved, Review, ReviewState, Task,
-    TaskId, TaskState, Token, Used, What, Workspace, limits,
+    Ban, Base, CallId, Grant, Merge, MergeState, Moment, OpenCall, Pid, Process, ProcessState, Review, ReviewState, Task, TaskId,
+    TaskState, Token, Used, What, Workspace, limits,
 };
 
 pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
@@ -39,7 +41,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         }
         Event::ProcExited(e) => {
             set_process(world, e.pid, if e.killed { ProcessState::Dead } else { ProcessState::Zombie });
-            release(world, e.pid);
+            money::release(world, e.pid);
         }
         Event::ProcPaused(e) => set_process(world, e.pid, ProcessState::Paused),
         Event::ProcResumed(e) => set_process(world, e.pid, ProcessState::Idle),
@@ -92,7 +94,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
             settled(world, e.task, e.pid, of);
         }
         Event::CallLost(e) => {
-            lose(world, e.pid, e.call, at_ms);
+            money::lose(world, e.pid, e.call, at_ms);
             if let Some(call) = world.calls.remove(&e.call)
                 && !call.read_only
                 && let Some(task) = task_mut(world, call.task)
@@ -223,54 +225,16 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 at = process.parent;
             }
         }
-        Event::BudgetSet(e) => {
-            // A new cap holds from now on, not from the end of what was set aside under the old one.
-            let under = |pid: &Pid| world.line(*pid).any(|process| process.pid == e.pid);
-            let below: Vec<Pid> = world.books.leases.keys().copied().filter(under).collect();
-            below.into_iter().for_each(|pid| release(world, pid));
-            let account = world.books.accounts.entry(e.pid).or_default();
-            account.budget = e.budget.clone();
-            account.warned.clear();
-        }
-        Event::BudgetGranted(e) => {
-            let account = world.books.accounts.entry(e.pid).or_default();
-            account.warned.clear();
-            if let Some(budget) = &mut account.budget {
-                budget.micros = budget.micros.map(|cap| cap.saturating_add(e.micros));
-                for (tier, cap) in &mut budget.tokens {
-                    *cap = cap.saturating_add(e.tokens.get(tier).copied().unwrap_or(0));
-                }
-            }
-        }
+        Event::BudgetSet(e) => money::set(world, e),
+        Event::BudgetGranted(e) => money::grant(world, e),
         Event::BudgetWarned(e) => drop(world.books.accounts.entry(e.pid).or_default().warned.insert(e.what.clone())),
         Event::BudgetAsked(e) => world.books.accounts.entry(e.of).or_default().waits = Some(format!("{} of process {}", e.what, e.pid)),
-        Event::ModelReserved(e) => {
-            let (provider, model, tier) = (e.provider.clone(), e.model.clone(), e.tier.clone());
-            let reserved = Reserved { pid: e.pid, provider, model, tier, tokens: e.tokens, micros: e.micros, lease: e.lease };
-            let line = line(world, e.pid);
-            world.books.reserve(&line, e.call, reserved, at_ms);
-        }
-        Event::BudgetLeased(e) => {
-            let more = Lease { id: e.lease, tier: e.tier.clone(), tokens: e.tokens, micros: e.micros };
-            let line = line(world, e.pid);
-            world.books.carve(&line, e.pid, &more);
-        }
-        Event::BudgetReturned(e) => {
-            let line = line(world, e.pid);
-            world.books.end_leases(&line, e.pid, |lease| lease.id == e.lease);
-        }
-        Event::BudgetReconciled(e) => {
-            let line = line(world, e.pid);
-            world.books.reconcile(&line, e.pid, &e.tokens, e.micros, at_ms);
-        }
-        Event::BudgetLost(e) => {
-            let line = line(world, e.pid);
-            world.books.lose_lease(&line, e.pid, e.lease, at_ms);
-        }
-        Event::ModelUsed(e) => {
-            let line = line(world, e.pid);
-            world.books.settle(&line, e.call, (e.charged_tokens, e.charged_micros), &e.figures, at_ms);
-        }
+        Event::BudgetLeased(e) => money::lease(world, e),
+        Event::BudgetReturned(e) => money::give_back(world, e),
+        Event::BudgetReconciled(e) => money::reconcile(world, e, at_ms),
+        Event::BudgetLost(e) => money::lose_lease(world, e, at_ms),
+        Event::ModelReserved(e) => money::reserve(world, e, at_ms),
+        Event::ModelUsed(e) => money::settle(world, e, at_ms),
         Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) | Event::CallRetried(_) => {}
     }
 }
@@ -327,25 +291,6 @@ fn admit(world: &mut World, e: &crate::event::CallAdmitted, at_ms: i64) {
     }
 }
 
-/// A process and all its ancestors.
-fn line(world: &World, pid: Pid) -> Vec<Pid> {
-    world.line(pid).map(|process| process.pid).collect()
-}
-
-/// What was set aside for a process is for everybody again.
-fn release(world: &mut World, pid: Pid) {
-    let line = line(world, pid);
-    world.books.end_leases(&line, pid, |_| true);
-}
-
-/// A call that ended without a word about its cost: what was reserved for it is spent.
-fn lose(world: &mut World, pid: Pid, call: CallId, at_ms: i64) {
-    if world.books.reserved.contains_key(&call) {
-        let line = line(world, pid);
-        world.books.lose(&line, call, at_ms);
-    }
-}
-
 fn task_mut(world: &mut World, id: Option<TaskId>) -> Option<&mut Task> {
     id.and_then(|id| world.tasks.get_mut(&id))
 }
@@ -367,7 +312,7 @@ fn set_process(world: &mut World, pid: Pid, state: ProcessState) {
 
 /// A process without a running task is idle, unless it is paused or gone; and nothing is set aside for it, so that a crash costs nothing.
 fn rest(world: &mut World, pid: Pid) {
-    release(world, pid);
+    money::release(world, pid);
     if world.processes.get(&pid).is_some_and(|p| p.state == ProcessState::Running) {
         set_process(world, pid, ProcessState::Idle);
     }

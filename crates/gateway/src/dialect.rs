@@ -91,6 +91,8 @@ pub struct Ask {
     pub stream: bool,
     /// The most that one answer may have.
     pub output_max: Option<u64>,
+    /// That stands in the one member that every server of this dialect heeds.
+    pub output_heeded: bool,
     /// How many answers are asked for at once; each may be as long as `output_max`.
     pub answers: u32,
     /// Bytes of the body, images left out.
@@ -145,6 +147,8 @@ pub struct BadRequest {
 
 /// Tokens that one picture is taken to have: about what the providers charge for their largest.
 pub const IMAGE_TOKENS: u64 = 1_700;
+/// Bytes of a model's name, which every record of a request repeats. The longest in use have some eighty.
+const MODEL_BYTES_MAX: usize = 256;
 /// Bytes of a request that are taken to be one token. English has more than four, code and JSON about three and a half.
 const REQUEST_BYTES_A_TOKEN: u64 = 3;
 
@@ -152,6 +156,16 @@ impl Ask {
     /// What this request costs in input, by its size. An estimate that errs high.
     pub fn input_tokens(&self) -> u64 {
         self.input_bytes.div_ceil(REQUEST_BYTES_A_TOKEN) + u64::from(self.images) * IMAGE_TOKENS
+    }
+
+    /// The most that one answer of `model` may have; `unsaid` where the request does not say, or says it by a name that not every
+    /// server heeds.
+    pub fn output_most(&self, model: &str, unsaid: u64) -> u64 {
+        match self.output_max {
+            None => unsaid,
+            Some(most) if self.output_heeded || chat::output_name(model) != chat::OLD_OUTPUT => most,
+            Some(most) => most.max(unsaid),
+        }
     }
 }
 
@@ -199,6 +213,7 @@ impl Dialect {
             model: String::new(),
             stream: false,
             output_max: None,
+            output_heeded: true,
             answers: 1,
             input_bytes: 0,
             images: 0,
@@ -210,6 +225,7 @@ impl Dialect {
             return Ok(ask);
         }
         let body = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
+        body::bounded(body)?;
         let members = Members::read(body)?;
         self.whole(&members)?;
         ask.runs = runs::asked(self, &members)?;
@@ -256,8 +272,14 @@ impl Dialect {
         if ask.model.is_empty() {
             return Err("`model` is empty".to_owned());
         }
+        if ask.model.len() > MODEL_BYTES_MAX {
+            return Err(format!("`model` is longer than {MODEL_BYTES_MAX} bytes"));
+        }
         for (value, _) in self.limits(body, &members)? {
             ask.output_max = ask.output_max.max(number(self.output()[0], value)?);
+        }
+        if self == Dialect::Chat {
+            ask.output_heeded = members.one(&[chat::OLD_OUTPUT])?.is_some_and(|(value, _)| value != "null");
         }
         ask.images = images.count;
         ask.input_bytes = (body.len() as u64).saturating_sub(images.bytes);

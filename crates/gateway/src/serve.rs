@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 /// A client that opens a connection and says nothing.
 const HEAD: Duration = Duration::from_secs(30);
@@ -37,28 +37,43 @@ where
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD.min(wait)).max_buf_size(HEAD_BYTES_MAX).half_close(false);
-    let stream = Patient { stream, wait, alarm: None };
+    let stream = Patient::new(stream, wait);
     // A broken connection is the client's own affair; its requests have settled themselves.
     drop(builder.serve_connection(TokioIo::new(stream), service).await);
 }
 
-/// A stream to a client that must take what it is sent: one that takes nothing for too long holds a slot that others wait for.
+/// A stream to a client that must take what it is sent: one that takes nothing for too long, or a little now and then, holds a slot
+/// that others wait for.
 struct Patient<S> {
     stream: S,
     wait: Duration,
-    /// Set while a write waits.
-    alarm: Option<Pin<Box<Sleep>>>,
+    /// How long writes have waited in all, less what was taken since.
+    waited: Duration,
+    /// Set while a write waits: since when, and until when at most.
+    alarm: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
+/// A byte that is taken makes up for so much waiting: in the long run a kilobyte a second must be taken.
+const A_BYTE: Duration = Duration::from_millis(1);
+
 impl<S> Patient<S> {
-    fn within<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.alarm = None;
-            return written;
+    fn new(stream: S, wait: Duration) -> Patient<S> {
+        Patient { stream, wait, waited: Duration::ZERO, alarm: None }
+    }
+
+    /// `taken` is how many bytes of what is written count.
+    fn within<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>, taken: impl Fn(&T) -> usize) -> Poll<io::Result<T>> {
+        if let Poll::Ready(written) = &written {
+            let waited = self.alarm.take().map_or(Duration::ZERO, |(since, _)| since.elapsed());
+            let taken = u32::try_from(written.as_ref().map_or(0, taken)).unwrap_or(u32::MAX);
+            self.waited = (self.waited + waited).saturating_sub(A_BYTE.saturating_mul(taken));
+        } else {
+            let left = self.wait.saturating_sub(self.waited);
+            let alarm = self.alarm.get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(left))));
+            ready!(alarm.1.as_mut().poll(cx));
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing")));
         }
-        let wait = self.wait;
-        ready!(self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep(wait))).as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing")))
+        written
     }
 }
 
@@ -71,12 +86,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.within(cx, written)
+        self.within(cx, written, |bytes| *bytes)
     }
 
     fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bufs: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.within(cx, written)
+        self.within(cx, written, |bytes| *bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -85,12 +100,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.within(cx, flushed)
+        self.within(cx, flushed, |()| 0)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.within(cx, shut)
+        self.within(cx, shut, |()| 0)
     }
 }
 
@@ -123,5 +138,39 @@ pub async fn listen(gateway: Arc<Gateway>, session: Arc<Session>, listener: TcpL
             }
         }
         while open.try_join_next().is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// Writes eight kilobytes to a client that takes so many bytes after each pause.
+    async fn write_to(takes: usize, pause: Duration) -> io::Result<()> {
+        let (mut client, stream) = tokio::io::duplex(64);
+        let mut stream = Patient::new(stream, Duration::from_secs(300));
+        let taking = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(pause).await;
+                let mut some = vec![0; takes];
+                if client.read(&mut some).await.unwrap_or(0) == 0 {
+                    return;
+                }
+            }
+        });
+        let written = stream.write_all(&[7; 8 * 1024]).await;
+        taking.abort();
+        written
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_a_little_now_and_then_is_not_waited_for_either() {
+        let no = |written: io::Result<()>| written.unwrap_err().kind();
+        assert_eq!(no(write_to(64, Duration::from_secs(299)).await), io::ErrorKind::TimedOut);
+        assert_eq!(no(write_to(1, Duration::from_secs(10)).await), io::ErrorKind::TimedOut);
+        // Slow, but as fast as it must be; and one that rests once.
+        write_to(64, Duration::from_millis(50)).await.unwrap();
+        write_to(64, Duration::from_secs(2)).await.unwrap();
     }
 }

@@ -174,7 +174,7 @@ impl Trip<'_> {
                 return self.overloaded(open, no(Trouble::Overloaded, message)).await;
             }
             // Worth waiting for where the provider says until when, and that is soon enough for the client.
-            if wait.is_none_or(|wait| Instant::now() + wait >= deadline) {
+            if wait.and_then(|wait| Instant::now().checked_add(wait)).is_none_or(|until| until >= deadline) {
                 let whole = Chunk { after_ms: 0, bytes: refusal.to_vec() };
                 return self.play(open, keep, status, header::to_client(&head.headers), vec![whole], false).await;
             }

@@ -180,3 +180,16 @@ async fn requests_of_one_process_wait_for_its_memory() {
     assert_eq!(small.answer().await.status(), 200);
     bed.rest().await;
 }
+
+/// No clock holds the moment that it names.
+#[tokio::test]
+async fn a_wait_beyond_all_time_is_passed_on() {
+    for wait in ["10000000000000000000", "1e19", "18446744073709551615"] {
+        let bed = Bed::new("").await;
+        bed.will(vec![Said::Text(head(429, &format!("retry-after: {wait}\r\ncontent-length: 2")) + "{}")]);
+        let answer = bed.post("/v1/messages", ASK).await;
+        assert_eq!((answer.status(), answer.torn, answer.body.as_slice()), (429, false, b"{}".as_slice()), "{wait}");
+        assert_eq!(bed.ended().await.status, Some(429));
+        bed.rest().await;
+    }
+}

@@ -107,6 +107,29 @@ impl<'a> Members<'a> {
     }
 }
 
+/// Values in one request. Each takes up to a kilobyte where it is looked at whole, however few bytes it was sent with.
+const VALUES_MAX: usize = 250_000;
+/// A shorter text has too few to matter.
+const BYTES_MIN: usize = 1024 * 1024;
+
+/// Has this text no more values than anybody needs?
+pub(super) fn bounded(text: &str) -> Result<(), String> {
+    if text.len() < BYTES_MIN {
+        return Ok(());
+    }
+    let (mut values, mut string, mut escaped) = (0_usize, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = string,
+            b'"' => string = !string,
+            b',' | b':' | b'[' | b'{' if !string => values += 1,
+            _ => {}
+        }
+    }
+    if values > VALUES_MAX { Err(format!("it has more than {VALUES_MAX} values")) } else { Ok(()) }
+}
+
 /// A whole value, in which no member is given twice. Deeper than anybody nests, it is an error too.
 pub(super) fn tree(text: &str) -> Result<Value, String> {
     serde_json::from_str::<Tree>(text).map(|tree| tree.0).map_err(|error| error.to_string())

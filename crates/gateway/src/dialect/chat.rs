@@ -4,7 +4,8 @@ use super::{Endpoint, Trouble, meter::Tally};
 use serde_json::{Value, json};
 
 /// The second is the older name, which compatible servers know.
-pub(super) const OUTPUT: &[&str] = &["max_completion_tokens", "max_tokens"];
+pub(super) const OUTPUT: &[&str] = &["max_completion_tokens", OLD_OUTPUT];
+pub(super) const OLD_OUTPUT: &str = "max_tokens";
 
 pub(super) fn endpoint(method: &str, path: &str) -> Option<Endpoint> {
     match (method, path) {
@@ -17,7 +18,7 @@ pub(super) fn endpoint(method: &str, path: &str) -> Option<Endpoint> {
 /// The name by which this model's server knows an output limit, for a request that has none.
 pub(super) fn output_name(model: &str) -> &'static str {
     let reasons = model.strip_prefix('o').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    if model.starts_with("gpt-") || reasons { "max_completion_tokens" } else { "max_tokens" }
+    if model.starts_with("gpt-") || reasons { OUTPUT[0] } else { OLD_OUTPUT }
 }
 
 pub(super) fn tally(usage: &Value, tally: &mut Tally) {

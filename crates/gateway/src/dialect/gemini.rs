@@ -17,8 +17,22 @@ pub(super) fn place(path: &str) -> Option<(Range<usize>, &str)> {
     let colon = from + path.get(from..)?.rfind(':')?;
     let verb = path.get(colon + 1..)?;
     let before = path[..from].strip_prefix('/')?.trim_end_matches('/');
-    let fits = colon > from && !path[from..colon].contains('/') && before.split('/').all(is_plain);
+    let fits = colon > from && !path[from..colon].contains('/') && leads_to_models(before);
     fits.then_some((from..colon, verb))
+}
+
+/// Google's models stand below its version, or below a project and Google as their publisher; elsewhere the same name is something else.
+fn leads_to_models(before: &str) -> bool {
+    let segments: Vec<&str> = before.split('/').collect();
+    let rest = match segments.split_first() {
+        Some((version, rest)) if matches!(*version, "v1" | "v1alpha" | "v1beta" | "v1beta1") => rest,
+        _ => &segments,
+    };
+    match rest {
+        ["models"] | ["publishers", "google", "models"] => true,
+        ["projects", project, "locations", place, "publishers", "google", "models"] => is_plain(project) && is_plain(place),
+        _ => false,
+    }
 }
 
 /// A segment that stands for itself, so that nothing leads out of the provider's own path.

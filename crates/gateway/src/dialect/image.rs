@@ -5,7 +5,7 @@
 
 use super::{Dialect, body};
 use aho_corasick::AhoCorasick;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::OnceLock;
 
 /// Words without which a request has no pictures and no files.
@@ -74,14 +74,14 @@ fn walk(dialect: Dialect, value: &Value, keys: &[&str], images: &mut Images) {
             if referred || by_url || (dialect == Dialect::Responses && kind == "item_reference") {
                 images.count = images.count.saturating_add(FILE_IMAGES);
             }
-            images.fetched |= members.iter().any(|(key, member)| is_address(dialect, key, member));
-            for (key, member) in members {
-                match member {
-                    Value::String(text) if ["data", "url", "image_url"].contains(&key.as_str()) => picture(text, images),
-                    member if keys.contains(&key.as_str()) => walk(dialect, member, keys, images),
-                    _ => {}
-                }
+            if members.iter().any(|(key, member)| is_address(dialect, key, member)) {
+                (images.fetched, images.count) = (true, images.count.saturating_add(1));
             }
+            if let Some(data) = picture(dialect, members) {
+                images.count = images.count.saturating_add(1);
+                images.bytes += data.len() as u64;
+            }
+            members.iter().filter(|(key, _)| keys.contains(&key.as_str())).for_each(|(_, member)| walk(dialect, member, keys, images));
         }
         _ => {}
     }
@@ -89,17 +89,17 @@ fn walk(dialect: Dialect, value: &Value, keys: &[&str], images: &mut Images) {
 
 /// Is this an address that the provider goes to? What carries its data with it is none.
 fn is_address(dialect: Dialect, key: &str, member: &Value) -> bool {
-    let inline =
+    let carries =
         |value: &Value| value.as_str().is_some_and(|text| text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")));
     match dialect {
         Dialect::Anthropic => key == "source" && (member["type"] == "url" || !member["url"].is_null()),
-        Dialect::Responses => matches!(key, "image_url" | "file_url") && !member.is_null() && !inline(member),
+        Dialect::Responses => matches!(key, "image_url" | "file_url") && !member.is_null() && !carries(member),
         // Servers that speak Chat know `video_url` and `audio_url` too, and files by address.
         Dialect::Chat if key == "file" => {
             member["file_data"].as_str().is_some_and(|text| text.contains("://"))
                 || member.get("file_url").is_some_and(|url| !url.is_null())
         }
-        Dialect::Chat => key.ends_with("_url") && !member.is_null() && !inline(member) && !inline(&member["url"]),
+        Dialect::Chat => key.ends_with("_url") && !member.is_null() && !carries(member) && !carries(&member["url"]),
         Dialect::Gemini => {
             let uri = |name: &str| member.get(name).is_some_and(|uri| !uri.as_str().is_some_and(|uri| uri.starts_with(GOOGLE_FILES)));
             matches!(key, "fileData" | "file_data") && (uri("fileUri") || uri("file_uri"))
@@ -107,12 +107,27 @@ fn is_address(dialect: Dialect, key: &str, member: &Value) -> bool {
     }
 }
 
-fn picture(text: &str, images: &mut Images) {
-    let data = text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")).map_or(text, |(_, data)| data);
-    if PICTURES.iter().any(|start| data.starts_with(start)) {
-        images.count = images.count.saturating_add(1);
-        images.bytes += data.len() as u64;
-    } else if text.starts_with("http") {
-        images.count = images.count.saturating_add(1);
-    }
+/// The data of a picture that this object is. It says so and begins like one: text in its place is read as text, and is as long as it is.
+fn picture(dialect: Dialect, members: &Map<String, Value>) -> Option<&str> {
+    let text = |name: &str| members.get(name).and_then(Value::as_str);
+    let data = match dialect {
+        Dialect::Anthropic if text("type") == Some("base64") => text("data").filter(|_| is_image(text("media_type"))),
+        Dialect::Anthropic => None,
+        Dialect::Responses => text("image_url").and_then(inline),
+        Dialect::Chat => text("url").or(text("image_url")).and_then(inline),
+        Dialect::Gemini => match (text("mimeType"), text("mime_type")) {
+            (kind, None) | (None, kind) => text("data").filter(|_| is_image(kind)),
+            _ => None,
+        },
+    };
+    data.filter(|data| PICTURES.iter().any(|start| data.starts_with(start)))
+}
+
+fn is_image(kind: Option<&str>) -> bool {
+    kind.is_some_and(|kind| kind.starts_with("image/"))
+}
+
+/// What stands behind `data:image/png;base64,`.
+fn inline(text: &str) -> Option<&str> {
+    text.strip_prefix("data:image/")?.split_once(";base64,").map(|(_, data)| data)
 }

@@ -385,3 +385,86 @@ fn usage_is_found_where_some_servers_put_it() {
     let body = r#"{"type":"message","usage":{"input_tokens":10,"output_tokens":5,"iterations":[{"type":"compaction","input_tokens":900,"output_tokens":70},{"type":"message","input_tokens":10,"output_tokens":5}]}}"#;
     assert_eq!(metered(Dialect::Anthropic, &[body.as_bytes()]).usage, reported(910, 75, 0, 0, 0));
 }
+
+/// Read as text, it is as long as it is, whatever it begins with.
+#[test]
+fn text_that_begins_like_a_picture_counts() {
+    let long = "x".repeat(50_000);
+    let bytes = |dialect: Dialect, path: &str, body: &str| {
+        let ask = dialect.read(path, body.as_bytes()).unwrap();
+        (ask.images, ask.input_bytes > 50_000)
+    };
+    let anthropic = |source: &str| {
+        let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":[{{"type":"document","source":{source}}}]}}]}}"#);
+        bytes(Dialect::Anthropic, "/v1/messages", &body)
+    };
+    assert_eq!(anthropic(&format!(r#"{{"type":"text","media_type":"text/plain","data":"R0lGOD{long}"}}"#)), (0, true));
+    assert_eq!(anthropic(&format!(r#"{{"type":"text","media_type":"image/gif","data":"R0lGOD{long}"}}"#)), (0, true));
+    assert_eq!(anthropic(&format!(r#"{{"type":"base64","media_type":"text/plain","data":"R0lGOD{long}"}}"#)), (0, true));
+    assert_eq!(anthropic(&format!(r#"{{"type":"base64","media_type":"image/gif","data":"R0lGOD{long}"}}"#)), (1, false));
+    let gemini = |data: &str| {
+        bytes(Dialect::Gemini, "/v1beta/models/m:generateContent", &format!(r#"{{"contents":[{{"parts":[{{"inlineData":{data}}}]}}]}}"#))
+    };
+    assert_eq!(gemini(&format!(r#"{{"mimeType":"text/plain","data":"R0lGOD{long}"}}"#)), (0, true));
+    assert_eq!(gemini(&format!(r#"{{"mimeType":"image/gif","mime_type":"text/plain","data":"R0lGOD{long}"}}"#)), (0, true));
+    assert_eq!(gemini(&format!(r#"{{"mime_type":"image/gif","data":"R0lGOD{long}"}}"#)), (1, false));
+    let chat = |url: &str| {
+        let body =
+            format!(r#"{{"model":"m","messages":[{{"role":"user","content":[{{"type":"image_url","image_url":{{"url":"{url}"}}}}]}}]}}"#);
+        bytes(Dialect::Chat, "/v1/chat/completions", &body)
+    };
+    assert_eq!(chat(&format!("data:text/plain;base64,R0lGOD{long}")), (0, true));
+    assert_eq!(chat(&format!("data:image/gif;base64,R0lGOD{long}")), (1, false));
+}
+
+#[test]
+fn a_request_that_would_fill_memory_is_refused() {
+    let why = |body: String| Dialect::Anthropic.read("/v1/messages", body.as_bytes()).map(drop).map_err(|bad| bad.why);
+    let many = |piece: &str| format!(r#"{{"model":"m","messages":[{{"content":[{}0]}}],"url":0}}"#, format!("{piece},").repeat(300_000));
+    for piece in [r#"{"":0}"#, "[]  ", "0   ", r#""a""#] {
+        assert_eq!(why(many(piece)), Err("it has more than 250000 values".to_owned()), "{piece}");
+    }
+    // As much text is one value.
+    let text = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{}"}}]}}"#, r#"{\\\"a\\\":[1,2]},"#.repeat(300_000));
+    assert_eq!(why(text), Ok(()));
+    assert_eq!(why(format!(r#"{{"model":"{}"}}"#, "m".repeat(256))), Ok(()));
+    assert_eq!(why(format!(r#"{{"model":"{}"}}"#, "m".repeat(257))), Err("`model` is longer than 256 bytes".into()));
+}
+
+#[test]
+fn a_model_of_google_s_stands_where_google_has_models() {
+    for path in [
+        "/v1beta/models/m:generateContent",
+        "/models/m:generateContent",
+        "/v1/publishers/google/models/m:generateContent",
+        "/v1/projects/p-1/locations/eu/publishers/google/models/m:generateContent",
+    ] {
+        assert_eq!(Dialect::of("POST", path), Some((Dialect::Gemini, Endpoint::Generate)), "{path}");
+    }
+    for path in [
+        "/v1/projects/p/locations/l/publishers/anthropic/models/m:generateContent",
+        "/v1/projects/../locations/l/publishers/google/models/m:generateContent",
+        "/upload/v1beta/models/m:generateContent",
+        "/v1beta/cachedContents/models/m:generateContent",
+        "/v1beta/v1/models/m:generateContent",
+        "/v2/models/m:generateContent",
+    ] {
+        assert_eq!(Dialect::of("POST", path), None, "{path}");
+    }
+}
+
+#[test]
+fn a_limit_that_a_server_may_not_know_holds_nothing_back() {
+    let most =
+        |dialect: Dialect, path: &str, body: &str, model: &str| dialect.read(path, body.as_bytes()).unwrap().output_most(model, 16_384);
+    let chat = |limits: &str, model: &str| most(Dialect::Chat, "/v1/chat/completions", &format!(r#"{{"model":"m"{limits}}}"#), model);
+    assert_eq!(chat("", "deepseek-chat"), 16_384);
+    assert_eq!(chat(r#","max_completion_tokens":1"#, "deepseek-chat"), 16_384);
+    assert_eq!(chat(r#","max_completion_tokens":1,"max_tokens":null"#, "deepseek-chat"), 16_384);
+    assert_eq!(chat(r#","max_completion_tokens":50000"#, "deepseek-chat"), 50_000);
+    assert_eq!(chat(r#","max_completion_tokens":1"#, "gpt-5.5"), 1);
+    assert_eq!(chat(r#","max_completion_tokens":1"#, "o4-mini"), 1);
+    assert_eq!(chat(r#","max_tokens":1"#, "deepseek-chat"), 1);
+    assert_eq!(chat(r#","max_tokens":1,"max_completion_tokens":2"#, "deepseek-chat"), 2);
+    assert_eq!(most(Dialect::Anthropic, "/v1/messages", r#"{"model":"m","max_tokens":7}"#, "m"), 7);
+}

@@ -249,7 +249,7 @@ impl ProcessDoor {
         let Ask { output_max, answers, input_bytes, images, .. } = wish.ask;
         let context = input_bytes.saturating_add(u64::from(*images).saturating_mul(gateway::dialect::IMAGE_TOKENS));
         let capped = kernel.ledger.look(|world| world.is_capped(self.pid));
-        let output = output_max.unwrap_or(OUTPUT_DEFAULT).saturating_mul(u64::from((*answers).max(1)));
+        let output = wish.ask.output_most(wish.model, OUTPUT_DEFAULT).saturating_mul(u64::from((*answers).max(1)));
         let micros =
             if wish.free { 0 } else { kernel.models.prices.price(wish.provider, wish.model).0.micros_max(wish.ask, context, output) };
         let rewritten = (capped && output_max.is_none() && wish.ask.endpoint == Endpoint::Generate).then_some(OUTPUT_DEFAULT);

@@ -98,10 +98,19 @@ impl Trip<'_> {
         let Target { provider, model, .. } = self.target;
         let names = provider.may_not_run(self.ask, model);
         let all = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let instead = match (self.ask.dialect, names.first()?.as_str()) {
-            (_, "web_fetch") => "send pictures and files themselves, and leave out tools that fetch",
-            (Dialect::Responses, "web_search") => "leave the tool out (codex: `-c web_search=disabled`)",
-            _ => "leave it out",
+        names.first()?;
+        let codex = names.iter().filter_map(|name| match name.as_str() {
+            "web_search" => Some("-c web_search=disabled"),
+            "image_generation" => Some("-c features.image_generation=false"),
+            _ => None,
+        });
+        let codex = codex.collect::<Vec<_>>().join(" ");
+        let instead = match self.ask.dialect {
+            _ if names.iter().any(|name| name == "web_fetch") => {
+                "send pictures and files themselves, and leave out tools that fetch".to_owned()
+            }
+            Dialect::Responses if !codex.is_empty() => format!("leave it out (codex: `{codex}`)"),
+            _ => "leave it out".to_owned(),
         };
         let reason = format!("`{}` would run {all} for `{model}` by itself, out of sight and reach of any room", provider.name);
         let list = names.join(", ");
@@ -130,7 +139,8 @@ impl Trip<'_> {
                 Ok(made) => made,
                 Err(denial) => return self.fail(open, denial).await,
             };
-            open.end.sent = true;
+            // What an earlier try came to says nothing of this one, which may have to be paid for.
+            (open.end.sent, open.end.status) = (true, None);
             let response = match self.gateway.upstream.send(request, provider.answer).await {
                 Ok(response) => mask::masked(response, secret.as_ref()),
                 Err(Unanswered { why, unseen }) => {

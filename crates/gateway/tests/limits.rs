@@ -43,6 +43,32 @@ async fn every_way_to_say_wait_is_heeded() {
     assert!(answer.head.contains("request-id: r-1") && answer.head.contains("x-ratelimit-remaining-requests: 5"));
 }
 
+/// What is asked again is asked: who hangs up then pays for it, though the first try cost nothing.
+#[tokio::test]
+async fn a_second_try_that_is_abandoned_was_not_refused() {
+    for again in [vec![Said::UntilGone], vec![Said::Close]] {
+        let bed = Bed::new("").await;
+        bed.will(refusal(429, "retry-after-ms: 20", "{}"));
+        bed.will(again.clone());
+        let mut caller = bed.open("/v1/messages", ASK).await;
+        bed.wait_heard(2).await;
+        if matches!(again[0], Said::Close) {
+            assert_eq!(caller.answer().await.status(), 502);
+        }
+        drop(caller);
+        let ended = bed.ended().await;
+        assert_eq!((ended.sent, ended.status), (true, None), "{ended:?}");
+        bed.rest().await;
+    }
+    // Who leaves while it waits has been refused, and that is all.
+    let bed = Bed::new("").await;
+    bed.will(refusal(429, "retry-after: 4", "{}"));
+    let caller = bed.open("/v1/messages", ASK).await;
+    bed.in_line(1).await;
+    drop(caller);
+    assert_eq!(bed.ended().await.status, Some(429));
+}
+
 /// Google has no header for it.
 #[tokio::test]
 async fn a_wait_in_the_body_of_a_refusal_is_heeded() {

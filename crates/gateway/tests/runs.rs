@@ -77,6 +77,9 @@ async fn every_name_that_is_missing_is_told_at_once() {
     let body = r#"{"model":"m","tools":[{"type":"web_search"},{"type":"mcp"},{"type":"code_interpreter"}]}"#;
     let said = String::from_utf8(bed.post("/v1/responses", body).await.body).unwrap();
     assert!(said.contains("`code_execution`, `mcp`") && said.contains("runs: [code_execution, mcp]"), "{said}");
+    let body = r#"{"model":"m","tools":[{"type":"web_search"},{"type":"image_generation"}]}"#;
+    let said = String::from_utf8(bed.post("/v1/responses", body).await.body).unwrap();
+    assert!(said.contains("; leave it out (codex: `-c features.image_generation=false`); "), "{said}");
     assert!(bed.refused()[0].starts_with("anthropic m [code_execution+mcp+web_search]: "), "{:?}", bed.refused());
 }
 

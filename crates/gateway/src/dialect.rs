@@ -20,6 +20,7 @@ mod scan;
 pub mod sse;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use body::{Members, number, quoted, splice, text};
 pub use meter::{Meter, Metered};
@@ -145,8 +146,8 @@ pub struct BadRequest {
     pub why: String,
 }
 
-/// Tokens that one picture is taken to have: about what the providers charge for their largest.
-pub const IMAGE_TOKENS: u64 = 1_700;
+/// Tokens that one picture is taken to have: what most providers charge for their largest. A few charge two or three times that for a photo.
+pub const IMAGE_TOKENS: u64 = 5_000;
 /// Bytes of a model's name, which every record of a request repeats. The longest in use have some eighty.
 const MODEL_BYTES_MAX: usize = 256;
 /// Bytes of a request that are taken to be one token. English has more than four, code and JSON about three and a half.
@@ -255,7 +256,12 @@ impl Dialect {
         (ask.model, ask.stream) = match self {
             Dialect::Gemini => {
                 let (place, verb) = gemini::place(path).ok_or("its path names no model")?;
-                let model = out_of_path(&path[place])?;
+                let model = gemini::out_of_path(&path[place])?;
+                let config = self.config(body, &members)?;
+                let routed = config.map(|(config, _)| config.one(gemini::ROUTING)).transpose()?.flatten();
+                if routed.is_some_and(|(value, _)| value != "null") {
+                    return Err(format!("`{}` has the provider choose another model; name it in the path", gemini::ROUTING[0]));
+                }
                 if let Some((named, _)) = members.one(&["model"])?
                     && text("model", named)?.trim_start_matches("models/") != model
                 {
@@ -302,30 +308,6 @@ impl Dialect {
         Ok(())
     }
 
-    /// A request is all there is to it. What it only refers to, or what is answered later, nobody here could reserve or meter.
-    fn whole(self, members: &Members<'_>) -> Result<(), String> {
-        const KEPT: &str = "refers to what the provider keeps, whose length nobody knows here; send the conversation itself";
-        const LATER: &str = "has the provider answer later, where nobody meters it; leave it out";
-        let not: &[(&[&str], &str)] = match self {
-            Dialect::Responses => &[
-                (&["background"], LATER),
-                (&["previous_response_id"], KEPT),
-                (&["conversation"], KEPT),
-                (&["prompt"], "names a prompt that the provider keeps, whose length nobody knows here; send its text"),
-            ],
-            Dialect::Gemini => &[(&["cachedContent", "cached_content"], KEPT)],
-            // Of servers that ask many: which of them answers decides what it costs.
-            Dialect::Chat => &[(&["models"], "names further models, and one is decided about; name it in `model`")],
-            Dialect::Anthropic => &[],
-        };
-        for (names, why) in not {
-            if members.one(names)?.is_some_and(|(value, _)| !matches!(value, "null" | "false" | "\"\"")) {
-                return Err(format!("`{}` {why}", names[0]));
-            }
-        }
-        Ok(())
-    }
-
     /// The same request for another model or output limit; byte for byte the same where neither is given.
     pub fn rewrite(self, path: &str, body: &[u8], model: Option<&str>, output_max: Option<u64>) -> Result<(String, Vec<u8>), BadRequest> {
         if model.is_none() && output_max.is_none() {
@@ -347,7 +329,7 @@ impl Dialect {
             (None, ..) => {}
             (Some(model), Dialect::Gemini, _) => {
                 let (place, _) = gemini::place(&path).ok_or("its path names no model")?;
-                path.replace_range(place, &in_path(model));
+                path.replace_range(place, &gemini::in_path(model));
             }
             (Some(model), _, Some((_, span))) => edits.push((span.clone(), quoted(model))),
             (Some(_), _, None) => return Err("`model` is missing".to_owned()),
@@ -485,33 +467,4 @@ impl Dialect {
         };
         Reply { status: 200, content_type: "application/json", headers: Vec::new(), body: list.to_string().into_bytes() }
     }
-}
-
-/// A model's name out of a path: what a provider reads there, however it is written.
-fn out_of_path(segment: &str) -> Result<String, String> {
-    let mut name = Vec::with_capacity(segment.len());
-    let mut rest = segment.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte != b'%' {
-            name.push(byte);
-            continue;
-        }
-        let hex = after.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        name.push(hex.ok_or("the model in its path cannot be read")?);
-        rest = &after[2..];
-    }
-    let name = String::from_utf8(name).map_err(|_| "the model in its path is not UTF-8".to_owned())?;
-    // A provider that reads such a path another way would be asked for something else.
-    let odd = |c: char| c.is_control() || matches!(c, '\\' | '?' | '#' | '%');
-    if name.contains(odd) || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err(format!("`{segment}` is no name of a model"));
-    }
-    Ok(name)
-}
-
-/// A model's name as a segment of a path.
-fn in_path(model: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte);
-    model.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 pub(super) const CONFIG: &[&str] = &["generationConfig", "generation_config"];
 pub(super) const OUTPUT: &[&str] = &["maxOutputTokens", "max_output_tokens"];
+pub(super) const ROUTING: &[&str] = &["routingConfig", "routing_config", "modelConfig", "model_config"];
 /// What is to be counted, where that is a whole request.
 pub(super) const COUNTED: &[&str] = &["generateContentRequest", "generate_content_request"];
 pub(super) const ANSWERS: &[&str] = &["candidateCount", "candidate_count"];
@@ -95,4 +96,33 @@ pub(super) fn models(names: &[&str]) -> Value {
     let methods = ["generateContent", "streamGenerateContent", "countTokens"];
     let each = |name: &&str| json!({"name": format!("models/{name}"), "displayName": name, "supportedGenerationMethods": methods});
     json!({"models": names.iter().map(each).collect::<Vec<Value>>()})
+}
+
+/// A model's name out of a path: what a provider reads there, however it is written.
+pub(super) fn out_of_path(segment: &str) -> Result<String, String> {
+    let mut name = Vec::with_capacity(segment.len());
+    let mut rest = segment.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            name.push(byte);
+            continue;
+        }
+        let hex = after.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        name.push(hex.ok_or("the model in its path cannot be read")?);
+        rest = &after[2..];
+    }
+    let name = String::from_utf8(name).map_err(|_| "the model in its path is not UTF-8".to_owned())?;
+    // A provider that reads such a path another way would be asked for something else.
+    let odd = |c: char| c.is_control() || matches!(c, '\\' | '?' | '#' | '%');
+    if name.contains(odd) || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err(format!("`{segment}` is no name of a model"));
+    }
+    Ok(name)
+}
+
+/// A model's name as a segment of a path.
+pub(super) fn in_path(model: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte);
+    model.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

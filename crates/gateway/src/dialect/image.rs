@@ -35,7 +35,7 @@ const PICTURES: &[&str] = &["iVBORw0", "/9j/", "R0lGOD", "UklGR"];
 const GOOGLE_FILES: &str = "https://generativelanguage.googleapis.com/";
 
 /// Pictures that a file counts as that is only referred to: about two hundred thousand tokens, which is what most models hold.
-const FILE_IMAGES: u32 = 120;
+const FILE_IMAGES: u32 = 40;
 
 #[derive(Default)]
 pub(super) struct Images {

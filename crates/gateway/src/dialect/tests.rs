@@ -191,7 +191,15 @@ fn what_would_make_the_bill_uncertain_is_refused() {
         check(Dialect::Anthropic, "/v1/messages", body.as_bytes(), &format!("`{odd}` is written in other letters; write `{name}`"));
     }
     let many = br#"{"model":"a","models":["dear"]}"#;
-    check(Dialect::Chat, "/v1/chat/completions", many, "`models` names further models, and one is decided about; name it in `model`");
+    check(Dialect::Chat, "/v1/chat/completions", many, "`models` names further models, and only one is decided about; name it in `model`");
+    let routed = br#"{"generation_config":{"routing_config":{"manual_mode":{"model_name":"dear"}}}}"#;
+    let why = "`routingConfig` has the provider choose another model; name it in the path";
+    check(Dialect::Gemini, "/v1beta/models/m:generateContent", routed, why);
+    for further in [r#""fallbacks":[{"model":"dear","max_tokens":99999}]"#, r#""fallbacks":"default""#, r#""fallback":{"model":"dear"}"#] {
+        let said = Dialect::Anthropic.read("/v1/messages", format!(r#"{{"model":"a",{further}}}"#).as_bytes()).unwrap_err().to_string();
+        assert!(said.contains("does not support the `fallback"), "as Claude Code looks for it: {said}");
+    }
+    assert!(Dialect::Anthropic.read("/v1/messages", br#"{"model":"a","fallbacks":null}"#).is_ok());
     let positive = br#"{"model":"a","max_tokens":1}"#;
     assert_eq!(Dialect::Anthropic.read("/v1/messages", positive).unwrap().output_max, Some(1));
 }
@@ -329,7 +337,7 @@ fn a_file_that_is_only_referred_to_may_be_long() {
     };
     assert!(anthropic(r#"{"type":"document","source":{"type":"url","url":"https://x/long.pdf"}}"#) > 200_000);
     assert!(anthropic(r#"{"type":"document","source":{"type":"file","file_id":"file_1"}}"#) > 200_000);
-    assert!(anthropic(r#"{"type":"image","source":{"type":"url","url":"https://x/y.png"}}"#) < 3_000);
+    assert!(anthropic(r#"{"type":"image","source":{"type":"url","url":"https://x/y.png"}}"#) < 6_000);
     assert!(anthropic(r#"{"type":"document","source":{"type":"text","data":"short"}}"#) < 100);
     let body = r#"{"model":"m","input":[{"role":"user","content":[{"type":"input_file","file_url":"https://x/y.pdf"}]}]}"#;
     assert!(tokens(Dialect::Responses, "/v1/responses", body) > 200_000);

@@ -56,8 +56,11 @@ impl Registry {
             Runner::Shell => return Err(unusable(file, "`runner: shell` wants a `command`".to_owned())),
             _ => return Err(unusable(file, "only `runner: shell` is run; other runners come as plugins".to_owned())),
         }
-        if self.tools.contains_key(&manifest.name) {
-            return Err(unusable(file, format!("there is a tool `{}` already", manifest.name)));
+        // Models know a tool without its dot, so two that differ in nothing else would be one to them.
+        let plain = |name: &str| name.replace('.', "_");
+        if let Some(known) = self.tools.keys().find(|known| plain(known) == plain(&manifest.name)) {
+            let why = if *known == manifest.name { "" } else { ", and to a model that is the same name" };
+            return Err(unusable(file, format!("there is a tool `{known}` already{why}")));
         }
         // Its own word that it only reads, or belongs in the kernel's process, is not proof.
         manifest.read_only = false;
@@ -131,11 +134,12 @@ mod tests {
         put("b", format!("name: fs.read\n{good}"));
         put("c", format!("name: count2\n{}", good.replace("runner: shell\ncommand: [sh, -c, 'wc -c']", "runner: http")));
         put("d", "name: [".to_owned());
+        put("e", format!("name: fs_read\n{good}"));
         std::fs::create_dir(folder.path().join("empty")).unwrap();
         let mut registry = Registry::builtin();
         let told: Vec<String> = registry.load(folder.path()).into_iter().map(|error| error.what).collect();
         assert_eq!(told[..2], ["there is a tool `fs.read` already", "only `runner: shell` is run; other runners come as plugins"]);
-        assert_eq!(told.len(), 3, "{told:?}");
+        assert_eq!(told[3..], ["there is a tool `fs.read` already, and to a model that is the same name"]);
         let manifest = registry.find("count").unwrap().manifest();
         assert_eq!((manifest.read_only, manifest.room), (false, Room::Sandbox), "a foreign tool's word is not proof");
         assert_eq!(registry.load(&folder.path().join("nowhere")).len(), 1);

@@ -16,14 +16,15 @@ const STYLES: Styles = Styles::styled()
 const EXAMPLES: &str = "\
 Examples:
   skep demo                                  see everything once, in a minute
-  skep act \"add a --version flag\"            queue work in this repository, return at once
+  skep act \"add a --version flag\"            queue work here, return at once
   skep ask \"where is auth?\" --await > a.txt  read-only; the answer on stdout
   skep status                                who works on what here
   skep review                                what waits for your answer
   skep diff task-1 && skep merge task-1      look, then take the changes
   skep journal verify                        prove that the record is whole
 
-Every command starts the kernel when it needs one. `skep help COMMAND` says more; `skep help exit-codes` lists the exit codes.";
+Every command starts the kernel when it needs one. `skep help COMMAND` says
+more; `skep help exit-codes` lists the exit codes.";
 
 /// An operating-system kernel for AI agents
 #[derive(Debug, Parser)]
@@ -123,11 +124,12 @@ pub fn command() -> clap::Command {
 fn groups(command: &clap::Command) -> String {
     let (header, literal) = (STYLES.get_header(), STYLES.get_literal());
     let mut text = String::new();
+    let width = GROUPS.iter().flat_map(|(_, members)| members.iter()).map(|member| member.len()).max().unwrap_or(0);
     for (name, members) in GROUPS {
         text.push_str(&format!("{header}{name}{header:#}\n"));
         for member in *members {
             let about = find(command, member).and_then(|found| found.get_about()).map(ToString::to_string).unwrap_or_default();
-            text.push_str(&format!("  {literal}{member:<16}{literal:#} {about}\n"));
+            text.push_str(&format!("  {literal}{member:<width$}{literal:#}  {about}\n"));
         }
         text.push('\n');
     }
@@ -163,6 +165,13 @@ mod tests {
         for path in GROUPS.iter().flat_map(|(_, members)| members.iter()) {
             assert!(find(&command, path).is_some_and(|found| found.get_about().is_some()), "{path}");
         }
+    }
+
+    #[test]
+    fn the_overview_fits_a_terminal_of_eighty_columns() {
+        let help = command().render_help().to_string();
+        let wide: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
+        assert_eq!(wide, Vec::<&str>::new());
     }
 
     #[test]
@@ -221,6 +230,8 @@ mod tests {
             "skep usage --by day",
             "skep budget set 1 --money 0.50 --tokens all=2000 --ask",
             "skep budget grant p3 --tokens strategic=5",
+            "skep budget set 3 --none",
+            "skep budget set 3 --money 0 --ask",
             "skep budget reconcile 3 --money 0",
             "skep gateway run --login claude -- claude -p hello",
             "skep gateway run --record f.jsonl -- true",
@@ -248,6 +259,11 @@ mod tests {
             "skep budget grant 3",
             "skep budget reconcile 3",
             "skep budget set 3 --none --money 5",
+            "skep budget set 3",
+            "skep budget set 3 --ask",
+            "skep budget set 3 --money -5",
+            "skep budget set 3 --requests-per-minute 0",
+            "skep budget set 3 --context 0",
             "skep gateway run",
             "skep gateway run --timing -- true",
             "skep replay 3",

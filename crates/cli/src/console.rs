@@ -1,11 +1,13 @@
 //! What every command is given: where the kernel lives, and where to print.
 
+use crate::home;
 use crate::show::{Line, Page, Screen, progress};
 use crate::start;
 use crate::trouble::Trouble;
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use wire::{Client, Code};
 
 #[derive(Clone, Debug)]
@@ -23,7 +25,13 @@ pub const OK: Outcome = Ok(0);
 impl Console {
     /// A connection to the kernel, which is started if there is none.
     pub async fn kernel(&self) -> Result<Client, Trouble> {
-        progress::wait(self.err, "starting the kernel", start::connect(&self.home)).await
+        let kernel = progress::wait(self.err, "starting the kernel", start::connect(&self.home)).await?;
+        static TOLD: Once = Once::new();
+        if let Some(file) = home::newer(&self.home) {
+            let text = format!("{file} was changed after the kernel started; it counts after `skep kernel stop`");
+            TOLD.call_once(|| self.note(Line::new().wait("◍ ").plain(text)));
+        }
+        Ok(kernel)
     }
 
     /// Prints a result for the person, or as it came for a program.
@@ -36,15 +44,20 @@ impl Console {
         if self.json { self.out.json(result) } else { self.out.whole(&page(result)) }
     }
 
+    /// The same for sentences: broken between words where the terminal is too narrow.
+    pub fn show_story<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
+        if self.json { self.out.json(result) } else { self.out.story(&page(result)) }
+    }
+
     /// Says something beside the result.
     pub fn note(&self, line: Line) {
         if !self.json {
-            self.err.page(&Page(vec![line]));
+            self.err.story(&Page(vec![line]));
         }
     }
 
     pub fn report(&self, trouble: &Trouble) {
-        if self.json { self.err.json(&trouble.json()) } else { self.err.whole(&trouble.page()) }
+        if self.json { self.err.json(&trouble.json()) } else { self.err.story(&trouble.page()) }
     }
 
     /// Waits for `work` beside a spinner.

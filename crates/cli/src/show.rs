@@ -20,6 +20,7 @@ pub mod review;
 pub mod sandbox;
 pub mod screen;
 pub mod sentence;
+pub mod spending;
 pub mod table;
 pub mod task;
 pub mod transcript;

@@ -152,7 +152,7 @@ fn a_request_at_the_cap_waits_for_a_person() {
     let (address, key) = (open.address.clone(), open.key.clone());
     let client = std::thread::spawn(move || ask(&address, &key));
     eventually("somebody is asked", || site.count("budget.asked") == 1);
-    assert!(site.ok(&["budget"]).contains("a request waits for tactical tokens"));
+    assert!(site.ok(&["budget"]).contains("waits for tactical tokens: `skep budget grant 1 --tokens tactical="));
     assert_eq!(provider.heard.load(Ordering::SeqCst), 0);
     site.ok(&["budget", "grant", "1", "--tokens", "tactical=1000"]);
     assert_eq!(client.join().unwrap().0, 200);

@@ -129,6 +129,7 @@ fn a_request_that_left_no_record_is_paid_from_its_lease() {
     let usage = site.json(&["usage", "--by", "model"]);
     let lost = usage["rows"].as_array().unwrap().iter().find(|row| row["name"] == "unrecorded/lease").unwrap();
     assert_eq!((lost["estimated"].as_u64(), lost["input"].as_u64()), (Some(1), Some(leased)));
+    assert_eq!(usage["unpriced"], Value::Array(Vec::new()), "what was lost is no model with a price");
 
     // Whoever has the bill says what it was.
     let pid = site.records(&[]).iter().find(|record| record["type"] == "budget.lost").unwrap()["payload"]["pid"].to_string();
@@ -138,7 +139,9 @@ fn a_request_that_left_no_record_is_paid_from_its_lease() {
     site.ok(&["budget", "reconcile", &pid, "--tokens", "tactical=18", "--money", "0.000138"]);
     assert_eq!(account(&site, 1)["spent"]["tokens"]["tactical"].as_u64(), Some(2 * USED));
     assert_eq!(account(&site, 1)["spent"]["micros"].as_u64(), Some(2 * 138));
-    let total = site.json(&["usage"])["total"].clone();
+    let usage = site.json(&["usage"]);
+    assert!(!usage["rows"].to_string().contains("unrecorded/lease"), "{usage}");
+    let total = usage["total"].clone();
     assert_eq!((total["estimated"].as_u64(), total["micros"].as_u64()), (Some(0), Some(2 * 138)));
     assert!(!site.ok(&["budget"]).contains("estimates"));
 }

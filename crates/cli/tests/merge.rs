@@ -33,6 +33,21 @@ fn what_is_tried_is_the_tasks_tree_and_leaves_nothing() {
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 
+/// A policy that changed after the question may leave nothing over.
+#[test]
+fn a_merge_of_which_the_new_policy_leaves_nothing_is_refused_with_the_reason() {
+    let site = Site::new(&[("a.txt", "old\n")]);
+    let task = act(&site, "call fs.write path=a.txt content=\"new\\n\"\ndone\n");
+    let policy = site.read(".skep/policy.yaml");
+    let rule = "\n  - name: frozen\n    match: { syscall: fs.write, path_glob: \"/a.txt\" }\n    action: deny\n    reason: it is frozen\n";
+    site.write(".skep/policy.yaml", &(policy + rule));
+    site.ok(&["trust", "--yes"]);
+    let said = site.fails(9, &["merge", &task, "--yes"]);
+    assert!(said.contains("nothing is merged") && said.contains("every change is left out"), "{said}");
+    assert!(said.contains(&format!("`skep diff {task}` says why")), "{said}");
+    assert_eq!(site.read("a.txt"), "old\n");
+}
+
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::provider::{Open, Provider};
+use common::provider::{Open, Provider, account};
 use common::text;
 
 #[test]
@@ -40,6 +40,11 @@ fn usage_is_summed_in_every_way() {
         }
         assert_eq!((&usage["total"]["micros"], usage["unpriced"].as_array().unwrap().len()), (&276.into(), 0), "{by}");
     }
+    // The budget and the journal say the same.
+    assert_eq!(account(&site, 1)["spent"], serde_json::json!({"micros": 276, "tokens": {"tactical": 36}}));
+    let used = site.records(&["--kind", "model.used"]);
+    let sum = |field: &str| used.iter().map(|record| record["payload"][field].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((sum("charged_micros"), sum("charged_tokens")), (276, 36));
 }
 
 /// Nobody knows what a provider costs that no table names: the dearest is taken, and that is said.

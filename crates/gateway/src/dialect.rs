@@ -126,6 +126,8 @@ pub enum Trouble {
     Overloaded,
     /// The provider failed, or we did.
     Upstream,
+    /// It cannot be asked until the operator mends the settings: no key, or a url that leads elsewhere.
+    Unset,
 }
 
 /// An answer of our own.
@@ -446,7 +448,7 @@ impl Dialect {
             Trouble::NotFound => 404,
             Trouble::Overloaded if self == Dialect::Anthropic => 529,
             Trouble::Overloaded => 503,
-            Trouble::Upstream => 502,
+            Trouble::Upstream | Trouble::Unset => 502,
         }
     }
 

@@ -163,7 +163,7 @@ impl Trip<'_> {
             if response.status().is_redirection() {
                 let message =
                     format!("`{}` sends requests elsewhere ({status}), and its key goes nowhere else; mend its `url`", provider.name);
-                return self.fail(open, no(Trouble::Upstream, message)).await;
+                return self.fail(open, no(Trouble::Unset, message)).await;
             }
             if status == 401 {
                 provider.forget().await;
@@ -271,8 +271,9 @@ impl Trip<'_> {
         let uri = provider.url(&whole).and_then(|url| url.as_str().parse().ok()).ok_or_else(|| bug("its url"))?;
         let mut headers = header::to_provider(&self.head.headers);
         let secret = provider.credential(&self.gateway.upstream).await;
-        let secret =
-            secret.map_err(|none| no(Trouble::Upstream, format!("`{}` has no key: {}; {}", provider.name, none.what, none.fix)))?;
+        // A login may have failed to be renewed for a moment; a key that is not there comes back by nobody's waiting.
+        let trouble = if provider.only_for().is_some() { Trouble::Upstream } else { Trouble::Unset };
+        let secret = secret.map_err(|none| no(trouble, format!("`{}` has no key: {}; {}", provider.name, none.what, none.fix)))?;
         if let Some(secret) = &secret {
             provider.news(secret).iter().for_each(|secret| (self.gateway.learn)(secret));
             provider.sign(self.ask.dialect, secret, &mut headers).map_err(|none| bug(&none.what))?;

@@ -316,6 +316,11 @@ impl Kernel {
         }
         self.answer(review, Reply::yes(), by, None).await?;
         let task = self.settled(id).await?;
+        let left_out = self.ledger.look(|world| task.merge.and_then(|merge| world.merges.get(&merge)).map(|merge| merge.state));
+        if task.state == TaskState::Done && left_out == Some(world::MergeState::Rejected) {
+            let reason = format!("nothing is merged: {}", task.summary.unwrap_or_else(|| "every change is left out".into()));
+            return Err(Refusal::new(Code::WrongState, reason).hint(format!("`skep diff {id}` says why of each file")).into());
+        }
         if task.state != TaskState::Done {
             let reason = task.summary.unwrap_or_else(|| "HEAD, policy or a file changed after you looked; a new review is open".into());
             return Err(Refusal::new(Code::WrongState, reason).hint(format!("run `skep diff {id}` and `skep merge {id}` again")).into());

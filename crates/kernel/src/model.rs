@@ -9,6 +9,7 @@ mod door;
 mod lease;
 mod room;
 mod settle;
+mod wait;
 
 use crate::Kernel;
 use crate::fault::{Fault, FaultKind, Stop};
@@ -16,7 +17,7 @@ pub use books::By;
 use cassette::Cassettes;
 pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};
-pub(crate) use door::{No, ProcessDoor, Waited};
+pub(crate) use door::{No, ProcessDoor};
 use gateway::{Client, Door, Gateway, Secret, Session, Upstream};
 use parking_lot::Mutex;
 pub(crate) use room::{GATEWAY_PORT, RoomModels};
@@ -25,6 +26,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
+pub use wait::Wait;
+pub(crate) use wait::Waited;
+use wait::Waiting;
 use world::event::{ProcExited, ProcSpawned};
 use world::{Code, Pid, Refusal, ZoneId};
 
@@ -40,6 +44,7 @@ pub(crate) struct Models {
     pub record: bool,
     pub cassettes: Cassettes,
     pub leases: lease::Leases,
+    waiting: Waiting,
     loopback: bool,
     listeners: Mutex<HashMap<Pid, Vec<AbortHandle>>>,
 }
@@ -64,6 +69,7 @@ impl Models {
             record: settings.gateway.record,
             cassettes: Cassettes::default(),
             leases: lease::Leases::default(),
+            waiting: Waiting::default(),
             loopback: settings.gateway.loopback,
             listeners: Mutex::default(),
         })

@@ -5,11 +5,12 @@
 use crate::Kernel;
 use crate::outside::{SecretSetting, ServiceSetting};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
+use world::budget::WARN_PERCENT;
 use world::event::ReviewAnswered;
 use world::{Answer, Event, Pid, ReviewId, ReviewState, World};
 
@@ -102,16 +103,17 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
         return;
     }
     let mut told = kernel.ledger.look(|world| world.reviews.keys().last().copied());
-    let mut waiting = kernel.ledger.look(waits);
+    let mut waiting = waits(&kernel);
+    let mut nearly = kernel.ledger.look(warned);
     let mut follow = kernel.ledger.journal().follow();
     while !kernel.stopping() {
-        let now = kernel.ledger.look(waits);
-        for (pid, text) in now.iter().filter(|(pid, text)| waiting.get(pid) != Some(text)) {
+        let (waits, warned) = (waits(&kernel), kernel.ledger.look(warned));
+        for text in waits.difference(&waiting).chain(warned.difference(&nearly)) {
             if let Some(command) = &notify {
-                tokio::spawn(tell(command.clone(), visible(&format!("{text} (`skep budget grant {pid}`)"))));
+                tokio::spawn(tell(command.clone(), visible(text)));
             }
         }
-        waiting = now;
+        (waiting, nearly) = (waits, warned);
         let fresh: Vec<(ReviewId, String)> = kernel.ledger.look(|world| {
             let open = world.reviews.values().filter(|review| Some(review.id) > told && review.state == ReviewState::Open);
             open.map(|review| (review.id, format!("{} asks: {} ({})", review.id, review.tool, review.reasons.join("; ")))).collect()
@@ -135,13 +137,26 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
 }
 
 /// Budgets at whose cap a request waits for a person.
-fn waits(world: &World) -> BTreeMap<Pid, String> {
+fn waits(kernel: &Kernel) -> BTreeSet<String> {
+    let waits = kernel.waits();
+    kernel.ledger.look(|world| {
+        let text = |wait: &crate::Wait| {
+            let (of, what, pid) = (name(world, wait.of()), wait.what(), wait.pid);
+            format!("{of} asks for more of its budget: a request waits for {what} of process {pid} (`{}`)", wait.remedy())
+        };
+        waits.iter().map(text).collect()
+    })
+}
+
+/// Budgets of which most is spent.
+fn warned(world: &World) -> BTreeSet<String> {
     let accounts = world.books.accounts.iter();
-    let text = |pid: &Pid, what: &String| {
-        let name = world.processes.get(pid).map_or_else(|| pid.to_string(), |process| process.name.clone());
-        format!("{name} asks for more of its budget: a request waits for {what}")
-    };
-    accounts.filter_map(|(pid, account)| Some((*pid, text(pid, account.waits.as_ref()?)))).collect()
+    let text = |pid: Pid, what: &String| format!("{} has spent {WARN_PERCENT} % or more of its {what} (`skep budget`)", name(world, pid));
+    accounts.flat_map(|(pid, account)| account.warned.iter().map(move |what| text(*pid, what))).collect()
+}
+
+fn name(world: &World, pid: Pid) -> String {
+    world.processes.get(&pid).map_or_else(|| pid.to_string(), |process| process.name.clone())
 }
 
 /// Control and bidirectional characters of an agent do not reach the notifier.

@@ -2,13 +2,13 @@
 
 use crate::connection::send;
 use crate::method::{no, parse, raw};
-use kernel::{By as Sum, Kernel, Opened, Replayed, Traffic};
+use kernel::{By as Sum, Kernel, Opened, Replayed, Traffic, Wait};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use wire::method::model::{
     AccountView, BudgetsResult, By, CassetteView, CassettesResult, ExchangeView, GrantParams, Open, OpenParams, OpenResult,
-    ReconcileParams, SetParams, UsageResult, UsageRow,
+    ReconcileParams, SetParams, UsageResult, UsageRow, WaitView,
 };
 use wire::method::task::{Divergence, ReplayResult};
 use wire::{Code, Method, Request, Response, RpcError};
@@ -86,8 +86,16 @@ pub(crate) fn usage(kernel: &Kernel, by: By) -> UsageResult {
 }
 
 pub(crate) fn budgets(kernel: &Kernel) -> BudgetsResult {
-    let view = |(pid, name, account, guessed)| AccountView { pid, name, account, guessed };
+    let waits = kernel.waits();
+    let view = |(pid, name, account, guessed)| {
+        let waits = waits.iter().filter(|wait| wait.of() == pid).map(wait_view).collect();
+        AccountView { pid, name, account, guessed, waits }
+    };
     BudgetsResult { accounts: kernel.accounts().into_iter().map(view).collect() }
+}
+
+pub(crate) fn wait_view(wait: &Wait) -> WaitView {
+    WaitView { pid: wait.pid, of: wait.of(), what: wait.what(), fix: wait.remedy() }
 }
 
 pub(crate) async fn set(kernel: &Kernel, params: SetParams) -> Result<(), RpcError> {

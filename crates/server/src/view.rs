@@ -60,11 +60,12 @@ pub(crate) fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::StatusR
     let zones: Vec<world::Zone> = kernel
         .ledger
         .look(|world| world.zones.values().filter(|zone| only.as_ref().is_none_or(|only| *only == zone.path)).cloned().collect());
+    let waits = kernel.waits();
     let views = zones.into_iter().map(|found| {
         let (processes, tasks) = kernel.ledger.look(|world| {
             let mine = world.processes.values().filter(|process| process.zone == Some(found.id));
             let tasks = world.tasks.values().filter(|task| task.zone == found.id);
-            (mine.map(|p| proc_view(world, p)).collect(), tasks.map(|t| task_view(kernel, world, t)).collect())
+            (mine.map(|p| proc_view(world, p)).collect(), tasks.map(|t| task_view(&waits, world, t)).collect())
         });
         let proposal = kernel.proposal(Path::new(&found.path));
         zone::ZoneView {
@@ -111,21 +112,23 @@ fn proc_view(world: &World, process: &Process) -> ProcView {
 
 pub(crate) fn tasks(kernel: &Kernel, path: Option<&str>) -> Result<Vec<task::TaskView>, RpcError> {
     let only = path.map(|path| zone_path(kernel, path)).transpose()?;
+    let waits = kernel.waits();
     Ok(kernel.ledger.look(|world| {
         let zone = only.and_then(|path| world.zone_at(&path).map(|zone| zone.id));
-        world.tasks.values().filter(|task| zone.is_none_or(|zone| task.zone == zone)).map(|task| task_view(kernel, world, task)).collect()
+        world.tasks.values().filter(|task| zone.is_none_or(|zone| task.zone == zone)).map(|task| task_view(&waits, world, task)).collect()
     }))
 }
 
 pub(crate) fn task(kernel: &Kernel, id: TaskId) -> Result<task::TaskView, RpcError> {
     let task = kernel.task(id).map_err(no)?;
-    Ok(kernel.ledger.look(|world| task_view(kernel, world, &task)))
+    let waits = kernel.waits();
+    Ok(kernel.ledger.look(|world| task_view(&waits, world, &task)))
 }
 
-fn task_view(_kernel: &Kernel, world: &World, task: &Task) -> task::TaskView {
+fn task_view(waits: &[kernel::Wait], world: &World, task: &Task) -> task::TaskView {
     let zone = world.zones.get(&task.zone);
-    // The blob's name means nothing to a person.
-    let brain = task.brain.split_once(':').map_or(task.brain.as_str(), |(kind, _)| kind);
+    // The blob's name means nothing to a person; a model's does.
+    let brain = if task.brain.starts_with("script:") { "script" } else { task.brain.as_str() };
     task::TaskView {
         task: task.id,
         pid: task.pid,
@@ -146,6 +149,8 @@ fn task_view(_kernel: &Kernel, world: &World, task: &Task) -> task::TaskView {
         ended_ms: task.ended_ms,
         episodes: task.episodes,
         calls: task.calls_settled,
+        waits: waits.iter().find(|wait| wait.task == Some(task.id)).map(crate::model::wait_view),
+        replays: task.replays,
     }
 }
 

@@ -99,9 +99,6 @@ pub struct Account {
     pub requests: u32,
     /// Caps whose end was announced.
     pub warned: BTreeSet<String>,
-    /// What a request waits for, if one does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits: Option<String>,
 }
 
 /// What a request needs of a budget.
@@ -125,6 +122,24 @@ pub struct Short {
     pub used: u64,
     pub need: u64,
     pub at_cap: AtCap,
+}
+
+/// How a person gives a process what a request needs beyond its cap; `what` is a [`Cap`] in words.
+pub fn remedy(of: Pid, what: &str, missing: u64) -> String {
+    let share = match what.strip_suffix("tokens").map(str::trim_end) {
+        Some("") => format!("--tokens {ALL_TIERS}={missing}"),
+        Some(tier) => format!("--tokens {tier}={missing}"),
+        // Whole cents, rounded up.
+        None => format!("--money {}.{:02}", missing.div_ceil(10_000) / 100, missing.div_ceil(10_000) % 100),
+    };
+    format!("skep budget grant {of} {share}")
+}
+
+impl Short {
+    /// What must be granted before it fits.
+    pub fn missing(&self) -> u64 {
+        self.used.saturating_add(self.need).saturating_sub(self.cap)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +167,8 @@ impl Account {
     pub fn short(&self, pid: Pid, need: &Need<'_>, now_ms: i64) -> Option<Short> {
         let budget = self.budget.as_ref()?;
         let short = |what, cap, used: u64, need: u64| {
-            (used.saturating_add(need) > cap).then_some(Short { pid, what, cap, used, need, at_cap: budget.at_cap })
+            // What needs nothing fits even where all is spent.
+            (need > 0 && used.saturating_add(need) > cap).then_some(Short { pid, what, cap, used, need, at_cap: budget.at_cap })
         };
         let rate = budget.requests_per_minute.and_then(|cap| {
             let made = if self.minute == minute(now_ms) { self.requests } else { 0 };

@@ -25,15 +25,15 @@ impl FromStr for Pid {
     type Err = BadId;
     fn from_str(text: &str) -> Result<Self, BadId> {
         let digits = text.strip_prefix('p').unwrap_or(text);
-        digits.parse().map(Pid).map_err(|_| BadId { kind: "pid", text: text.to_owned() })
+        digits.parse().map(Pid).map_err(|_| BadId { form: "a pid, such as 3", text: text.to_owned() })
     }
 }
 
 /// Text that is not an id of the wanted kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a {kind} id")]
+#[error("`{text}` is not {form}")]
 pub struct BadId {
-    pub kind: &'static str,
+    pub form: &'static str,
     pub text: String,
 }
 
@@ -56,7 +56,7 @@ macro_rules! ids {
                     .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0'))
                     .and_then(|digits| digits.parse().ok())
                     .map($name)
-                    .ok_or_else(|| BadId { kind: $prefix, text: text.to_owned() })
+                    .ok_or_else(|| BadId { form: concat!("of the form ", $prefix, "-3"), text: text.to_owned() })
             }
         }
 

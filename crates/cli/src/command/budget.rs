@@ -2,13 +2,14 @@
 
 use crate::console::{Console, OK, Outcome};
 use crate::show::{Line, model};
+use crate::trouble::Trouble;
 use clap::Subcommand;
 use std::collections::BTreeMap;
 use wire::method::Nothing;
 use wire::method::model::{
     Budgets, Grant as GrantMethod, GrantParams, Reconcile as ReconcileMethod, ReconcileParams, Set as SetMethod, SetParams,
 };
-use wire::{AtCap, Budget as Caps, Pid};
+use wire::{AtCap, Budget as Caps, Code, Pid};
 
 /// Show and set what processes may spend on models
 #[derive(Debug, clap::Args)]
@@ -38,28 +39,30 @@ struct Show {}
 #[command(
     after_help = "Examples:\n  skep budget set 1 --money 20 --ask\n  skep budget set 3 --tokens strategic=200000 --tokens all=2000000\n  \
 skep budget set 3 --requests-per-minute 30 --context 100000\n  skep budget set 3 --none\n\n\
-Replaces the whole budget of that process; what is already spent counts."
+Replaces the whole budget of that process; what is already spent counts. At 80 % of a cap you are told once: in the task's log, here, \
+and by the program in `review: {notify: …}` of $SKEP_HOME/config.yml. `--money 0` stops everything that costs money.",
+    group = clap::ArgGroup::new("cap").required(true).multiple(true)
 )]
 struct Set {
     /// Whose: a pid of `skep ps`
     pid: Pid,
     /// Dollars: 20 or 0.50
-    #[arg(long, value_name = "DOLLARS", value_parser = micros)]
+    #[arg(long, value_name = "DOLLARS", value_parser = micros, allow_hyphen_values = true, group = "cap")]
     money: Option<u64>,
     /// Tokens of a tier (strategic, tactical, operational) or of all
-    #[arg(long, value_name = "TIER=N", value_parser = tokens)]
+    #[arg(long, value_name = "TIER=N", value_parser = tokens, group = "cap")]
     tokens: Vec<(String, u64)>,
     /// Requests in one minute
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), group = "cap")]
     requests_per_minute: Option<u32>,
     /// The most input tokens of one request
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..), group = "cap")]
     context: Option<u64>,
     /// At the cap, wait for `skep budget grant` instead of being refused
     #[arg(long)]
     ask: bool,
     /// Take the budget away
-    #[arg(long, conflicts_with_all = ["money", "tokens", "requests_per_minute", "context", "ask"])]
+    #[arg(long, group = "cap", conflicts_with_all = ["money", "tokens", "requests_per_minute", "context", "ask"])]
     none: bool,
 }
 
@@ -70,7 +73,7 @@ struct Grant {
     /// Whose: a pid of `skep ps`
     pid: Pid,
     /// Dollars: 5 or 0.50
-    #[arg(long, value_name = "DOLLARS", value_parser = micros, required_unless_present = "tokens")]
+    #[arg(long, value_name = "DOLLARS", value_parser = micros, allow_hyphen_values = true, required_unless_present = "tokens")]
     money: Option<u64>,
     /// Tokens of a tier (strategic, tactical, operational) or of all
     #[arg(long, value_name = "TIER=N", value_parser = tokens)]
@@ -86,7 +89,7 @@ struct Reconcile {
     /// Whose: a pid of `skep budget`
     pid: Pid,
     /// Dollars: 0 or 0.02
-    #[arg(long, value_name = "DOLLARS", value_parser = micros, required_unless_present = "tokens")]
+    #[arg(long, value_name = "DOLLARS", value_parser = micros, allow_hyphen_values = true, required_unless_present = "tokens")]
     money: Option<u64>,
     /// Tokens of a tier: strategic, tactical or operational
     #[arg(long, value_name = "TIER=N", value_parser = tokens)]
@@ -102,15 +105,27 @@ fn micros(text: &str) -> Result<u64, String> {
     if !digits(whole) || !digits(part) || part.len() > 6 || (whole.is_empty() && part.is_empty()) {
         return Err(wrong());
     }
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| wrong())? };
+    let much = || format!("`{text}` is more than can be counted");
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| much())? };
     let part: u64 = format!("{part:0<6}").parse().map_err(|_| wrong())?;
-    whole.checked_mul(1_000_000).and_then(|whole| whole.checked_add(part)).ok_or_else(wrong)
+    whole.checked_mul(1_000_000).and_then(|whole| whole.checked_add(part)).ok_or_else(much)
 }
 
 fn tokens(text: &str) -> Result<(String, u64), String> {
     let wrong = || format!("`{text}` is not a share of tokens: write strategic=200000 or all=2000000");
     let (tier, count) = text.split_once('=').ok_or_else(wrong)?;
     Ok((tier.to_owned(), count.replace('_', "").parse().map_err(|_| wrong())?))
+}
+
+/// One figure for each tier; two are a mistake, not a choice.
+fn by_tier(tokens: Vec<(String, u64)>) -> Result<BTreeMap<String, u64>, Trouble> {
+    let mut by_tier = BTreeMap::new();
+    for (tier, count) in tokens {
+        if let Some(first) = by_tier.insert(tier.clone(), count) {
+            return Err(Trouble::new(Code::BadInput, format!("`{tier}` is given twice: {first} and {count}")).fix("name each tier once"));
+        }
+    }
+    Ok(by_tier)
 }
 
 impl Budget {
@@ -121,20 +136,20 @@ impl Budget {
             Some(What::Set(set)) => {
                 let at_cap = if set.ask { AtCap::Ask } else { AtCap::Refuse };
                 let (micros, requests_per_minute, context) = (set.money, set.requests_per_minute, set.context);
-                let caps = Caps { tokens: set.tokens.into_iter().collect(), micros, requests_per_minute, context, at_cap };
+                let caps = Caps { tokens: by_tier(set.tokens)?, micros, requests_per_minute, context, at_cap };
                 kernel.call::<SetMethod>(&SetParams { pid: set.pid, budget: (!set.none).then_some(caps) }).await?;
             }
             Some(What::Grant(grant)) => {
-                let tokens: BTreeMap<String, u64> = grant.tokens.into_iter().collect();
+                let tokens = by_tier(grant.tokens)?;
                 kernel.call::<GrantMethod>(&GrantParams { pid: grant.pid, tokens, micros: grant.money.unwrap_or(0) }).await?;
             }
             Some(What::Reconcile(real)) => {
-                let tokens: BTreeMap<String, u64> = real.tokens.into_iter().collect();
+                let tokens = by_tier(real.tokens)?;
                 kernel.call::<ReconcileMethod>(&ReconcileParams { pid: real.pid, tokens, micros: real.money }).await?;
             }
         }
         let result = kernel.call::<Budgets>(&Nothing {}).await?;
-        console.show(&result, model::budgets);
+        console.show_story(&result, model::budgets);
         if result.accounts.is_empty() && !console.json {
             console.note(Line::new().faint("`skep budget set 1 --money 20` caps everything this kernel does"));
         }
@@ -155,6 +170,8 @@ mod tests {
             assert!(micros(bad).is_err(), "{bad}");
         }
         assert_eq!(tokens("all=2_000"), Ok(("all".to_owned(), 2_000)));
+        assert!(micros("99999999999999").is_err_and(|why| why.contains("more than can be counted")));
+        assert!(by_tier(vec![("all".into(), 1), ("all".into(), 2)]).is_err());
         assert!(tokens("all").is_err() && tokens("all=many").is_err());
     }
 }

@@ -11,7 +11,7 @@ use wire::code::EXIT_FAILED;
 use wire::method::call::{Decision, Run, RunParams};
 use wire::{Code, TaskId};
 
-/// Make one call yourself, through the same door as any process
+/// Make one call yourself, through the same door as anybody
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep call fs.read path=README.md\n  skep call search.grep pattern=TODO\n  \
 skep call fs.write path=notes.txt content=@draft.txt\n  skep call shell.run 'command=[\"sh\",\"tests/run.sh\"]'\n  \

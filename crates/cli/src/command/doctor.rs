@@ -15,7 +15,7 @@ impl Doctor {
     pub async fn run(self, console: &Console) -> Outcome {
         let mut client = console.kernel().await?;
         let result = console.wait("looking around", client.call::<Method>(&Nothing {})).await?;
-        console.show_whole(&result, kernel::doctor);
+        console.show_story(&result, kernel::doctor);
         Ok(if result.checks.iter().all(|check| check.ok) { 0 } else { Code::Unsupported.exit() })
     }
 }

@@ -13,10 +13,11 @@ use wire::method::model::{Open as Method, OpenParams, OpenResult};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep gateway run -- claude -p 'explain this'\n  skep gateway open\n\n\
 Providers and their keys are set up in $SKEP_HOME/config.yml:\n\n  \
-providers:\n    anthropic: { url: https://api.anthropic.com, dialect: anthropic, key: { env: ANTHROPIC_API_KEY } }\n    \
-openai: { url: https://api.openai.com, dialect: [responses, chat], key: { file: /home/me/.keys/openai } }\n    \
-local: { url: http://127.0.0.1:11434, dialect: chat, free: true, models: [\"qwen*\"] }\n  \
-models: { tactical: [anthropic/claude-sonnet-4-5, openai/gpt-5] }\n  \
+providers:\n    \
+anthropic:\n      url: https://api.anthropic.com\n      dialect: anthropic\n      key: { env: ANTHROPIC_API_KEY }\n    \
+openai:\n      url: https://api.openai.com\n      dialect: [responses, chat]\n      key: { file: /home/me/.keys/openai }   # mode 0600\n    \
+local: { url: \"http://127.0.0.1:11434\", dialect: chat, free: true }\n  \
+models: { tactical: [anthropic/claude-sonnet-4-5, openai/gpt-5.5] }\n  \
 gateway: { loopback: true }\n\n\
 The programs get a key of their own that is good for one listener on this machine and for as long as they run; the real one stays here.")]
 pub struct Gateway {
@@ -47,7 +48,7 @@ struct Run {
     program: Vec<String>,
 }
 
-/// Print a base url and a key, and serve them until you stop this
+/// Print a base url and a key, and serve them until ^C
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep gateway open\n  skep gateway open --json\n\nEnd it with ^C; the key dies with it.")]
 struct Open {

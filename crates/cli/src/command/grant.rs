@@ -7,7 +7,7 @@ use wire::method::Nothing;
 use wire::method::grant::{List, Revoke, RevokeParams};
 use wire::{BanId, GrantId, TokenId};
 
-/// See and take back what was given, and lift what was denied for good
+/// See and take back what was given or denied for good
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep grant list\n  skep grant revoke g-3\n  skep grant revoke b-1 t-2\n\n\
 Grants (g-) and bans (b-) come from answers to reviews, tokens (t-) from `skep token issue`.")]

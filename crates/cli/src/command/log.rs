@@ -38,7 +38,7 @@ impl Log {
         for record in lines.iter().filter_map(|line| Record::parse(line)) {
             page.append(transcript.tell(&record));
         }
-        console.out.whole(&page);
+        console.out.story(&page);
         OK
     }
 }

@@ -40,7 +40,7 @@ enum What {
         after_help = "Examples:\n  skep policy check\n  skep policy check new.yaml && echo fine\n\nExits with 1 when there is an error."
     )]
     Check(File),
-    /// Check the rules, and count the examples they were checked against
+    /// Check the rules against their examples, and count them
     #[command(after_help = "Examples:\n  skep policy test\n\n\
 A rule's `examples: {match: […], not_match: […]}` are calls it must and must not be about. Exits with 1 when one does not hold.")]
     Test(File),
@@ -50,7 +50,7 @@ A rule's `examples: {match: […], not_match: […]}` are calls it must and must
 skep policy explain shell.run 'command=[\"npm\",\"install\"]' --task task-3\n  skep policy explain fs.read path=src/main.rs --candidate"
     )]
     Explain(Explain),
-    /// Show what the rules would have changed for calls of the past
+    /// Show what the rules would have changed for past calls
     #[command(
         after_help = "Examples:\n  skep policy trial\n  skep policy trial new.yaml --last 1000\n  skep policy trial --after 4000 --before 5000\n\n\
 Only what would come out otherwise is shown; [BREAKING] was allowed and would be denied."

@@ -6,7 +6,7 @@ use wire::TaskId;
 use wire::code::EXIT_FAILED;
 use wire::method::task::{Replay as Method, ReplayParams};
 
-/// Run a task's brain again on its recorded traffic, and show what comes out differently
+/// Run a task again on its recorded traffic, and compare
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep replay task-3\n  skep replay task-3 --json\n  skep replay task-3 --timing\n\n\
 The replay is a task of its own. It starts from what the project held when the task began, gets the recorded answers of the model and \
@@ -26,7 +26,7 @@ impl Replay {
         let mut kernel = console.kernel().await?;
         let params = ReplayParams { task: self.task, timing: self.timing };
         let result = console.wait(&format!("{} is replayed", self.task), kernel.call::<Method>(&params)).await?;
-        console.show(&result, cassette::replayed);
+        console.show_story(&result, cassette::replayed);
         Ok(if result.divergence.is_none() { 0 } else { EXIT_FAILED })
     }
 }

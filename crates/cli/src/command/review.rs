@@ -4,10 +4,12 @@ pub mod answer;
 pub mod inbox;
 
 use crate::console::{Console, OK, Outcome};
-use crate::show::{measure, review};
+use crate::show::{Line, measure, model, review};
 use answer::{Allow, Deny};
 use clap::Subcommand;
 use wire::ReviewId;
+use wire::method::Nothing;
+use wire::method::model::Budgets;
 use wire::method::review::{Answer as Method, List, ListParams, Show, ShowParams};
 
 /// Look at and answer what waits for you
@@ -86,5 +88,8 @@ impl Review {
 async fn list(kernel: &mut wire::Client, all: bool, console: &Console) -> Outcome {
     let result = kernel.call::<List>(&ListParams { all }).await?;
     console.show(&result, |result| review::list(&result.reviews, measure::now_ms()));
+    for wait in kernel.call::<Budgets>(&Nothing {}).await?.accounts.iter().flat_map(|account| &account.waits) {
+        console.note(Line::new().wait("◍ ").plain(model::waits(wait)));
+    }
     OK
 }

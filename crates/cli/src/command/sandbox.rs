@@ -29,10 +29,10 @@ pub enum What {
     #[command(after_help = "Examples:\n  skep sandbox templates\n  skep sandbox templates --json\n\n\
 They are changed in config.yml in $SKEP_HOME, under `sandbox: templates:`; a project's skep.yml may only narrow them.")]
     Templates,
-    /// List the rooms that are open, with what runs in them and what it uses
+    /// List open rooms, what runs in them and what it uses
     #[command(after_help = "Examples:\n  skep sandbox ps\n  skep sandbox ps --json")]
     Ps,
-    /// Stop everything in a task's room, until `skep sandbox resume`
+    /// Stop everything in a task's room, until `resume`
     #[command(
         after_help = "Examples:\n  skep sandbox pause task-3\n\nTime does not count against any limit meanwhile, and a restart does not end it."
     )]
@@ -46,7 +46,7 @@ They are changed in config.yml in $SKEP_HOME, under `sandbox: templates:`; a pro
         /// Whose: `task-3` of `skep sandbox ps`
         task: TaskId,
     },
-    /// Say what this host supports, what is missing, and the command that mends it
+    /// Say what this host supports, and what mends the rest
     #[command(after_help = "Examples:\n  skep sandbox doctor\n  skep sandbox doctor --json")]
     Doctor,
 }

@@ -11,7 +11,7 @@ use wire::method::sandbox::Stream;
 use wire::method::task::{Forward, Try as Method, TryParams};
 use wire::{Said, TaskId};
 
-/// Run a command over what a task has made, in a room that is thrown away
+/// Try a command on what a task has made, in a spare room
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep try task-3 -- npm test\n  skep try task-3 --port 8080 -- python3 -m http.server 8080\n\n\
 Nothing it writes is kept. --port makes a port of this machine's loopback lead to that of the room, \

@@ -8,8 +8,9 @@ use wire::method::model::{By, Usage as Method, UsageParams};
 /// Show what models were used, and what it cost
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep usage\n  skep usage --by day\n  skep usage --by tree --json\n\n\
-Figures are the providers' own; where a provider reported none, what was reserved is shown and counted as an estimate. Prices are \
-those of the table that comes with skep; $SKEP_HOME/prices.yaml overrides it.")]
+Figures are the providers' own; where a provider reported none, what was reserved is shown and counted as an estimate. `unrecorded` is \
+what a crash left no record of, `reconciled` what you said it was. Prices are those of the table that comes with skep; \
+$SKEP_HOME/prices.yaml overrides it. Days are UTC.")]
 pub struct Usage {
     /// What to sum by
     #[arg(long, value_enum, default_value = "model")]
@@ -39,7 +40,7 @@ impl Usage {
             Sum::Day => By::Day,
         };
         let result = console.kernel().await?.call::<Method>(&UsageParams { by }).await?;
-        console.show(&result, model::usage);
+        console.show_story(&result, |result| model::usage(result, by, console.out.columns()));
         OK
     }
 }

@@ -3,7 +3,7 @@
 use crate::command::journal::next_line;
 use crate::console::{Console, OK, Outcome, folder, utf8};
 use crate::record::Record;
-use crate::show::{Line, Page, Tone, progress, task};
+use crate::show::{Line, Page, Tone, progress, spending, task};
 use crate::trouble::Trouble;
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -112,19 +112,26 @@ async fn finish(kernel: &mut Client, id: TaskId, console: &Console) -> Outcome {
     })
 }
 
-/// Keeps the last line that the brain said; for as long as anybody waits.
+/// Keeps the last line that the brain said, or what it waits for; for as long as anybody waits.
 async fn listen(id: TaskId, word: &Mutex<String>, console: &Console) -> Infallible {
-    let filter = Filter { task: Some(id), kinds: vec!["brain.said".into()], ..Filter::default() };
+    let kinds = vec!["brain.said".into(), "budget.asked".into(), "call.admitted".into()];
+    let filter = Filter { task: Some(id), kinds, ..Filter::default() };
+    let say = |text: String| *word.lock().unwrap_or_else(PoisonError::into_inner) = text;
     // Without this the spinner turns as well, only without a word.
-    if console.err.tty
-        && let Ok(mut kernel) = console.kernel().await
+    if let Ok(mut kernel) = console.kernel().await
         && kernel.call::<Follow>(&filter).await.is_ok()
     {
         while let Ok(Some(line)) = next_line(&mut kernel).await {
-            if let Some(Record { event: Some(Event::BrainSaid(said)), .. }) = Record::parse(&line)
-                && let Some(last) = said.text.lines().rfind(|line| !line.trim().is_empty())
-            {
-                *word.lock().unwrap_or_else(PoisonError::into_inner) = format!("› {last}");
+            match Record::parse(&line).and_then(|record| record.event) {
+                Some(Event::BrainSaid(said)) => {
+                    if let Some(last) = said.text.lines().rfind(|line| !line.trim().is_empty()) {
+                        say(format!("› {last}"));
+                    }
+                }
+                Some(Event::BudgetAsked(asked)) if console.err.tty => say(format!("◍ {}", spending::asked(&asked))),
+                Some(Event::BudgetAsked(asked)) => console.note(Line::new().wait("◍ ").plain(spending::asked(&asked))),
+                Some(_) if word.lock().is_ok_and(|word| word.starts_with('◍')) => say(String::new()),
+                _ => {}
             }
         }
     }
@@ -150,7 +157,7 @@ fn tell(view: &TaskView, console: &Console) {
         _ if !summary.is_empty() => page.because("why", summary),
         _ => {}
     }
-    console.err.page(&page);
+    console.err.story(&page);
     if worked(view) {
         let mut answer = Page::new();
         answer.block("", Tone::Plain, summary);

@@ -27,7 +27,9 @@ fn torn(torn: usize) -> Line {
 pub fn contents(result: &CassettesResult) -> Page {
     let mut page = Page::new();
     for one in &result.cassettes {
-        page.push(Line::new().name(&one.name).faint(format!("  {}  ", one.path)).join(torn(one.torn)));
+        // A file of one's own is named by its path.
+        let path = if one.path == one.name { String::new() } else { format!("  {}", one.path) };
+        page.push(Line::new().name(&one.name).faint(path).plain("  ").join(torn(one.torn)));
         let rows = one.exchanges.iter().map(|exchange| {
             vec![
                 Line::new().plain(format!("  {}", exchange.n)),

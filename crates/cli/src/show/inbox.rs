@@ -1,7 +1,7 @@
 //! The inbox as a picture: a head, the question as far as it fits, and what can be done.
 
 use super::measure::many;
-use super::{Line, Page, Tone, review};
+use super::{Line, Page, Tone, model, review};
 use crate::command::review::inbox::form::Form;
 use crate::command::review::inbox::state::{Inbox, Notice};
 use wire::What;
@@ -29,7 +29,7 @@ fn keys(inbox: &Inbox) -> Vec<Button> {
 /// All of it, `columns` wide and at most `rows` high. Nothing is cut: what is too wide goes on below, what is too long scrolls, no
 /// further than there is something.
 pub fn frame(inbox: &mut Inbox, columns: usize, rows: usize, now_ms: i64) -> Page {
-    let head = head(inbox);
+    let head: Page = head(inbox).0.into_iter().flat_map(|line| line.wrap(columns)).collect();
     let foot = foot(inbox, columns, now_ms);
     let room = rows.saturating_sub(head.0.len() + foot.0.len()).max(1);
     let body: Vec<Line> = body(inbox, now_ms).0.into_iter().flat_map(|line| line.wrap(columns)).collect();
@@ -73,10 +73,14 @@ fn head(inbox: &Inbox) -> Page {
     let count = inbox.open.len();
     let line = Line::new().strong("inbox");
     let line = match count {
-        0 => line.faint("  nothing waits"),
+        0 if inbox.waits.is_empty() => line.faint("  nothing waits"),
+        0 => line.faint("  no questions"),
         _ => line.plain(format!("  {} of {}", inbox.at + 1, many(count as u64, "question"))),
     };
-    Page(vec![line, Line::new()])
+    let mut page = Page(vec![line]);
+    inbox.waits.iter().for_each(|wait| page.push(Line::new().wait("◍ ").plain(model::waits(wait))));
+    page.blank();
+    page
 }
 
 fn body(inbox: &Inbox, now_ms: i64) -> Page {

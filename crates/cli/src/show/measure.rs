@@ -68,6 +68,13 @@ pub fn count(n: u64) -> String {
     text
 }
 
+/// Millionths of a dollar; cents, and finer where there are any.
+pub fn dollars(micros: u64) -> String {
+    let text = format!("{}.{:06}", count(micros / 1_000_000), micros % 1_000_000);
+    let cents = text.len() - 4;
+    format!("${}", &text[..text.trim_end_matches('0').len().max(cents)])
+}
+
 /// `1 task`, `2 tasks`
 pub fn many(n: u64, noun: &str) -> String {
     let plural = match (n, noun.strip_suffix("ss")) {
@@ -104,6 +111,7 @@ mod tests {
         assert_eq!([61_000, 3_661_000, 90_061_000].map(duration_ms), ["1m 01s", "1h 01m", "1d 01h"]);
         assert_eq!([12, 1_500, 13_400_000].map(bytes), ["12 B", "1.5 kB", "13.4 MB"]);
         assert_eq!([0, 999, 4_521, 1_000_000].map(count), ["0", "999", "4,521", "1,000,000"]);
+        assert_eq!([0, 500_000, 1_000_001, 20_000_000_000].map(dollars), ["$0.00", "$0.50", "$1.000001", "$20,000.00"]);
         assert_eq!([many(1, "task"), many(2, "task"), many(2, "process")], ["1 task", "2 tasks", "2 processes"]);
         assert_eq!([ago(0, 500), ago(0, 5_000), ago(0, 7_200_000), ago(9, 0)], ["just now", "5s ago", "2h ago", "just now"]);
     }

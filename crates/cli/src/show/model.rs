@@ -1,11 +1,14 @@
 //! Usage, budgets and the gateway, as people see them.
 
+use super::measure::{count, dollars, many};
 use super::{Line, Page, table};
 use crate::command::gateway::environment;
-use wire::method::model::{AccountView, BudgetsResult, OpenResult, UsageResult};
-use wire::{AtCap, Figures};
+use wire::budget::WARN_PERCENT;
+use wire::method::model::{AccountView, BudgetsResult, By, OpenResult, UsageResult, WaitView};
+use wire::{AtCap, Budget, Figures, Spend};
 
-pub fn usage(result: &UsageResult) -> Page {
+/// Usage as a table. Where that is wider than the terminal each name stands above its figures, for none of them may be cut off.
+pub fn usage(result: &UsageResult, by: By, columns: Option<usize>) -> Page {
     if result.rows.is_empty() {
         let hint = "`skep act … --brain native` and `skep gateway run -- COMMAND` ask one; who answers stands in $SKEP_HOME/config.yml";
         return Page(vec![Line::new().plain("no model was asked yet"), Line::new().faint(hint)]);
@@ -16,13 +19,20 @@ pub fn usage(result: &UsageResult) -> Page {
     if result.rows.len() > 1 {
         rows.push(figures(Line::new().strong("all"), &result.total));
     }
-    let mut page = table(flush_right(rows));
+    let rows = flush_right(rows);
+    let wide = table(rows.clone());
+    let fits = columns.is_none_or(|columns| wide.0.iter().all(|line| line.width() <= columns));
+    let mut page = if fits { wide } else { stacked(rows) };
     page.blank();
+    if by == By::Tree {
+        page.push(Line::new().faint("each process with everything below it"));
+    }
     page.push(Line::new().faint(format!("prices as of {}", result.prices_as_of)));
-    for model in &result.unpriced {
-        let text =
-            format!("the price of {model} is not known, so the dearest of its provider is taken; $SKEP_HOME/prices.yaml can name it");
-        page.push(Line::new().plain(text));
+    if !result.unpriced.is_empty() {
+        let (price, is) = if result.unpriced.len() == 1 { ("price", "is") } else { ("prices", "are") };
+        let models = result.unpriced.join(", ");
+        page.push(Line::new().plain(format!("the {price} of {models} {is} not known, so the dearest that could be meant is taken")));
+        page.because("fix", "name it in $SKEP_HOME/prices.yaml, or say `free: true` of its provider in config.yml");
     }
     page
 }
@@ -40,12 +50,27 @@ fn flush_right(mut rows: Vec<Vec<Line>>) -> Vec<Vec<Line>> {
     rows
 }
 
+/// Each name, with its remark, on a line of its own.
+fn stacked(rows: Vec<Vec<Line>>) -> Page {
+    let mut page = Page::new();
+    for mut row in rows {
+        let remark = row.pop().unwrap_or_default();
+        let mut cells = row.into_iter();
+        let name = cells.next().unwrap_or_default();
+        if !name.is_empty() {
+            page.push(if remark.is_empty() { name } else { name.plain("  ").join(remark) });
+        }
+        page.push(cells.fold(Line::new(), |line, cell| line.plain("  ").join(cell)));
+    }
+    page
+}
+
 fn figures(name: Line, figures: &Figures) -> Vec<Line> {
     let estimated = match figures.estimated {
         0 => Line::new(),
         n => Line::new().faint(format!("{n} estimated")),
     };
-    let number = |n: u64| Line::new().plain(grouped(n));
+    let number = |n: u64| Line::new().plain(count(n));
     vec![
         name,
         number(figures.requests),
@@ -53,72 +78,93 @@ fn figures(name: Line, figures: &Figures) -> Vec<Line> {
         number(figures.cache_read),
         number(figures.cache_write),
         number(figures.output),
-        Line::new().plain(format!("${}.{:06}", grouped(figures.micros / 1_000_000), figures.micros % 1_000_000)),
+        Line::new().plain(format!("${}.{:06}", count(figures.micros / 1_000_000), figures.micros % 1_000_000)),
         estimated,
     ]
 }
 
+/// Budgets one by one, then who spends without one.
 pub fn budgets(result: &BudgetsResult) -> Page {
     let mut page = Page::new();
-    for account in &result.accounts {
-        page.push(Line::new().strong(&account.name).faint(if account.account.budget.is_some() { "" } else { "  no budget" }));
-        page.append(table(caps(account)));
-        if let Some(guessed) = guessed(account) {
-            page.push(
-                Line::new().plain(format!("  {guessed} are estimates: `skep budget reconcile {} …` says what they were", account.pid)),
-            );
-        }
-        if let Some(waits) = &account.account.waits {
-            page.push(Line::new().plain(format!("  a request waits for {waits}: `skep budget grant {} …`", account.pid)));
-        }
-    }
     if result.accounts.is_empty() {
         page.push(Line::new().plain("nothing is capped and nothing is spent"));
     }
+    let mut free = Vec::new();
+    for view in &result.accounts {
+        match &view.account.budget {
+            Some(budget) => page.append(capped(view, budget)),
+            None => free.push(uncapped(view)),
+        }
+    }
+    if !free.is_empty() {
+        if free.len() < result.accounts.len() {
+            page.blank();
+        }
+        page.push(Line::new().faint("without a budget of their own"));
+        page.append(table(free));
+    }
+    for view in result.accounts.iter().filter(|view| guessed(view).is_some()) {
+        let fix = format!("`skep budget reconcile {} …` says what the estimates of {} really were", view.pid, view.name);
+        page.push(Line::new().plain(fix));
+    }
     page
+}
+
+fn capped(view: &AccountView, budget: &Budget) -> Page {
+    let mut page = Page(vec![Line::new().strong(&view.name)]);
+    page.append(table(caps(view, budget)));
+    if let Some(guessed) = guessed(view) {
+        page.push(Line::new().plain(format!("  {guessed} are estimates")));
+    }
+    view.waits.iter().for_each(|wait| page.push(Line::new().wait("  ◍ ").plain(waits(wait))));
+    page
+}
+
+/// Who waits for more, and what lets it go on.
+pub fn waits(wait: &WaitView) -> String {
+    format!("a request of process {} waits for {}: `{}`", wait.pid, wait.what, wait.fix)
+}
+
+fn uncapped(view: &AccountView) -> Vec<Line> {
+    let Spend { micros, .. } = view.account.spent;
+    vec![
+        Line::new().plain(format!("  {}", view.name)),
+        Line::new().plain(format!("{} spent", dollars(micros))),
+        Line::new().plain(many(view.account.spent.of(wire::budget::ALL_TIERS), "token")),
+        Line::new().faint(guessed(view).map(|guessed| format!("{guessed} are estimates")).unwrap_or_default()),
+    ]
 }
 
 /// What of a process's own spending is only an estimate.
 fn guessed(view: &AccountView) -> Option<String> {
     let tokens =
-        view.guessed.tokens.iter().filter(|(_, amount)| **amount > 0).map(|(tier, amount)| format!("{} {tier} tokens", grouped(*amount)));
+        view.guessed.tokens.iter().filter(|(_, amount)| **amount > 0).map(|(tier, amount)| format!("{} {tier} tokens", count(*amount)));
     let money = (view.guessed.micros > 0).then(|| dollars(view.guessed.micros));
     let all: Vec<String> = tokens.chain(money).collect();
     (!all.is_empty()).then(|| all.join(" and "))
 }
 
-fn caps(view: &AccountView) -> Vec<Vec<Line>> {
+fn caps(view: &AccountView, budget: &Budget) -> Vec<Vec<Line>> {
     let account = &view.account;
-    let Some(budget) = &account.budget else {
-        return vec![vec![Line::new().plain("  money"), Line::new().plain(format!("{} spent", dollars(account.spent.micros)))]];
+    let row = |name: String, [spent, reserved, leased]: [u64; 3], cap: u64, written: fn(u64) -> String| {
+        let share = if cap == 0 { 100 } else { u64::try_from(u128::from(spent) * 100 / u128::from(cap)).unwrap_or(u64::MAX) };
+        let share = match share {
+            ..WARN_PERCENT => Line::new().plain(format!("{share} %")),
+            WARN_PERCENT..100 => Line::new().wait(format!("{share} %, nearly used up")),
+            _ => Line::new().bad(format!("{share} %, used up")),
+        };
+        let held = [(reserved, "reserved"), (leased, "leased")].into_iter().filter(|(amount, _)| *amount > 0);
+        let held: Vec<String> = held.map(|(amount, word)| format!("{} {word}", written(amount))).collect();
+        let used = format!("{} of {}", written(spent), written(cap));
+        vec![Line::new().plain(format!("  {name}")), Line::new().plain(used), share, Line::new().faint(held.join(", "))]
     };
-    let row = |name: String, used: String, cap: String, held: [(String, &str); 2], share: u64| {
-        let share = Line::new().plain(format!("{share} %"));
-        let held: Vec<String> =
-            held.into_iter().filter(|(amount, _)| !amount.is_empty()).map(|(amount, word)| format!("{amount} {word}")).collect();
-        vec![
-            Line::new().plain(format!("  {name}")),
-            Line::new().plain(format!("{used} of {cap}")),
-            share,
-            Line::new().faint(held.join(", ")),
-        ]
-    };
-    let some = |amount: u64, written: fn(u64) -> String| if amount > 0 { written(amount) } else { String::new() };
-    let share =
-        |used: u64, cap: u64| if cap == 0 { 100 } else { u64::try_from(u128::from(used) * 100 / u128::from(cap)).unwrap_or(u64::MAX) };
+    let parts = [&account.spent, &account.reserved, &account.leased];
     let mut rows = Vec::new();
-    if let Some(cap) = budget.micros {
-        let held = [(some(account.reserved.micros, dollars), "reserved"), (some(account.leased.micros, dollars), "leased")];
-        rows.push(row("money".into(), dollars(account.spent.micros), dollars(cap), held, share(account.spent.micros, cap)));
-    }
-    for (tier, cap) in &budget.tokens {
-        let used = account.spent.of(tier);
-        let held = [(some(account.reserved.of(tier), grouped), "reserved"), (some(account.leased.of(tier), grouped), "leased")];
-        rows.push(row(format!("{tier} tokens"), grouped(used), grouped(*cap), held, share(used, *cap)));
-    }
+    rows.extend(budget.micros.map(|cap| row("money".into(), parts.map(|part| part.micros), cap, dollars)));
+    rows.extend(budget.tokens.iter().map(|(tier, cap)| row(format!("{tier} tokens"), parts.map(|part| part.of(tier)), *cap, count)));
     let plain = |name: &str, text: String| vec![Line::new().plain(format!("  {name}")), Line::new().plain(text)];
-    rows.extend(budget.requests_per_minute.map(|cap| plain("requests", format!("{cap} a minute"))));
-    rows.extend(budget.context.map(|cap| plain("context", format!("{} tokens", grouped(cap)))));
+    rows.extend(budget.requests_per_minute.map(|cap| plain("requests", format!("{} a minute", count(cap.into())))));
+    rows.extend(budget.context.map(|cap| plain("context", format!("{} tokens", count(cap)))));
     rows.push(plain("at the cap", if budget.at_cap == AtCap::Ask { "waits for you" } else { "refused" }.to_owned()));
     rows
 }
@@ -129,34 +175,59 @@ pub fn opened(result: &OpenResult) -> Page {
     Page(lines.collect())
 }
 
-/// `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Cents and finer where there are any.
-fn dollars(micros: u64) -> String {
-    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-    let short = text.trim_end_matches('0');
-    let cents = text.find('.').map_or(text.len(), |dot| dot + 3);
-    format!("${}", &text[..short.len().max(cents)])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
-    fn figures_are_written_for_people() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([0, 500_000, 1_000_001, 20_000_000].map(dollars), ["$0.00", "$0.50", "$1.000001", "$20.00"]);
+    fn no_figure_is_cut_off_by_a_narrow_terminal() {
+        let figures = json!({"requests": 3, "input": 1_234_567, "output": 1_500, "cache_read": 300, "cache_write": 30, "reasoning": 0,
+            "micros": 31_704, "estimated": 1});
+        let mut row = figures.clone();
+        row["name"] = json!("anthropic/claude-sonnet-4-5");
+        let mut result: UsageResult =
+            serde_json::from_value(json!({"rows": [row], "total": figures, "prices_as_of": "2026-11-15"})).unwrap();
+        let shown = |result: &UsageResult, columns| usage(result, By::Model, columns).render(false, columns);
+        let narrow = "  requests      input  cache read  cache write  output       cost
+anthropic/claude-sonnet-4-5  1 estimated
+         3  1,234,567         300           30   1,500  $0.031704
+
+prices as of 2026-11-15
+";
+        assert_eq!(shown(&result, Some(80)), narrow);
+        let wide = shown(&result, Some(120));
+        assert!(wide.contains("\nanthropic/claude-sonnet-4-5         3  1,234,567 "), "{wide}");
+        assert_eq!(shown(&result, None), wide);
+        result.unpriced = vec!["a/x".into(), "b/y".into()];
+        let told = shown(&result, None);
+        assert!(told.contains("\nthe prices of a/x, b/y are not known") && told.contains("`free: true`"), "{told}");
+    }
+
+    #[test]
+    fn a_budget_says_how_near_its_end_is_and_who_waits() {
+        let nothing = json!({"tokens": {}, "micros": 0});
+        let account = |pid: u64, name: &str, budget: serde_json::Value, micros: u64| {
+            json!({"pid": pid, "name": format!("{pid} {name}"), "budget": budget, "spent": {"tokens": {"tactical": 4_830}, "micros": micros},
+                "reserved": {"tokens": {}, "micros": 5_000}, "leased": nothing, "minute": 0, "requests": 0, "warned": []})
+        };
+        let mut kernel = account(1, "kernel", json!({"micros": 600_000, "tokens": {"tactical": 10_000}, "at_cap": "ask"}), 509_885);
+        kernel["waits"] = json!([{"pid": 3, "of": 1, "what": "money", "fix": "skep budget grant 1 --money 0.06"}]);
+        let mut client = account(5, "client.2", json!(null), 3_430);
+        client["guessed"] = json!({"tokens": {"tactical": 193}, "micros": 3_430});
+        let shown = json!({"accounts": [kernel, account(3, "foreman.1", json!(null), 506_455), client]});
+        let expected = "\
+1 kernel
+  money            $0.509885 of $0.60  84 %, nearly used up  $0.005 reserved
+  tactical tokens  4,830 of 10,000     48 %
+  at the cap       waits for you
+  ◍ a request of process 3 waits for money: `skep budget grant 1 --money 0.06`
+
+without a budget of their own
+  3 foreman.1  $0.506455 spent  4,830 tokens
+  5 client.2   $0.00343 spent   4,830 tokens  193 tactical tokens and $0.00343 are estimates
+`skep budget reconcile 5 …` says what the estimates of 5 client.2 really were
+";
+        assert_eq!(budgets(&serde_json::from_value(shown).unwrap()).render(false, None), expected);
     }
 }

@@ -68,6 +68,11 @@ impl Screen {
         Screen { stream, tty, colour, columns: columns.filter(|columns| tty && *columns >= 20) }
     }
 
+    /// How wide the terminal is; `None` where nothing needs to fit.
+    pub fn columns(&self) -> Option<usize> {
+        self.columns
+    }
+
     /// Prints what fits; longer lines are cut at the edge of a terminal, never in a pipe.
     pub fn page(&self, page: &Page) {
         self.write(page.render(self.colour, self.columns).as_bytes());

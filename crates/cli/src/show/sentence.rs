@@ -3,6 +3,7 @@
 use super::Line;
 use super::call::deed;
 use super::grant;
+use super::spending;
 use super::measure::{bytes, duration_ms, many};
 use crate::record::Record;
 use serde_json::Value;
@@ -81,7 +82,9 @@ fn told(event: &Event) -> Option<Line> {
         Event::MergeFinished(e) => Line::new().name(e.merge.to_string()).plain("  ").plain(files(&e.paths)),
         Event::MergeUndone(e) => Line::new().name(e.merge.to_string()).plain("  ").plain(files(&e.paths)),
         Event::BrainSaid(e) => Line::new().plain("› ").plain(&e.text),
-        _ => return None,
+        Event::BrainRemembered(_) | Event::WorkspaceBased(_) => Line::new(),
+        Event::ProcExited(e) => Line::new().plain(&e.reason),
+        event => return spending::told(event),
     })
 }
 

@@ -38,8 +38,11 @@ pub fn stand(task: &TaskView) -> Line {
     match (task.state, task.merge) {
         (_, Some(MergeState::Applying)) => Line::new().name("merging"),
         (TaskStatus::Queued, _) => Line::new().faint("queued"),
-        (TaskStatus::Running, _) if task.episodes > 1 => Line::new().name("resumed"),
-        (TaskStatus::Running, _) => Line::new().name("running"),
+        (TaskStatus::Running, _) => match &task.waits {
+            Some(wait) => Line::new().wait(format!("waits for {}", wait.what)),
+            None if task.episodes > 1 => Line::new().name("resumed"),
+            None => Line::new().name("running"),
+        },
         (TaskStatus::Parked, Some(MergeState::Proposed)) => Line::new().wait("changes wait for merge"),
         (TaskStatus::Parked, _) => match task.review {
             Some(review) => Line::new().wait("waits for ").name(review.to_string()),
@@ -72,7 +75,7 @@ pub fn quoted(prompt: &str) -> Line {
 pub fn entry(task: &TaskView, now_ms: i64) -> Node {
     Node::new(mark(task.state).name(task.task.to_string()))
         .cell(quoted(&task.prompt))
-        .cell(Line::new().faint(task.mode.as_str()))
+        .cell(Line::new().faint(task.replays.map_or_else(|| task.mode.as_str().to_owned(), |of| format!("replay of {of}"))))
         .cell(stand(task))
         .cell(Line::new().faint(many(task.calls, "call")))
         .cell(Line::new().faint(when(task, now_ms)))
@@ -112,6 +115,12 @@ pub fn detail(task: &TaskView, now_ms: i64) -> Page {
         .under(fact("status", mark(task.state).join(stand(task))))
         .under(fact("calls", Line::new().plain(many(task.calls, "call")).faint(format!(", {}", many(task.episodes.into(), "episode")))))
         .under(fact("time", Line::new().plain(when(task, now_ms))));
+    if let Some(of) = task.replays {
+        root = root.under(fact("replays", Line::new().name(of.to_string())));
+    }
+    if let Some(wait) = &task.waits {
+        root = root.under(fact("next", Line::new().plain(&wait.fix)));
+    }
     if let Some(summary) = &task.summary {
         root = root.under(fact("summary", Line::new().plain(summary)));
     }
@@ -141,6 +150,8 @@ pub(super) mod tests {
             ended_ms: state.ended().then_some(4_000),
             episodes: 1,
             calls: id * 3,
+            waits: None,
+            replays: None,
         }
     }
 

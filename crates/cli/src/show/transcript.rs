@@ -4,6 +4,7 @@
 
 use super::call::deed;
 use super::grant;
+use super::spending;
 use super::measure::{duration_ms, many};
 use super::{Line, Page, Tone};
 use crate::record::Record;
@@ -80,6 +81,8 @@ impl Transcript {
                 let line = Line::new().bad("  ✗ ").name(e.ban.to_string()).plain(" refuses ").plain(grant::what(&e.what));
                 page.push(line.plain(format!("  for {}", grant::scope(&e.scope))));
             }
+            Event::BudgetAsked(e) => page.push(Line::new().wait("  ◍ ").plain(spending::asked(e))),
+            Event::BudgetWarned(e) => page.push(Line::new().wait("  ◍ ").join(spending::warned(e))),
             Event::ProcPaused(e) => page.push(Line::new().wait("  ◍ ").plain("paused  ").faint(&e.reason)),
             Event::MergeProposed(e) => proposed(e, &mut page),
             Event::MergeFinished(e) => {

@@ -2,11 +2,14 @@
 
 use super::measure::many;
 use super::{Line, Node, Page, Tone, process, task, tree};
+use wire::method::process::ProcView;
 use wire::method::task::TaskStatus;
 use wire::method::zone::{InitResult, TrustResult, ZoneView};
 
 /// Ended tasks that a status still shows; `skep list tasks` has them all.
 const ENDED_SHOWN: usize = 3;
+/// The role of a program at the gateway.
+const CLIENT: &str = "client";
 
 pub fn status(zones: &[ZoneView], now_ms: i64) -> Page {
     let mut page = Page::new();
@@ -25,7 +28,9 @@ pub fn status(zones: &[ZoneView], now_ms: i64) -> Page {
 
 fn one(zone: &ZoneView, now_ms: i64) -> Page {
     let mut root = Node::new(Line::new().plain("zone ").name(format!("@{}", zone.branch)).faint(" (local)  ").faint(&zone.path));
-    for process in &zone.processes {
+    // A program that asked models and ended is history: `skep ps` has it.
+    let here = |process: &&ProcView| process.role != CLIENT || process.state.alive();
+    for process in zone.processes.iter().filter(here) {
         let mine = zone.tasks.iter().filter(|task| task.pid == process.pid && task.state != TaskStatus::Queued);
         let ended = mine.clone().filter(|task| task.state.ended()).count();
         let shown: Vec<_> = mine
@@ -40,6 +45,9 @@ fn one(zone: &ZoneView, now_ms: i64) -> Page {
         let mut node = Node::new(head).apart();
         for view in shown {
             let mut entry = task::entry(view, now_ms);
+            if let Some(wait) = &view.waits {
+                entry = entry.under(Node::new(Line::new().faint("next  ").plain(&wait.fix)));
+            }
             if let Some(summary) = &view.summary {
                 entry = entry.under(Node::new(Line::new().faint("summary  ").plain(summary)));
             }

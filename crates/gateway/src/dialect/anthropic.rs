@@ -46,7 +46,7 @@ pub(super) fn error(trouble: Trouble, message: &str) -> Value {
         Trouble::TooLarge => "request_too_large",
         Trouble::NotFound => "not_found_error",
         Trouble::Overloaded => "overloaded_error",
-        Trouble::Upstream => "api_error",
+        Trouble::Upstream | Trouble::Unset => "api_error",
     };
     json!({"type": "error", "error": {"type": kind, "message": message}})
 }

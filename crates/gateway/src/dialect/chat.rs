@@ -45,7 +45,7 @@ pub(super) fn error(trouble: Trouble, message: &str) -> Value {
         Trouble::TooLarge => ("invalid_request_error", "request_too_large"),
         Trouble::NotFound => ("invalid_request_error", "not_found"),
         Trouble::Overloaded => ("server_error", "server_is_overloaded"),
-        Trouble::Upstream => ("server_error", "server_error"),
+        Trouble::Upstream | Trouble::Unset => ("server_error", "server_error"),
     };
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
 }

@@ -78,7 +78,7 @@ pub(super) fn error(status: u16, trouble: Trouble, message: &str) -> Value {
         Trouble::BadRequest | Trouble::TooLarge => "INVALID_ARGUMENT",
         Trouble::NotFound => "NOT_FOUND",
         Trouble::Overloaded => "UNAVAILABLE",
-        Trouble::Upstream => "INTERNAL",
+        Trouble::Upstream | Trouble::Unset => "INTERNAL",
     };
     json!({"error": {"code": status, "message": message, "status": word}})
 }

@@ -3,7 +3,7 @@
 use crate::Kernel;
 use crate::fault::Stop;
 use std::collections::BTreeMap;
-use world::budget::ALL_TIERS;
+use world::budget::{ALL_TIERS, RECONCILED, UNRECORDED};
 use world::event::{BudgetGranted, BudgetReconciled, BudgetSet};
 use world::{Account, Budget, Code, Figures, Pid, Refusal, Spend, World};
 
@@ -36,6 +36,8 @@ impl Kernel {
                     sums.entry(key).or_default().add(figures);
                 }
             }
+            // What was reconciled leaves nothing behind.
+            sums.retain(|_, figures| *figures != Figures::default());
             (sums.into_iter().map(|((_, name), figures)| (name, figures)).collect(), total)
         })
     }
@@ -43,7 +45,8 @@ impl Kernel {
     /// Models that cost something and whose price is in no table.
     pub fn unpriced(&self) -> Vec<String> {
         let prices = &self.models.prices;
-        let unknown = |row: &world::Row| prices.price(&row.provider, &row.model).1;
+        let unknown =
+            |row: &world::Row| ![UNRECORDED, RECONCILED].contains(&row.provider.as_str()) && prices.price(&row.provider, &row.model).1;
         self.ledger.look(|world| {
             let costly = world.books.usage.iter().filter(|(row, figures)| figures.micros > 0 && unknown(row));
             let names: std::collections::BTreeSet<String> = costly.map(|(row, _)| format!("{}/{}", row.provider, row.model)).collect();
@@ -73,23 +76,32 @@ impl Kernel {
                 .hint("strategic, tactical, operational or all")
                 .into());
         }
+        if let Some(budget) = &budget {
+            holds_something(budget)?;
+        }
         self.alive(pid)?;
         Ok(self.ledger.record(BudgetSet { pid, task: None, budget, by: by.to_owned() }).await?)
     }
 
     /// Raises caps that are there.
     pub async fn grant_budget(&self, pid: Pid, tokens: BTreeMap<String, u64>, micros: u64, by: &str) -> Result<(), Stop> {
+        if micros == 0 && tokens.values().all(|more| *more == 0) {
+            return Err(Refusal::new(Code::BadInput, "that grants nothing").hint("name how much more: `--money 5`").into());
+        }
         let budget = self.ledger.look(|world| world.books.accounts.get(&pid).and_then(|account| account.budget.clone()));
+        if budget.is_none() {
+            self.alive(pid)?;
+        }
         let none = || {
             Refusal::new(Code::WrongState, format!("process {pid} has no budget")).hint(format!("`skep budget set {pid} …` gives it one"))
         };
         let budget = budget.ok_or_else(none)?;
-        let uncapped = tokens.keys().find(|tier| !budget.tokens.contains_key(*tier));
-        if let Some(tier) = uncapped {
-            return Err(Refusal::new(Code::BadInput, format!("the budget of process {pid} does not cap `{tier}` tokens")).into());
-        }
-        if micros > 0 && budget.micros.is_none() {
-            return Err(Refusal::new(Code::BadInput, format!("the budget of process {pid} does not cap money")).into());
+        let uncapped = tokens.keys().find(|tier| !budget.tokens.contains_key(*tier)).map(|tier| format!("`{tier}` tokens"));
+        let uncapped = uncapped.or_else(|| (micros > 0 && budget.micros.is_none()).then(|| "money".to_owned()));
+        if let Some(what) = uncapped {
+            return Err(Refusal::new(Code::BadInput, format!("the budget of process {pid} does not cap {what}"))
+                .hint("`skep budget` shows what it caps; what is not capped needs no grant")
+                .into());
         }
         Ok(self.ledger.record(BudgetGranted { pid, task: None, tokens, micros, by: by.to_owned() }).await?)
     }
@@ -97,7 +109,15 @@ impl Kernel {
     /// Puts what a bill says in the place of what was only estimated of a process: tokens of these tiers, and money.
     pub async fn reconcile(&self, pid: Pid, tokens: BTreeMap<String, u64>, micros: Option<u64>, by: &str) -> Result<(), Stop> {
         let guessed = self.ledger.look(|world| world.books.guessed(pid));
-        let unknown = tokens.keys().find(|tier| *tier == ALL_TIERS || guessed.of(tier) == 0).map(|tier| format!("`{tier}` tokens"));
+        if !self.ledger.look(|world| world.processes.contains_key(&pid)) {
+            return Err(nobody(pid).into());
+        }
+        if tokens.contains_key(ALL_TIERS) {
+            return Err(Refusal::new(Code::BadInput, "what was used is known by tier, so `all` cannot be reconciled")
+                .hint("name the tiers: `--tokens strategic=1200 --tokens tactical=900`")
+                .into());
+        }
+        let unknown = tokens.keys().find(|tier| guessed.of(tier) == 0).map(|tier| format!("`{tier}` tokens"));
         let unknown = unknown.or_else(|| (micros.is_some() && guessed.micros == 0).then(|| "money".to_owned()));
         if let Some(what) = unknown {
             return Err(Refusal::new(Code::WrongState, format!("no {what} that process {pid} has spent is an estimate"))
@@ -109,7 +129,27 @@ impl Kernel {
 
     fn alive(&self, pid: Pid) -> Result<(), Refusal> {
         let alive = self.ledger.look(|world| world.processes.get(&pid).is_some_and(|process| process.state.alive()));
-        if alive { Ok(()) } else { Err(Refusal::new(Code::NotFound, format!("there is no process {pid}")).hint("`skep ps` lists them")) }
+        if alive { Ok(()) } else { Err(nobody(pid)) }
+    }
+}
+
+fn nobody(pid: Pid) -> Refusal {
+    Refusal::new(Code::NotFound, format!("there is no process {pid}")).hint("`skep ps` lists them")
+}
+
+/// A budget caps something, and lets something through.
+fn holds_something(budget: &Budget) -> Result<(), Refusal> {
+    let Budget { tokens, micros, requests_per_minute, context, .. } = budget;
+    if tokens.is_empty() && micros.is_none() && requests_per_minute.is_none() && context.is_none() {
+        return Err(Refusal::new(Code::BadInput, "that budget caps nothing")
+            .hint("name a cap, such as `--money 20`; `--none` takes the budget away"));
+    }
+    let zero = [("requests a minute", requests_per_minute.map(u64::from)), ("tokens of context", *context)];
+    match zero.into_iter().find(|(_, cap)| *cap == Some(0)) {
+        Some((what, _)) => {
+            Err(Refusal::new(Code::BadInput, format!("0 {what} let no request through")).hint("`--money 0` stops all that costs money"))
+        }
+        None => Ok(()),
     }
 }
 

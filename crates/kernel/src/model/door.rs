@@ -3,6 +3,7 @@
 //! **Invariant.** What a request may cost at most is reserved in the commit that admits it, and that is on disk before it leaves, or drawn
 //! from a lease that is; so requests that race, a stream that is cancelled and a kernel that dies can't spend what is not there.
 
+use super::wait::{Wait, Waited};
 use super::{REQUEST, books, settle};
 use crate::Kernel;
 use crate::call::{self, More, Request};
@@ -13,8 +14,7 @@ use serde_json::json;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use world::budget::lease::{Bid, Plan, Share};
-use world::event::BudgetAsked;
-use world::{AtCap, CallId, Cap, Code, Need, Pid, Refusal, ReviewId, ReviewState, Short, TaskId, ZoneId};
+use world::{AtCap, CallId, Cap, Code, Need, Pid, Refusal, Short, TaskId, ZoneId};
 
 /// Output that is reserved for a request that does not say how much it wants; asked for in its place where a budget caps it.
 const OUTPUT_DEFAULT: u64 = 16_384;
@@ -86,38 +86,6 @@ pub(crate) enum No {
     },
 }
 
-pub(crate) enum Waited {
-    Review(ReviewId),
-    /// Until this cap is raised.
-    Budget {
-        pid: Pid,
-        cap: u64,
-    },
-}
-
-impl Waited {
-    /// Waits for the person; `false` when the time is up first.
-    pub async fn over(&self, kernel: &Kernel, deadline: Instant) -> bool {
-        let mut follow = kernel.ledger.journal().follow();
-        let answered = || {
-            kernel.ledger.look(|world| match self {
-                Waited::Review(id) => world.reviews.get(id).is_none_or(|review| review.state != ReviewState::Open),
-                Waited::Budget { pid, cap } => match world.books.accounts.get(pid).and_then(|account| account.budget.as_ref()) {
-                    Some(budget) => budget.micros != Some(*cap) && !budget.tokens.values().any(|known| known == cap),
-                    None => true,
-                },
-            })
-        };
-        while !answered() {
-            match tokio::time::timeout_at(deadline.into(), follow.changed()).await {
-                Ok(Ok(())) if !kernel.stopping() => {}
-                _ => return false,
-            }
-        }
-        true
-    }
-}
-
 pub(super) fn denial(trouble: Trouble, message: impl Into<String>) -> Denial {
     Denial { trouble, message: message.into(), retry_after: None }
 }
@@ -160,10 +128,12 @@ impl ProcessDoor {
             let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
             let recorded = call::refuse_model(kernel, &self.request(kernel, wish, None), refusal.clone()).await;
             recorded.map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
-            return Err(self.no(kernel, refusal, None).await);
+            return Err(self.no(kernel, wish.tier.as_str(), refusal, None).await);
         }
         let estimate = self.estimate(kernel, wish);
-        let Estimate { tokens, context, micros, output_max } = estimate;
+        let Estimate { context, output_max, .. } = estimate;
+        // What is on tape was paid for then.
+        let (tokens, micros) = if replayed { (0, 0) } else { (estimate.tokens, estimate.micros) };
         let tape = kernel.tape(self.pid, task).map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
         let request = self.request(kernel, wish, output_max);
         // Decided under the ledger's lock: how it is paid for, or which cap it does not fit under.
@@ -197,19 +167,18 @@ impl ProcessDoor {
         match admitted {
             Ok(call::Entered::Admitted(permit)) => {
                 let ahead = permit.is_ahead();
-                let mut pass = settle::ModelPass::new(kernel.clone(), request, permit, wish, (tokens, micros), share);
+                let mut pass = settle::ModelPass::new(kernel.clone(), request, permit, wish, (tokens, micros), share, replayed);
                 if !ahead {
                     pass.admitted().await.map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
                 }
                 Ok(Leave { output_max, record: kernel.models.record, tape, pass: Box::new(pass) })
             }
-            Ok(call::Entered::No(refusal)) => Err(self.no(kernel, refusal, short).await),
-            Err(Stop::Refused(refusal)) => Err(self.no(kernel, refusal, short).await),
+            Ok(call::Entered::No(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(kernel, tier, refusal, short).await),
             Err(Stop::Failed(fault)) => Err(No::Final(denial(Trouble::Upstream, fault.to_string()))),
         }
     }
 
-    async fn no(&self, kernel: &Kernel, refusal: Refusal, short: Option<Short>) -> No {
+    async fn no(&self, kernel: &Kernel, tier: &str, refusal: Refusal, short: Option<Short>) -> No {
         let message = match &refusal.hint {
             Some(hint) => format!("{}; {hint}", refusal.reason),
             None => refusal.reason.clone(),
@@ -223,10 +192,12 @@ impl ProcessDoor {
                 No::Final(Denial { retry_after, ..denial(Trouble::RateLimited, message) })
             }
             (None, Some(short)) if short.at_cap == AtCap::Ask && short.what != Cap::Context && !self.is_replay(kernel) => {
-                let Short { pid: of, what, cap, used, need, .. } = short;
-                let asked = BudgetAsked { pid: self.pid, task: None, of, what: what.to_string(), cap, used, need };
+                let wait = Wait::new(self.pid, self.task(kernel), tier, short);
+                let asked = wait.asked();
+                // On the list first: whoever sees the record finds it there.
+                let place = kernel.models.waiting.enter(wait);
                 match kernel.ledger.record(asked).await {
-                    Ok(()) => No::Waits { denial: denial(Trouble::Budget, message), what: Waited::Budget { pid: of, cap } },
+                    Ok(()) => No::Waits { denial: denial(Trouble::Budget, message), what: Waited::Budget(place) },
                     Err(fault) => No::Final(denial(Trouble::Upstream, fault.to_string())),
                 }
             }
@@ -301,8 +272,11 @@ fn refusal(world: &world::World, short: &Short) -> Refusal {
     };
     let hint = match what {
         Cap::Rate => "it goes on in the next minute".to_owned(),
-        Cap::Context => "shorten the conversation".to_owned(),
-        _ => format!("the operator can give more: `skep budget grant {pid} …`; a smaller output limit may fit"),
+        Cap::Context => format!("shorten the conversation; the operator can raise the cap: `skep budget set {pid} --context {need} …`"),
+        _ => {
+            let grant = world::budget::remedy(*pid, &what.to_string(), short.missing());
+            format!("the operator can give more: `{grant}`; a smaller output limit may fit")
+        }
     };
     Refusal::new(Code::Exhausted, reason).hint(hint)
 }

@@ -19,6 +19,8 @@ pub(super) struct ModelPass {
     model: String,
     tier: &'static str,
     free: bool,
+    /// It is answered from a tape and uses no model.
+    replayed: bool,
     /// What the caller said, where that is recorded.
     asked: Option<Bytes>,
     reserved: (u64, u64),
@@ -37,6 +39,7 @@ impl ModelPass {
         wish: &Wish<'_>,
         reserved: (u64, u64),
         share: Option<Share>,
+        replayed: bool,
     ) -> ModelPass {
         let asked = kernel.models.record.then(|| wish.body.clone());
         ModelPass {
@@ -47,6 +50,7 @@ impl ModelPass {
             model: wish.model.to_owned(),
             tier: wish.tier.as_str(),
             free: wish.free,
+            replayed,
             asked,
             reserved,
             share,
@@ -73,7 +77,7 @@ impl ModelPass {
         self.admitted().await?;
         let Ended { status, metered, complete, sent, why, first_byte, bytes, answer } = end;
         let kernel = &self.kernel;
-        let usage = metered.as_ref().map(|metered| metered.usage).unwrap_or_default();
+        let usage = metered.as_ref().filter(|_| !self.replayed).map(|metered| metered.usage).unwrap_or_default();
         let ok = complete && status.is_some_and(|status| (200..300).contains(&status));
         let refused = status.is_some_and(|status| !(200..300).contains(&status));
         let cost = if self.free { 0 } else { kernel.models.prices.cost(&self.provider, &self.model, &usage).micros };
@@ -147,6 +151,7 @@ fn events(world: &World, call: CallId, used: ModelUsed, finished: CallFinished) 
     }
     let mut events = Vec::new();
     if world.books.reserved.contains_key(&call) {
+        let of = used.task;
         for process in world.line(used.pid) {
             let Some(account) = world.books.accounts.get(&process.pid) else { continue };
             let mut after = account.clone();
@@ -154,7 +159,7 @@ fn events(world: &World, call: CallId, used: ModelUsed, finished: CallFinished) 
             let tokens = after.spent.tokens.entry(used.tier.clone()).or_default();
             *tokens = tokens.saturating_add(used.charged_tokens);
             let warned = after.nearly().into_iter();
-            events.extend(warned.map(|(what, used, cap)| Event::from(BudgetWarned { pid: process.pid, task: None, what, used, cap })));
+            events.extend(warned.map(|(what, used, cap)| Event::from(BudgetWarned { pid: process.pid, task: of, what, used, cap })));
         }
         events.insert(0, used.into());
     }

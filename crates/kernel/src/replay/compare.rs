@@ -94,7 +94,7 @@ struct Run {
 
 pub(super) fn compare(kernel: &Kernel, original: &Task, replay: &Task, end: &End, changed: &Tally) -> Result<Replayed, Fault> {
     let (then, now) = (run(kernel, original)?, run(kernel, replay)?);
-    let divergence = match calls(&then, &now) {
+    let divergence = match calls(&then, &now, end) {
         Some(found) => Some(found),
         None => match ends(original, end) {
             Some(found) => Some(found),
@@ -134,7 +134,7 @@ fn run(kernel: &Kernel, task: &Task) -> Result<Run, Fault> {
     Ok(run)
 }
 
-fn calls(then: &Run, now: &Run) -> Option<Divergence> {
+fn calls(then: &Run, now: &Run, end: &End) -> Option<Divergence> {
     let both = then.calls.len().max(now.calls.len());
     let at = (0..both).find(|at| match (then.calls.get(*at), now.calls.get(*at)) {
         (Some(then), Some(now)) => !then.same(now),
@@ -154,7 +154,11 @@ fn calls(then: &Run, now: &Run) -> Option<Divergence> {
     }
     let at = at?;
     let told = |run: &Run| run.calls.get(at).map_or_else(|| vec!["no call".to_owned()], Made::told);
-    Some(Divergence { at: format!("call {}", at + 1), recorded: told(then), replayed: told(now) })
+    let mut replayed = told(now);
+    if ran_out && !end.good {
+        replayed.push(format!("{}: {}", end.how, end.summary));
+    }
+    Some(Divergence { at: format!("call {}", at + 1), recorded: told(then), replayed })
 }
 
 fn ends(original: &Task, end: &End) -> Option<Divergence> {

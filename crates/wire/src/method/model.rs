@@ -93,6 +93,21 @@ pub struct AccountView {
     /// What of its own spending is only an estimate.
     #[serde(default)]
     pub guessed: Spend,
+    /// Requests that wait at its cap for a person.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<WaitView>,
+}
+
+/// A request that waits for more of a budget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitView {
+    /// Whose request it is, and whose cap.
+    pub pid: Pid,
+    pub of: Pid,
+    /// `money`, `tokens` or `tactical tokens`.
+    pub what: String,
+    /// The command that lets it go on.
+    pub fix: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

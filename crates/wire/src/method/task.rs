@@ -1,6 +1,7 @@
 //! Tasks, from the queue to the merge.
 
 use super::methods;
+use super::model::WaitView;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use world::{MergePath, MergeState, Mode, Pid, ReviewId, Side, TaskId, TaskState, ZoneId};
@@ -150,6 +151,12 @@ pub struct TaskView {
     pub episodes: u32,
     /// Calls that have their outcome.
     pub calls: u64,
+    /// More of a budget, if its model waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<WaitView>,
+    /// The task that it is run to be compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replays: Option<TaskId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -120,7 +120,6 @@ impl Books {
                 account.requests = 0;
             }
             account.requests = account.requests.saturating_add(1);
-            account.waits = None;
         }
         self.reserved.insert(call, reserved);
     }

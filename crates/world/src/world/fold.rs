@@ -228,14 +228,14 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::BudgetSet(e) => money::set(world, e),
         Event::BudgetGranted(e) => money::grant(world, e),
         Event::BudgetWarned(e) => drop(world.books.accounts.entry(e.pid).or_default().warned.insert(e.what.clone())),
-        Event::BudgetAsked(e) => world.books.accounts.entry(e.of).or_default().waits = Some(format!("{} of process {}", e.what, e.pid)),
         Event::BudgetLeased(e) => money::lease(world, e),
         Event::BudgetReturned(e) => money::give_back(world, e),
         Event::BudgetReconciled(e) => money::reconcile(world, e, at_ms),
         Event::BudgetLost(e) => money::lose_lease(world, e, at_ms),
         Event::ModelReserved(e) => money::reserve(world, e, at_ms),
         Event::ModelUsed(e) => money::settle(world, e, at_ms),
-        Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) | Event::CallRetried(_) => {}
+        // Who waits now only the kernel knows that has the request in its hands.
+        Event::BudgetAsked(_) | Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) | Event::CallRetried(_) => {}
     }
 }
 

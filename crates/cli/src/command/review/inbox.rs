@@ -17,12 +17,25 @@ use state::{Act, Inbox};
 use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+use wire::method::Nothing;
 use wire::method::journal::{Filter, Follow};
+use wire::method::model::Budgets;
 use wire::method::review::{Answer, AnswerParams, List, ListParams, Show, ShowParams};
 use wire::{Client, Code};
 
 /// What can open or close a question.
-const NEWS: &[&str] = &["review.asked", "review.answered", "task.finished", "task.failed", "task.cancelled", "proc.exited"];
+const NEWS: &[&str] = &[
+    "review.asked",
+    "review.answered",
+    "task.finished",
+    "task.failed",
+    "task.cancelled",
+    "proc.exited",
+    "budget.asked",
+    "budget.set",
+    "budget.granted",
+    "model.reserved",
+];
 /// How often the picture is drawn when nothing happens: often enough for its ages, and for keys that become valid.
 const TICK_MS: u64 = 200;
 
@@ -35,7 +48,7 @@ pub async fn run(mut kernel: Client, console: &Console) -> Outcome {
     let kinds = NEWS.iter().map(|kind| (*kind).to_owned()).collect();
     kernel.call::<Follow>(&Filter { kinds, ..Filter::default() }).await?;
     let mut inbox = Inbox::default();
-    inbox.refresh(kernel.call::<List>(&ListParams { all: false }).await?.reviews);
+    news(&mut kernel, &mut inbox).await?;
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     let ended = match dumb {
         true => by_lines(&mut kernel, &mut inbox, console).await,
@@ -135,6 +148,7 @@ async fn fetch(kernel: &mut Client, inbox: &mut Inbox) -> Result<(), Trouble> {
 }
 
 async fn news(kernel: &mut Client, inbox: &mut Inbox) -> Result<(), Trouble> {
+    inbox.waits = kernel.call::<Budgets>(&Nothing {}).await?.accounts.into_iter().flat_map(|account| account.waits).collect();
     let open = kernel.call::<List>(&ListParams { all: false }).await?.reviews;
     if let Some(review) = inbox.refresh(open) {
         inbox.gone(&kernel.call::<Show>(&ShowParams { review }).await?);

@@ -8,6 +8,7 @@ use crate::command::review::answer::exactly;
 use crate::show::Tone;
 use crate::terminal::key::Key;
 use crate::trouble::Trouble;
+use wire::method::model::WaitView;
 use wire::method::review::{AnswerParams, Reach, ReviewStatus, ReviewView};
 use wire::{Answer, ReviewId};
 
@@ -26,6 +27,8 @@ pub struct Inbox {
     pub form: Option<Form>,
     pub notice: Option<Notice>,
     pub scroll: usize,
+    /// Requests that wait for more of a budget; `skep budget grant` answers those.
+    pub waits: Vec<WaitView>,
     /// What was answered here.
     pub said: Vec<ReviewView>,
     awake_ms: i64,

@@ -1,0 +1,120 @@
+//! Requests that a person can turn into a yes, as long as they wait.
+//!
+//! **Invariant.** A request is on the list exactly while somebody holds it open: it comes off when it goes on, gives up, or its client hangs
+//! up. So nothing of this is on record; after a crash nobody waits until somebody asks again.
+
+use crate::Kernel;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+use world::budget::remedy;
+use world::event::BudgetAsked;
+use world::{Account, AtCap, Cap, Pid, ReviewId, ReviewState, Short, Spend, TaskId, World};
+
+/// A request that does not fit under a cap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub pid: Pid,
+    pub task: Option<TaskId>,
+    tier: String,
+    short: Short,
+}
+
+impl Wait {
+    pub(super) fn new(pid: Pid, task: Option<TaskId>, tier: &str, short: Short) -> Wait {
+        Wait { pid, task, tier: tier.to_owned(), short }
+    }
+
+    /// Whose cap it is.
+    pub fn of(&self) -> Pid {
+        self.short.pid
+    }
+
+    pub fn what(&self) -> String {
+        self.short.what.to_string()
+    }
+
+    /// The command that lets it go on.
+    pub fn remedy(&self) -> String {
+        remedy(self.of(), &self.what(), self.short.missing())
+    }
+
+    pub(super) fn asked(&self) -> BudgetAsked {
+        let Short { pid: of, what, cap, used, need, .. } = &self.short;
+        BudgetAsked { pid: self.pid, task: self.task, of: *of, what: what.to_string(), cap: *cap, used: *used, need: *need }
+    }
+
+    /// Is there room for it now, or nobody to be asked any more? Leases are given back to whoever needs them.
+    fn over(&self, world: &World) -> bool {
+        let Some(account) = world.books.accounts.get(&self.of()) else { return true };
+        if account.budget.as_ref().is_none_or(|budget| budget.at_cap != AtCap::Ask) {
+            return true;
+        }
+        let (tokens, micros) = Account { leased: Spend::default(), ..account.clone() }.left(&self.tier);
+        self.short.need <= if self.short.what == Cap::Money { micros } else { tokens }
+    }
+}
+
+/// All that wait for more of a budget.
+#[derive(Clone, Default)]
+pub(crate) struct Waiting(Arc<Mutex<(u64, BTreeMap<u64, Wait>)>>);
+
+/// A place on the list.
+pub(crate) struct Place {
+    wait: Wait,
+    nth: u64,
+    list: Waiting,
+}
+
+impl Waiting {
+    pub fn enter(&self, wait: Wait) -> Place {
+        let mut list = self.0.lock();
+        list.0 += 1;
+        let nth = list.0;
+        list.1.insert(nth, wait.clone());
+        Place { wait, nth, list: self.clone() }
+    }
+
+    pub fn all(&self) -> Vec<Wait> {
+        self.0.lock().1.values().cloned().collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.list.0.lock().1.remove(&self.nth);
+    }
+}
+
+pub(crate) enum Waited {
+    Review(ReviewId),
+    Budget(Place),
+}
+
+impl Waited {
+    /// Waits for the person; `false` when the time is up first.
+    pub async fn over(&self, kernel: &Kernel, deadline: Instant) -> bool {
+        let mut follow = kernel.ledger.journal().follow();
+        let answered = || {
+            kernel.ledger.look(|world| match self {
+                Waited::Review(id) => world.reviews.get(id).is_none_or(|review| review.state != ReviewState::Open),
+                Waited::Budget(place) => place.wait.over(world),
+            })
+        };
+        while !answered() {
+            match tokio::time::timeout_at(deadline.into(), follow.changed()).await {
+                Ok(Ok(())) if !kernel.stopping() => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+impl Kernel {
+    /// Requests that wait for a person to grant more.
+    pub fn waits(&self) -> Vec<Wait> {
+        self.models.waiting.all()
+    }
+}

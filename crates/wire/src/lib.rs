@@ -21,5 +21,6 @@ pub use socket::{SocketError, open_socket_dir, socket_path};
 /// The nouns that methods speak of, so that a client needs no other crate.
 pub use world::{
     Account, Alternative, Answer, AtCap, BanId, Budget, CallId, Constraints, Event, Figures, GrantId, MergeId, MergePath, MergeState, Mode,
-    NetUse, Observe, Pid, ProcessState, Rate, Refusal, ReviewId, Scope, Side, Spend, TaskId, Terms, TokenId, What, ZoneId, budget, event, limits,
+    NetUse, Observe, Pid, ProcessState, Rate, Refusal, ReviewId, Scope, Side, Spend, TaskId, Terms, TokenId, What, ZoneId, budget, event,
+    limits,
 };

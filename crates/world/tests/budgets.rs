@@ -298,10 +298,11 @@ proptest! {
                     *known = excess;
                 }
                 prop_assert!(excess.0 <= known.0 && excess.1 <= known.1, "{pid} passes its cap by {excess:?} after {step:?}");
-                // Who is over, or has an ancestor that is, made no request in this step.
+                // Who is over, or has an ancestor that is, made no request in this step that needs any of it.
                 if run.made.len() > before && excess != (0, 0) {
                     let made = run.made.last().unwrap();
-                    let capped = excess.1 > 0 || budget.tokens.keys().any(|tier| tier == made.tier || tier == ALL_TIERS);
+                    let tokens = excess.0 > 0 && made.tokens > 0 && budget.tokens.keys().any(|tier| tier == made.tier || tier == ALL_TIERS);
+                    let capped = tokens || (excess.1 > 0 && made.micros > 0);
                     let below = run.world.line(Pid(made.pid)).any(|process| process.pid == Pid(pid));
                     prop_assert!(!(capped && below), "{pid} is over its cap, and {made:?} was let through");
                 }

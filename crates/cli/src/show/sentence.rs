@@ -3,8 +3,8 @@
 use super::Line;
 use super::call::deed;
 use super::grant;
-use super::spending;
 use super::measure::{bytes, duration_ms, many};
+use super::spending;
 use crate::record::Record;
 use serde_json::Value;
 use wire::{Event, MergePath};

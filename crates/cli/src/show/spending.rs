@@ -123,11 +123,7 @@ mod tests {
                 json!({"of": 1, "what": "tokens", "cap": 50, "used": 0, "need": 282}),
                 "waits for tokens: `skep budget grant 1 --tokens all=232`",
             ),
-            (
-                "budget.warned",
-                json!({"what": "money", "used": 509_885, "cap": 600_000}),
-                "$0.509885 of $0.60 money are spent of process 3",
-            ),
+            ("budget.warned", json!({"what": "money", "used": 509_885, "cap": 600_000}), "$0.509885 of $0.60 money are spent of process 3"),
             (
                 "model.reserved",
                 json!({"call": "call-4", "provider": "a", "model": "m", "tier": "tactical", "tokens": 1_200, "micros": 145_254, "lease": null}),

@@ -4,8 +4,8 @@
 
 use super::call::deed;
 use super::grant;
-use super::spending;
 use super::measure::{duration_ms, many};
+use super::spending;
 use super::{Line, Page, Tone};
 use crate::record::Record;
 use std::collections::BTreeMap;

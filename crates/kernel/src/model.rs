@@ -13,7 +13,6 @@ mod wait;
 
 use crate::Kernel;
 use crate::fault::{Fault, FaultKind, Stop};
-pub use books::By;
 use cassette::Cassettes;
 pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};

@@ -2,17 +2,17 @@
 
 use crate::connection::send;
 use crate::method::{no, parse, raw};
-use kernel::{By as Sum, Kernel, Opened, Replayed, Traffic, Wait};
+use kernel::{Kernel, Opened, Replayed, Traffic, Wait};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use wire::method::model::{
-    AccountView, BudgetsResult, By, CassetteView, CassettesResult, ExchangeView, GrantParams, Open, OpenParams, OpenResult,
-    ReconcileParams, SetParams, UsageResult, UsageRow, WaitView,
+    AccountView, BudgetsResult, CassetteView, CassettesResult, ExchangeView, GrantParams, Open, OpenParams, OpenResult, ReconcileParams,
+    SetParams, UsageResult, UsageRow, WaitView,
 };
 use wire::method::task::{Divergence, ReplayResult};
 use wire::{Code, Method, Request, Response, RpcError};
-use world::Pid;
+use world::{By, Pid};
 
 pub(crate) fn opens(request: &Request) -> bool {
     request.method == Open::NAME
@@ -71,15 +71,6 @@ impl Drop for Guard {
 }
 
 pub(crate) fn usage(kernel: &Kernel, by: By) -> UsageResult {
-    let by = match by {
-        By::Process => Sum::Process,
-        By::Tree => Sum::Tree,
-        By::User => Sum::User,
-        By::Zone => Sum::Zone,
-        By::Model => Sum::Model,
-        By::Tier => Sum::Tier,
-        By::Day => Sum::Day,
-    };
     let (rows, total) = kernel.usage(by);
     let rows = rows.into_iter().map(|(name, figures)| UsageRow { name, figures }).collect();
     UsageResult { rows, total, prices_as_of: kernel.prices_as_of().to_owned(), unpriced: kernel.unpriced() }

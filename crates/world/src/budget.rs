@@ -7,7 +7,7 @@ mod books;
 pub mod lease;
 
 use crate::Pid;
-pub use books::{Books, Figures, Guess, Reserved, Row};
+pub use books::{Books, By, Figures, Guess, Reserved, Row};
 pub use lease::Lease;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -17,7 +17,7 @@ pub mod refusal;
 pub mod task;
 pub mod world;
 
-pub use budget::{Account, AtCap, Books, Budget, Cap, Figures, Lease, Need, Reserved, Row, Short, Spend};
+pub use budget::{Account, AtCap, Books, Budget, By, Cap, Figures, Lease, Need, Reserved, Row, Short, Spend};
 pub use call::{Hands, OpenCall};
 pub use event::{Event, Weight};
 pub use grant::{

@@ -5,19 +5,7 @@ use crate::fault::Stop;
 use std::collections::BTreeMap;
 use world::budget::{ALL_TIERS, RECONCILED, UNRECORDED};
 use world::event::{BudgetGranted, BudgetReconciled, BudgetSet};
-use world::{Account, Budget, Code, Figures, Pid, Refusal, Spend, World};
-
-/// What figures are summed by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    Process,
-    Tree,
-    User,
-    Zone,
-    Model,
-    Tier,
-    Day,
-}
+use world::{Account, Budget, By, Code, Figures, Pid, Refusal, Spend, World};
 
 /// Millionths of a dollar as people write them.
 pub(crate) fn dollars(micros: u64) -> String {

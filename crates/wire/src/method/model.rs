@@ -3,6 +3,7 @@
 use super::{Nothing, methods};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+pub use world::By;
 use world::{Account, Budget, Figures, Pid, Spend};
 
 methods! {
@@ -40,19 +41,6 @@ pub struct OpenResult {
     /// `http://127.0.0.1:PORT`, without a path.
     pub url: String,
     pub key: String,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum By {
-    Process,
-    Tree,
-    User,
-    Zone,
-    #[default]
-    Model,
-    Tier,
-    Day,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,6 +20,20 @@ pub struct Reserved {
     pub lease: Option<CallId>,
 }
 
+/// What figures are summed by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    Process,
+    Tree,
+    User,
+    Zone,
+    #[default]
+    Model,
+    Tier,
+    Day,
+}
+
 /// Whose figures these are: one row for each process, model and day.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Row {

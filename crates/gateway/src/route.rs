@@ -98,7 +98,12 @@ impl Routes {
     /// Everything that a name leads to, in order. `way` are the names that led here; the first tier among them is the tier.
     fn follow<'a>(&'a self, own: &'a Names, name: &'a str, way: &mut Vec<&'a str>, found: &mut Vec<Target>) -> Result<(), NoRoute> {
         way.push(name);
-        for target in self.named(own, name).into_iter().flat_map(Targets::iter) {
+        let targets = self.named(own, name);
+        if targets.is_some_and(|targets| targets.iter().next().is_none()) {
+            let fix = "give it a `provider/model` under `models`, or leave it out".to_owned();
+            return Err(NoRoute { what: format!("`{name}` leads to nobody"), fix });
+        }
+        for target in targets.into_iter().flat_map(Targets::iter) {
             let alias = !target.contains('/') && !self.providers.contains_key(target) && self.named(own, target).is_some();
             if alias && way.contains(&target) {
                 let round = way.iter().skip_while(|name| **name != target).chain([&target]).copied().collect::<Vec<_>>().join(" → ");
@@ -222,10 +227,12 @@ mod tests {
     #[test]
     fn a_name_that_leads_nowhere_says_so() {
         let routes = routes(&[("tactical", "anthropic/sonnet")]);
-        let own = names(&[("a", "b"), ("b", "[anthropic/x, c]"), ("c", "a"), ("lost", "nowhere/m"), ("tactical", "tactical")]);
+        let own =
+            names(&[("a", "b"), ("b", "[anthropic/x, c]"), ("c", "a"), ("lost", "nowhere/m"), ("tactical", "tactical"), ("none", "[]")]);
         let why = |model: &str| found(&routes, &own, model, Dialect::Anthropic).unwrap_err();
         assert_eq!(why("a"), "`a` leads to itself: a → b → c → a; have one of them lead to `provider/model` under `models`");
         assert!(why("tactical").starts_with("`tactical` leads to itself: tactical → tactical; "));
+        assert_eq!(why("none"), "`none` leads to nobody; give it a `provider/model` under `models`, or leave it out");
         assert_eq!(
             why("lost"),
             "`lost` leads to `nowhere/m`, and there is no provider `nowhere`; add `nowhere` under `providers` in $SKEP_HOME/config.yml; there are `anthropic`, `local`, `openai`"
@@ -245,5 +252,7 @@ mod tests {
             (name.as_str(), none.what.as_str()),
             ("tactical", "`tactical` leads to `antropic/x`, and there is no provider `antropic`")
         );
+        let (name, none) = routes(&[("operational", "[]")]).check().unwrap_err();
+        assert_eq!((name.as_str(), none.what.as_str()), ("operational", "`operational` leads to nobody"));
     }
 }

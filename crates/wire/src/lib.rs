@@ -20,7 +20,7 @@ pub use method::Method;
 pub use socket::{SocketError, open_socket_dir, socket_path};
 /// The nouns that methods speak of, so that a client needs no other crate.
 pub use world::{
-    Account, Alternative, Answer, AtCap, BanId, Budget, CallId, Constraints, Event, Figures, GrantId, MergeId, MergePath, MergeState, Mode,
-    NetUse, Observe, Pid, ProcessState, Rate, Refusal, ReviewId, Scope, Side, Spend, TaskId, Terms, TokenId, What, ZoneId, budget, event,
-    limits,
+    Account, Alternative, Answer, AtCap, BanId, Budget, By, CallId, Constraints, Event, Figures, GrantId, MergeId, MergePath, MergeState,
+    Mode, NetUse, Observe, Pid, ProcessState, Rate, Refusal, ReviewId, Scope, Side, Spend, TaskId, Terms, TokenId, What, ZoneId, budget,
+    event, limits,
 };

@@ -3,7 +3,8 @@
 use crate::console::{Console, OK, Outcome};
 use crate::show::model;
 use clap::ValueEnum;
-use wire::method::model::{By, Usage as Method, UsageParams};
+use wire::By;
+use wire::method::model::{Usage as Method, UsageParams};
 
 /// Show what models were used, and what it cost
 #[derive(Debug, clap::Args)]

@@ -4,8 +4,8 @@ use super::measure::{count, dollars, many};
 use super::{Line, Page, table};
 use crate::command::gateway::environment;
 use wire::budget::WARN_PERCENT;
-use wire::method::model::{AccountView, BudgetsResult, By, OpenResult, UsageResult, WaitView};
-use wire::{AtCap, Budget, Figures, Spend};
+use wire::method::model::{AccountView, BudgetsResult, OpenResult, UsageResult, WaitView};
+use wire::{AtCap, Budget, By, Figures, Spend};
 
 /// Usage as a table. Where that is wider than the terminal each name stands above its figures, for none of them may be cut off.
 pub fn usage(result: &UsageResult, by: By, columns: Option<usize>) -> Page {

@@ -199,6 +199,20 @@ fn what_is_rendered_meters_as_the_script_says() {
 }
 
 #[test]
+fn an_answer_may_count_for_nothing() {
+    let script = Script::parse("say hello\nusage in=5 out=0\n").unwrap();
+    for dialect in Dialect::ALL {
+        let (path, body) = request(dialect, true);
+        let body = body.to_string();
+        let rendered = script.respond(dialect, Endpoint::Generate, &path, body.as_bytes());
+        let mut meter = dialect.read(&path, body.as_bytes()).unwrap().meter();
+        rendered.chunks.iter().for_each(|chunk| meter.feed(&chunk.bytes));
+        let usage = meter.finish().usage;
+        assert_eq!((usage.input, usage.output, usage.source), (5, 0, crate::Source::Reported), "{dialect:?}");
+    }
+}
+
+#[test]
 fn errors_delays_and_cuts() {
     let script =
         Script::parse("error 529 times=2 busy, try later\ndelay 50ms\nsay one two three four five six seven\nstop length\n").unwrap();

@@ -3,8 +3,7 @@
 use super::{Nothing, methods};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-pub use world::By;
-use world::{Account, Budget, Figures, Pid, Spend};
+use world::{Account, Budget, By, Figures, Pid, Spend};
 
 methods! {
     /// Opens the gateway to a program outside rooms, as long as this connection is open.

@@ -59,7 +59,7 @@ impl Make<'_> {
         let mut message = self.anthropic();
         message["content"] = json!([]);
         message["stop_reason"] = Value::Null;
-        message["usage"]["output_tokens"] = json!(1);
+        message["usage"]["output_tokens"] = json!(self.answer.usage.output.min(1));
         self.event(&json!({"type": "message_start", "message": message}));
         self.event(&json!({"type": "ping"}));
         let mut block_index = 0;

@@ -242,8 +242,8 @@ fn folders(user: User) -> io::Result<()> {
     Ok(())
 }
 
-/// What programs are told about where they are. Codex would have its provider search the web and make pictures, which the gateway refuses; what stands here
-/// counts less than its own settings and arguments.
+/// What programs are told about where they are. Codex would have its provider search the web and make pictures, which the gateway refuses;
+/// what stands here counts less than its own settings and arguments.
 pub(crate) const TOLD: &[(&str, &str)] = &[("etc/codex/config.toml", "web_search = \"disabled\"\n[features]\nimage_generation = false\n")];
 
 /// The files that name the users and groups of a room.

@@ -7,7 +7,7 @@ use super::wait::{Wait, Waited};
 use super::{REQUEST, books, settle};
 use crate::Kernel;
 use crate::call::{self, More, Request};
-use crate::fault::Stop;
+use crate::fault::{Fault, Stop};
 use gateway::{Ask, Denial, Door, Endpoint, Forbidden, Leave, Names, Trouble, Wish, Work};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -86,6 +86,11 @@ pub(crate) enum No {
     },
 }
 
+/// The kernel's own failure is a no.
+fn failed(fault: Fault) -> No {
+    No::Final(denial(Trouble::Upstream, fault.to_string()))
+}
+
 pub(super) fn denial(trouble: Trouble, message: impl Into<String>) -> Denial {
     Denial { trouble, message: message.into(), retry_after: None }
 }
@@ -119,7 +124,7 @@ impl ProcessDoor {
     }
 
     pub async fn ask(&self, kernel: &Arc<Kernel>, wish: &Wish<'_>) -> Result<Leave, No> {
-        let allowed = kernel.trusted(self.zone).ok().flatten().and_then(|trusted| trusted.config.providers.clone());
+        let allowed = kernel.trusted(self.zone).map_err(failed)?.and_then(|trusted| trusted.config.providers.clone());
         let task = self.task(kernel);
         // A recording is the project's own traffic, whoever answered it then.
         let replayed = kernel.reel(self.pid, task).is_some();
@@ -127,14 +132,14 @@ impl ProcessDoor {
             let reason = format!("this project does not use `{}`", wish.provider);
             let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
             let recorded = call::refuse_model(kernel, &self.request(kernel, wish, None), refusal.clone()).await;
-            recorded.map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
+            recorded.map_err(failed)?;
             return Err(self.no(kernel, wish.tier.as_str(), refusal, None).await);
         }
         let estimate = self.estimate(kernel, wish);
         let Estimate { context, output_max, .. } = estimate;
         // What is on tape was paid for then.
         let (tokens, micros) = if replayed { (0, 0) } else { (estimate.tokens, estimate.micros) };
-        let tape = kernel.tape(self.pid, task).map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
+        let tape = kernel.tape(self.pid, task).map_err(failed)?;
         let request = self.request(kernel, wish, output_max);
         // Decided under the ledger's lock: how it is paid for, or which cap it does not fit under.
         let paid: Mutex<Option<Result<Option<Share>, Short>>> = Mutex::new(None);
@@ -169,12 +174,12 @@ impl ProcessDoor {
                 let ahead = permit.is_ahead();
                 let mut pass = settle::ModelPass::new(kernel.clone(), request, permit, wish, (tokens, micros), share, replayed);
                 if !ahead {
-                    pass.admitted().await.map_err(|fault| No::Final(denial(Trouble::Upstream, fault.to_string())))?;
+                    pass.admitted().await.map_err(failed)?;
                 }
                 Ok(Leave { output_max, record: kernel.models.record, tape, pass: Box::new(pass) })
             }
             Ok(call::Entered::No(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(kernel, tier, refusal, short).await),
-            Err(Stop::Failed(fault)) => Err(No::Final(denial(Trouble::Upstream, fault.to_string()))),
+            Err(Stop::Failed(fault)) => Err(failed(fault)),
         }
     }
 
@@ -198,7 +203,7 @@ impl ProcessDoor {
                 let place = kernel.models.waiting.enter(wait);
                 match kernel.ledger.record(asked).await {
                     Ok(()) => No::Waits { denial: denial(Trouble::Budget, message), what: Waited::Budget(place) },
-                    Err(fault) => No::Final(denial(Trouble::Upstream, fault.to_string())),
+                    Err(fault) => failed(fault),
                 }
             }
             (None, Some(_)) => No::Final(denial(Trouble::Budget, message)),

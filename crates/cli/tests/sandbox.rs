@@ -233,10 +233,10 @@ fn a_shell_has_the_terminal_and_gives_it_back() {
     enter(&screen, "echo code''-$?");
     screen.shows(&["code-130"]);
     // Another size reaches it while something runs.
-    enter(&screen, "while sleep 0.1; do stty size; done");
+    enter(&screen, "until stty size | grep '30'' 90'; do echo wai''ts; sleep 0.1; done");
+    screen.shows(&["waits"]);
     assert!(screen.tmux().args(["resize-window", "-x", "90", "-y", "30"]).status().unwrap().success());
     screen.shows(&["30 90"]);
-    screen.press(&["C-c"]);
     enter(&screen, "clear; exit 7");
     let text = screen.shows(&["left with 7", "\necho"]);
     assert!(!text.contains("-icanon") && !text.contains("-echo"), "the terminal was not given back:\n{text}");

@@ -323,15 +323,17 @@ impl Dialect {
         let members = Members::read(body)?;
         let mut path = path.to_owned();
         let mut edits = Vec::new();
-        let named = match self {
-            Dialect::Gemini => None,
-            _ => members.one(&["model"])?.map(|(value, span)| Ok::<_, String>((text("model", value)?, span))).transpose()?,
-        };
+        let named = members.one(&["model"])?.map(|(value, span)| Ok::<_, String>((text("model", value)?, span))).transpose()?;
         match (model, self, &named) {
             (None, ..) => {}
             (Some(model), Dialect::Gemini, _) => {
                 let (place, _) = gemini::place(&path).ok_or("its path names no model")?;
                 path.replace_range(place, &gemini::in_path(model));
+                // A body may name it again, and must then name the same.
+                edits.extend(named.iter().map(|(old, span)| {
+                    let before = if old.starts_with("models/") { "models/" } else { "" };
+                    (span.clone(), quoted(&format!("{before}{model}")))
+                }));
             }
             (Some(model), _, Some((_, span))) => edits.push((span.clone(), quoted(model))),
             (Some(_), _, None) => return Err("`model` is missing".to_owned()),

@@ -230,7 +230,7 @@ fn a_rewrite_changes_model_and_limit_and_no_other_byte() {
     );
     check(Dialect::Chat, path, r#"{"model":"old"}"#, (path, r#"{"max_tokens":7,"model":"new"}"#));
     let (old, new) = ("/v1beta/models/old:generateContent?alt=sse", "/v1beta/models/new:generateContent?alt=sse");
-    check(Dialect::Gemini, old, r#"{"model":"x"}"#, (new, r#"{"generationConfig":{"maxOutputTokens":7},"model":"x"}"#));
+    check(Dialect::Gemini, old, r#"{"model":"old"}"#, (new, r#"{"generationConfig":{"maxOutputTokens":7},"model":"new"}"#));
     check(Dialect::Gemini, old, r#"{ }"#, (new, r#"{"generationConfig":{"maxOutputTokens":7} }"#));
     check(Dialect::Gemini, old, r#"{"generationConfig": {"a":1}}"#, (new, r#"{"generationConfig": {"maxOutputTokens":7,"a":1}}"#));
     check(
@@ -475,4 +475,20 @@ fn a_limit_that_a_server_may_not_know_holds_nothing_back() {
     assert_eq!(chat(r#","max_tokens":1"#, "deepseek-chat"), 1);
     assert_eq!(chat(r#","max_tokens":1,"max_completion_tokens":2"#, "deepseek-chat"), 2);
     assert_eq!(most(Dialect::Anthropic, "/v1/messages", r#"{"model":"m","max_tokens":7}"#, "m"), 7);
+}
+
+#[test]
+fn a_model_that_gemini_is_told_twice_is_rewritten_twice() {
+    let path = "/v1beta/models/m:generateContent";
+    for (named, rewritten) in [("m", "new"), ("models/m", "models/new")] {
+        let body = format!(r#"{{"model":"{named}","contents":[],"n":2}}"#);
+        let (path, body) = Dialect::Gemini.rewrite(path, body.as_bytes(), Some("new"), Some(7)).unwrap();
+        assert_eq!(path, "/v1beta/models/new:generateContent");
+        let body = String::from_utf8(body).unwrap();
+        assert!(body.contains(&format!(r#""model":"{rewritten}""#)), "{body}");
+        let ask = Dialect::Gemini.read(&path, body.as_bytes()).unwrap();
+        assert_eq!((ask.model.as_str(), ask.output_max), ("new", Some(7)));
+    }
+    let other = br#"{"model":"dear","contents":[]}"#;
+    assert!(Dialect::Gemini.read(path, other).is_err(), "the control: two names are refused");
 }

@@ -68,6 +68,42 @@ fn rules_are_checked_explained_and_tried_before_they_are_in_force() {
     assert_eq!(site.read(".skep/policy.yaml"), format!("{OPEN}{CLOSED}"));
 }
 
+#[test]
+fn whatever_puts_a_policy_in_force_wants_the_phrase() {
+    use wire::method::zone::{Trust, TrustParams};
+    let site = ready();
+    (0..21).for_each(|_| drop(site.ok(&["call", "fs.read", "path=a.txt"])));
+    // Positive control: what breaks nothing is a matter of a flag.
+    site.write(".skep/policy.yaml", &format!("{OPEN}# a word\n"));
+    says(&site.ok(&["trust", "--yes"]), &["version 2 is in force"]);
+    let closed = format!("{OPEN}{CLOSED}");
+    site.write(".skep/policy.yaml", &closed);
+    says(&site.fails(2, &["trust", "--yes"]), &["[BREAKING]", "21 breaking", "break 21 calls", "--phrase"]);
+    says(&site.fails(2, &["policy", "update", "--yes", "--last", "1"]), &["break 21 calls"]);
+    says(&site.ok(&["trust", "--yes", "--phrase", "break 5 calls"]), &["[BREAKING]"]);
+    // Neither a client of its own nor a restart is a way around.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let asked = |phrase: Option<&str>| {
+        runtime.block_on(async {
+            let mut kernel = wire::Client::connect(&site.home()).await.unwrap();
+            let path = site.project().canonicalize().unwrap().to_str().unwrap().to_owned();
+            let shown = kernel.call::<Trust>(&TrustParams { path: path.clone(), hash: None, phrase: None }).await.unwrap();
+            assert_eq!((shown.breaking, shown.phrase.as_deref()), (21, Some("break 21 calls")));
+            kernel.call::<Trust>(&TrustParams { path, hash: Some(shown.hash), phrase: phrase.map(Into::into) }).await
+        })
+    };
+    says(&asked(None).unwrap_err().to_string(), &["would deny 21 of the last 21 calls"]);
+    says(&asked(Some("break 20 calls")).unwrap_err().to_string(), &["would deny 21"]);
+    site.ok(&["kernel", "stop"]);
+    site.ok(&["init"]);
+    says(&site.ok(&["call", "fs.read", "path=a.txt"]), &["hello"]);
+    site.write(".skep/policy.yaml", "");
+    says(&site.fails(2, &["trust", "--yes"]), &["break 22 calls"]);
+    site.write(".skep/policy.yaml", &closed);
+    says(&site.ok(&["trust", "--phrase", "break 22 calls"]), &["version 3 is in force"]);
+    says(&site.fails(3, &["call", "fs.read", "path=a.txt"]), &["no-a"]);
+}
+
 /// The review that a call waits for.
 #[track_caller]
 fn asked(text: &str) -> String {

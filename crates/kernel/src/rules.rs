@@ -97,6 +97,33 @@ impl Kernel {
         Ok(policy::trial(&policy, &self.past_calls(&zone, range)?))
     }
 
+    /// What putting the project's own file in force would change for the newest calls. Where nothing is in force, nothing can break.
+    pub fn try_proposal(&self, path: &Path) -> Result<Trial, Stop> {
+        let top = locate(path)?;
+        let zone = self.zone(&top)?;
+        self.breaks(&zone, &parse(&zone::read_bundle(&top)?.0.policy)?)
+    }
+
+    fn breaks(&self, zone: &Zone, policy: &Policy) -> Result<Trial, Stop> {
+        let cases = if zone.policy_version == 0 { Vec::new() } else { self.past_calls(zone, &Range::default())? };
+        Ok(policy::trial(policy, &cases))
+    }
+
+    /// Refuses a policy with more breaking changes than one key may confirm, unless their phrase was typed. The calls that count are
+    /// the kernel's to choose.
+    pub(crate) fn may_break(&self, zone: &Zone, policy: &Policy, typed: Option<&str>) -> Result<(), Stop> {
+        let trial = self.breaks(zone, policy)?;
+        match trial.phrase() {
+            Some(phrase) if typed != Some(phrase.as_str()) => {
+                let reason = format!("it would deny {} of the last {} calls, which were allowed", trial.breaking, trial.cases);
+                Err(Refusal::new(Code::Untrusted, reason)
+                    .hint(format!("look at `skep policy trial`, then type the phrase `{phrase}` at `skep trust`, or give it with --phrase"))
+                    .into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Proposes rules from how questions were answered.
     pub fn suggest_rules(&self, path: &Path) -> Result<policy::Suggestions, Stop> {
         let zone = self.zone(&locate(path)?)?;

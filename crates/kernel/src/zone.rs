@@ -107,7 +107,7 @@ impl Kernel {
                 None => {
                     let bundle =
                         Bundle { config: config::default_text(&top), policy: policy::default_policy().to_owned(), rules: Vec::new() };
-                    self.put_in_force(&zone, &bundle, "init").await?;
+                    self.put_in_force(&zone, &bundle, "init", None).await?;
                     bundle
                 }
             };
@@ -139,8 +139,9 @@ impl Kernel {
         })
     }
 
-    /// Puts the files of the tree in force, if they still have the hash that the operator saw.
-    pub async fn trust(&self, path: &Path, hash: &str) -> Result<Proposal, Stop> {
+    /// Puts the files of the tree in force, if they still have the hash that the operator saw. More than a few breaking changes want
+    /// their phrase.
+    pub async fn trust(&self, path: &Path, hash: &str, phrase: Option<&str>) -> Result<Proposal, Stop> {
         let top = locate(path)?;
         let zone = self.open_zone(&top).await?;
         let (bundle, found) = read_bundle(&top)?;
@@ -148,7 +149,7 @@ impl Kernel {
             return Err(Refusal::new(Code::WrongState, "the files changed after you looked at them").hint("run `skep trust` again").into());
         }
         if zone.policy.as_deref() != Some(hash) {
-            self.put_in_force(&zone, &bundle, "operator").await?;
+            self.put_in_force(&zone, &bundle, "operator", phrase).await?;
         }
         self.proposal(&top)
     }
@@ -228,8 +229,10 @@ impl Kernel {
         self.zone(top)
     }
 
-    async fn put_in_force(&self, zone: &Zone, bundle: &Bundle, by: &str) -> Result<(), Stop> {
-        let (_, config, _) = parse(bundle)?;
+    /// The one way for a policy to get in force, whoever asks.
+    async fn put_in_force(&self, zone: &Zone, bundle: &Bundle, by: &str, phrase: Option<&str>) -> Result<(), Stop> {
+        let (policy, config, _) = parse(bundle)?;
+        self.may_break(zone, &policy, phrase)?;
         self.narrowed(&config)?;
         if let Some(flaw) = self.check_extensions(&bundle.rules).await?.first() {
             return Err(Refusal::new(Code::BadInput, format!("{RULES_FOLDER}/{flaw}"))

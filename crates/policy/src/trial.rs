@@ -63,6 +63,11 @@ impl Trial {
     pub fn needs_confirmation(&self) -> bool {
         self.breaking > BREAKING_MAX
     }
+
+    /// What a person must type before the candidate is put in force; `None` where a yes is enough.
+    pub fn phrase(&self) -> Option<String> {
+        self.needs_confirmation().then(|| format!("break {} calls", self.breaking))
+    }
 }
 
 /// Budgets and grants are of their moment and left out: this is about what the policy says.

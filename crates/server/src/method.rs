@@ -178,10 +178,20 @@ async fn trust(kernel: &Kernel, params: zone::TrustParams) -> Result<zone::Trust
     };
     let changed = !before.diff.is_empty();
     match params.hash {
-        None => Ok(zone::TrustResult { hash: before.hash, diff: before.diff, changed, version: before.version }),
+        None => {
+            let trial = match kernel.try_proposal(path) {
+                Ok(trial) if changed => trial,
+                // A file with errors cannot be put in force either; the difference is shown all the same.
+                Ok(_) | Err(Stop::Refused(_)) => policy::Trial::default(),
+                Err(stop) => return Err(no(stop)),
+            };
+            let (breaking, phrase) = (trial.breaking as u64, trial.phrase());
+            Ok(zone::TrustResult { hash: before.hash, diff: before.diff, changed, version: before.version, breaking, phrase })
+        }
         Some(hash) => {
-            let after = kernel.trust(path, &hash).await.map_err(no)?;
-            Ok(zone::TrustResult { hash, diff: before.diff, changed: after.version != before.version, version: after.version })
+            let after = kernel.trust(path, &hash, params.phrase.as_deref()).await.map_err(no)?;
+            let changed = after.version != before.version;
+            Ok(zone::TrustResult { hash, diff: before.diff, changed, version: after.version, breaking: 0, phrase: None })
         }
     }
 }

@@ -74,6 +74,7 @@ fn word(verdict: Action) -> &'static str {
 pub(crate) fn trial(kernel: &Kernel, params: &TrialParams) -> Result<TrialResult, RpcError> {
     let range = Range { last: params.last, after_seq: params.after_seq, before_seq: params.before_seq };
     let trial = kernel.try_policy(Path::new(&params.path), params.text.as_deref(), &range).map_err(no)?;
+    let phrase = trial.phrase();
     let changes = trial.changes.into_iter().map(|change| TrialChange {
         seq: change.name.parse().unwrap_or(0),
         about: change.paths.join(" "),
@@ -83,7 +84,7 @@ pub(crate) fn trial(kernel: &Kernel, params: &TrialParams) -> Result<TrialResult
         why: change.reasons.join("; "),
         breaking: change.kind == policy::ChangeKind::Breaking,
     });
-    Ok(TrialResult { tried: trial.cases as u64, breaking: trial.breaking as u64, changes: changes.collect() })
+    Ok(TrialResult { tried: trial.cases as u64, breaking: trial.breaking as u64, phrase, changes: changes.collect() })
 }
 
 pub(crate) fn log(kernel: &Kernel, path: &str) -> Result<LogResult, RpcError> {

@@ -41,7 +41,7 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
         let kernel = bed.boot_tuned(launcher, setup.tuning).await.map_err(|fault| fault.to_string())?;
         let opened = async {
             let proposal = kernel.init(&bed.project()).await?;
-            let zone = kernel.trust(&bed.project(), &proposal.hash).await?.zone;
+            let zone = kernel.trust(&bed.project(), &proposal.hash, None).await?.zone;
             let brain = Some(format!("script:{}", script.display()));
             let new =
                 NewTask { path: bed.project(), mode: Mode::Act, prompt: "park".into(), brain, priority: 0, calls_max: None, record: false };

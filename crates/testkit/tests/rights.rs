@@ -47,7 +47,7 @@ fn play<F: Future<Output = Result<(), Stop>>>(test: fn(Ground) -> F) -> Result<(
         let kernel = bed.boot(launcher).await.map_err(|fault| fault.to_string())?;
         let played = async {
             let proposal = kernel.init(&bed.project()).await?;
-            let zone = kernel.trust(&bed.project(), &proposal.hash).await?.zone;
+            let zone = kernel.trust(&bed.project(), &proposal.hash, None).await?.zone;
             let worker = ProcSpawned {
                 pid: Pid(4),
                 task: None,
@@ -154,7 +154,7 @@ async fn raced(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
         let text = policy(if round % 2 == 0 { "deny" } else { "allow" });
         std::fs::write(project.join(".skep/policy.yaml"), text).unwrap_or_else(|error| panic!("{error}"));
         let proposal = kernel.init(&project).await?;
-        kernel.trust(&project, &proposal.hash).await?;
+        kernel.trust(&project, &proposal.hash, None).await?;
     }
     for caller in callers {
         caller.await.unwrap_or_else(|error| panic!("{error}"))?;

@@ -173,9 +173,9 @@ async fn set_policy(kernel: &mut Client, stage: &Stage<'_>, project: &Path, path
     added.map_err(|error| Trouble::new(Code::Unavailable, format!("cannot add a rule to `{}`", file.display())).why(error))?;
     stage.page(Page(vec![Line::new().faint("you add a rule to .skep/policy.yaml, then:")]));
     stage.command("skep trust");
-    let shown = kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: None }).await?;
+    let shown = kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: None, phrase: None }).await?;
     stage.page(diff::unified(&shown.diff));
-    let trusted = kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: Some(shown.hash) }).await?;
+    let trusted = kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: Some(shown.hash), phrase: shown.phrase }).await?;
     stage.page(zone::trusted(&trusted));
     Ok(())
 }

@@ -224,7 +224,7 @@ mod tests {
 ";
         assert_eq!(page.render(false, None), expected);
         assert!(page.render(true, None).contains("\x1b[31m[BREAKING]"));
-        let same = TrialResult { tried: 1, breaking: 0, changes: Vec::new() };
+        let same = TrialResult { tried: 1, breaking: 0, phrase: None, changes: Vec::new() };
         assert_eq!(tried(&same).render(false, None), "✓ 1 call tried, nothing would change\n");
     }
 

@@ -115,7 +115,7 @@ impl<'a> Story<'a> {
         let project = self.bed.project();
         let proposal = self.kernel()?.init(&project).await?;
         if !proposal.ready() || !proposal.diff.is_empty() {
-            self.kernel()?.trust(&project, &proposal.hash).await?;
+            self.kernel()?.trust(&project, &proposal.hash, None).await?;
         }
         let warnings = self.kernel()?.check_policy(&project, None).await?.warnings;
         Ok(warnings.iter().map(|warning| format!("warned: {warning}\n")).collect())

@@ -104,6 +104,9 @@ pub struct TrialResult {
     /// Calls that were tried.
     pub tried: u64,
     pub breaking: u64,
+    /// What a person must type to put so much breaking in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phrase: Option<String>,
     /// Only those that would come out otherwise.
     pub changes: Vec<TrialChange>,
 }

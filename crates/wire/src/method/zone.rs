@@ -48,6 +48,9 @@ pub struct TrustParams {
     /// Exactly what the person was shown. Without it nothing changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
+    /// What a person typed where more than a few calls would break.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phrase: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +62,12 @@ pub struct TrustResult {
     pub changed: bool,
     /// The version in force after this.
     pub version: u64,
+    /// Without a hash: how many of the newest calls were allowed and would be denied.
+    #[serde(default)]
+    pub breaking: u64,
+    /// Without a hash: the phrase that so many want; with it they can be put in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phrase: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

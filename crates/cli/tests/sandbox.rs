@@ -39,6 +39,11 @@ fn a_command_has_your_streams_and_its_own_end() {
     let output = site.skep(&["sandbox", "run", "--discard", "--", "sh", "-c", "echo > c.txt; rm a.txt"]);
     assert!(output.status.success() && !text(&output).contains("wait"), "{}", text(&output));
     assert!(text(&output).contains("dropped  a.txt, c.txt\n") && site.read("a.txt") == "one\n", "{}", text(&output));
+    // Which is how it was meant to end, and no cancellation.
+    let tasks = site.json(&["list", "tasks"]);
+    let states: Vec<_> = tasks["tasks"].as_array().unwrap().iter().map(|task| task["state"].clone()).collect();
+    assert!(states.len() == 2 && states.iter().all(|state| state == "done"), "{tasks}");
+    assert_eq!(site.count("task.cancelled"), 0);
     let output = site.skep(&["sandbox", "run", "--discard", "--", "sh", "-c", "for i in $(seq 200); do echo > f$i; done"]);
     assert!(text(&output).contains("f100, f101") && text(&output).contains(" and 190 more\n"), "{}", text(&output));
     assert_eq!(site.skep(&["sandbox", "run", "--discard", "--", "sh", "-c", "kill -9 $$"]).status.code(), Some(128 + 9));
@@ -53,6 +58,59 @@ fn a_command_has_your_streams_and_its_own_end() {
     cat.stdout.take().unwrap().read_to_end(&mut got).unwrap();
     feed.join().unwrap().unwrap();
     assert!(cat.wait().unwrap().success() && got == bytes);
+    site.ok(&["kernel", "stop"]);
+}
+
+/// A command has written something when its kernel ends; what it wrote is kept by the next one, offered, and merged.
+fn interrupted(end: impl FnOnce(&Site, &mut std::process::Child)) {
+    let site = Site::new(&[("a.txt", "one\n"), (".gitignore", "built\n")]);
+    let mut kernel = site.kernel(None);
+    site.ok(&["init"]);
+    let mut run =
+        site.command(&["sandbox", "run", "--", "sh", "-c", "echo two > b.txt; rm a.txt; echo x > built; echo written; sleep 600"]);
+    let mut run = run.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut said = [0; 8];
+    run.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"written\n");
+    end(&site, &mut kernel);
+    kernel.wait().unwrap();
+    assert!(!run.wait().unwrap().success(), "the command was interrupted");
+    wait_until("what the command wrote is offered", || site.json(&["list", "tasks"])["tasks"][0]["review"].is_string());
+    let shown = site.ok(&["diff", "task-1"]);
+    assert!(shown.contains("b.txt") && shown.contains("+two") && shown.contains("a.txt") && !shown.contains("built"), "{shown}");
+    assert!(site.ok(&["review", "list"]).contains("task-1") && site.project().join("a.txt").exists());
+    site.ok(&["merge", "task-1", "--yes"]);
+    assert!(site.read("b.txt") == "two\n" && !site.project().join("a.txt").exists());
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+    site.ok(&["kernel", "stop"]);
+}
+
+#[test]
+fn work_that_a_crash_interrupts_is_kept_and_offered() {
+    interrupted(|_, kernel| kernel.kill().unwrap());
+}
+
+#[test]
+fn work_that_a_stop_interrupts_is_kept_and_offered() {
+    interrupted(|site, _| drop(site.ok(&["kernel", "stop"])));
+}
+
+/// The control of both: a person who wants none of it says so, and then it is gone.
+#[test]
+fn interrupted_work_that_is_rejected_goes() {
+    let site = Site::new(&[("a.txt", "one\n")]);
+    let mut kernel = site.kernel(None);
+    site.ok(&["init"]);
+    let mut run = site.command(&["sandbox", "run", "--", "sh", "-c", "echo two > b.txt; echo written; sleep 600"]);
+    let mut run = run.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    run.stdout.as_mut().unwrap().read_exact(&mut [0; 8]).unwrap();
+    kernel.kill().unwrap();
+    kernel.wait().unwrap();
+    run.wait().unwrap();
+    wait_until("what the command wrote is offered", || site.json(&["list", "tasks"])["tasks"][0]["review"].is_string());
+    site.ok(&["reject", "task-1"]);
+    assert!(!site.project().join("b.txt").exists());
+    assert_eq!(site.leftovers(), Vec::<String>::new());
     site.ok(&["kernel", "stop"]);
 }
 

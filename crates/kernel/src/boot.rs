@@ -18,7 +18,7 @@ use world::budget::lease;
 use world::event::{
     CallLost, JournalDoubted, JournalResealed, KernelStarted, KernelStopped, ProcExited, ProcSpawned, TaskFailed, WorkspaceClosed,
 };
-use world::{Event, Mode, Pid, TaskState, World};
+use world::{Event, Mode, Pid, TaskId, TaskState, World};
 
 impl Kernel {
     /// Opens the journal, folds it, settles what a crash left open, and starts the queue.
@@ -103,7 +103,9 @@ impl Kernel {
         }
         kernel.sweep().await?;
         kernel.compare_left().await?;
+        let left = kernel.ledger.look(left);
         tokio::spawn(crate::merge::finish_undone(kernel.clone()));
+        tokio::spawn(kernel.clone().offer_left(left));
         tokio::spawn(queue::run(kernel.clone()));
         tokio::spawn(notify::run(kernel.clone()));
         tokio::spawn(kernel.clone().sweep_containers());
@@ -169,6 +171,11 @@ impl Kernel {
     }
 }
 
+/// The operator's own calls that the last kernel left in the middle, with what they wrote.
+fn left(world: &World) -> Vec<TaskId> {
+    world.tasks.values().filter(|task| task.mode == Mode::Call && task.state == TaskState::Running).map(|task| task.id).collect()
+}
+
 /// The first records of this boot.
 fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding]) -> Vec<Event> {
     let (pid, task) = (Pid::KERNEL, None);
@@ -201,8 +208,10 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding]) -> Ve
         let reason = "the kernel that served it ended".to_owned();
         events.push(ProcExited { pid: process.pid, task: None, killed: true, reason }.into());
     }
-    let own = world.tasks.values().filter(|task| task.mode == Mode::Call && task.state == TaskState::Running && task.merge.is_none());
-    for task in own {
+    // What the others wrote is kept and offered: `Kernel::offer_left`.
+    let empty = |task: &&world::Task| task.merge.is_none() && task.workspace.is_none();
+    let own = world.tasks.values().filter(|task| task.mode == Mode::Call && task.state == TaskState::Running);
+    for task in own.filter(empty) {
         let reason = "the kernel ended during the call".to_owned();
         events.push(TaskFailed { pid: task.pid, task: Some(task.id), reason }.into());
     }

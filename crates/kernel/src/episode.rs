@@ -265,23 +265,61 @@ impl Kernel {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(fault) => {
-                fail(self, Pid::OPERATOR, id, fault.to_string()).await?;
+                self.keep_or_fail(id, &fault).await?;
                 return Err(fault.into());
             }
         };
+        // What a kernel on its way down ended is no outcome: the next one keeps what was written, and offers it.
+        if self.stopping() {
+            return Err(Fault::new(FaultKind::Stopping, "the kernel is stopping", format!("{id} was interrupted"))
+                .fix(format!("the next kernel keeps what it wrote: `skep diff {id}`"))
+                .into());
+        }
         if let End::Pending(Refusal { review: Some(review), .. }) = &outcome.end {
             self.ledger.record(TaskParked { pid: Pid::OPERATOR, task: Some(id), review: *review }).await?;
             return Ok(Called::new(outcome, Some(id)));
         }
         if discard {
             let dropped = self.changed(id).await;
-            self.cancel(id, "operator").await?;
+            merge::finish(self, &self.task(id)?, &format!("{tool}, its changes dropped as asked"), Vec::new()).await?;
             return Ok(Called { outcome, task: None, dropped: dropped? });
         }
         let task = self.task(id)?;
         merge::propose(self, &task, &request.tool).await?;
         let waits = !self.task(id)?.state.ended();
         Ok(Called::new(outcome, waits.then_some(id)))
+    }
+
+    /// After a fault, what the operator's own call wrote is offered all the same. Where that fails too the call is over.
+    async fn keep_or_fail(&self, id: TaskId, fault: &Fault) -> Result<(), Fault> {
+        if self.stopping() {
+            return Ok(());
+        }
+        let task = self.task(id).ok().filter(|task| task.workspace.is_some());
+        match task {
+            Some(task) if self.offer(&task, &fault.to_string()).await.is_ok() => Ok(()),
+            _ => fail(self, Pid::OPERATOR, id, fault.to_string()).await,
+        }
+    }
+
+    /// Offers what an interrupted call of the operator's own wrote, as a task's changes are.
+    async fn offer(&self, task: &Task, why: &str) -> Result<(), Stop> {
+        match task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned())) {
+            Some(merge) => merge::go_on(self, task, merge).await,
+            None => merge::propose(self, task, &format!("{}, interrupted: {why}", task.prompt)).await,
+        }
+    }
+
+    /// Offers what calls wrote that the last kernel did not bring to an end. What can't be offered stays where it is, for the next boot.
+    pub(crate) async fn offer_left(self: Arc<Self>, left: Vec<TaskId>) {
+        for id in left {
+            let offered = async { self.offer(&self.task(id)?, "the kernel ended").await };
+            if let Err(stop) = offered.await
+                && !self.stopping()
+            {
+                eprintln!("skep: what {id} wrote is kept and can't be offered yet: {stop}");
+            }
+        }
     }
 
     /// What a task's room changed, by path, without keeping any of it.

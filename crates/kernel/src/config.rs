@@ -7,6 +7,7 @@ use std::path::Path;
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     pub test: Test,
+    pub merge: Merge,
     /// Who makes the rooms of this project, where the operator has not fixed it.
     pub runtime: Option<crate::runtime::Runtime>,
     /// The brain of a task that names none.
@@ -35,6 +36,13 @@ pub struct Test {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+pub struct Merge {
+    /// Globs of paths that may be merged unread, where a rule allows merges and the tests pass. Without any, nothing is.
+    pub safe: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Calls one task may make.
     pub calls: Option<u64>,
@@ -49,7 +57,9 @@ impl Config {
             return Ok(Config::default());
         }
         let options = serde_saphyr::options! { strict_booleans: true };
-        serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
+        let config: Config = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+        policy::Globs::parse(&config.merge.safe).map_err(|bad| format!("merge.safe: {bad} ({})", bad.hint))?;
+        Ok(config)
     }
 }
 
@@ -74,6 +84,8 @@ pub(crate) fn default_text(top: &Path) -> String {
          test:\n{command}\n\n\
          # The brain of `skep act` and `skep ask` when `--brain` is not given.\n\
          # brain: native            # or native:strategic, native:PROVIDER/MODEL, script:path/to/file\n\n\
+         # Paths that may be merged unread where a rule allows `merge.apply` and the tests pass. Without any, you are always asked.\n\
+         # merge: {{ safe: [docs/**] }}\n\n\
          # The most a task may do before it is stopped.\n\
          limits:\n  calls: 1000\n\n\
           # Files no brain may see, beside .env*, *.pem, *.key, .npmrc and .netrc.\n\
@@ -97,6 +109,7 @@ mod tests {
         std::fs::write(dir.path().join("Cargo.toml"), "").unwrap();
         let config = Config::parse(&default_text(dir.path())).unwrap();
         assert_eq!(config.test.command, Some(vec!["cargo".into(), "test".into()]));
+        assert!(Config::parse("merge: {safe: ['']}").unwrap_err().contains("merge.safe"));
         assert!(Config::parse("limitz: {}").unwrap_err().contains("limitz"));
         assert_eq!(Config::parse("# nothing\n"), Ok(Config::default()));
         assert_eq!(Config::parse("brain: no\n").unwrap().brain.as_deref(), Some("no"), "a word is a word");

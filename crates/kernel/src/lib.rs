@@ -3,6 +3,7 @@
 //! Knows no terminal, no socket and no environment variable; [`Kernel::boot`] is given everything it needs.
 #![forbid(unsafe_code)]
 
+mod aside;
 mod base;
 mod boot;
 mod call;

@@ -50,7 +50,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     let mut verdict = judge(kernel, task, &trusted.policy, &frozen);
     if let Verdict::Allow(_) = verdict {
         // A rule that lets merges pass lets pass those that tests and their own smallness vouch for.
-        let doubts = auto::doubts(kernel, &frozen, &trusted.config)?;
+        let doubts = auto::doubts(kernel, task, &frozen, &trusted.config).await?;
         if !doubts.is_empty() {
             verdict = Verdict::Review { reasons: doubts, rules: Vec::new() };
         }
@@ -92,7 +92,8 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
 }
 
 /// Asks a person about these changes, and parks the task on the question.
-fn question(world: &World, task: &Task, frozen: &Frozen, reasons: Vec<String>, rules: Vec<String>) -> Vec<Event> {
+fn question(world: &World, task: &Task, frozen: &Frozen, mut reasons: Vec<String>, rules: Vec<String>) -> Vec<Event> {
+    reasons.extend(frozen.marks());
     let (pid, id, review) = (task.pid, Some(task.id), world.next_review());
     let asked = ReviewAsked {
         pid,

@@ -11,6 +11,7 @@
 //! | `config` | the indented lines that follow are the operator's own `config.yml` |
 //! | `tool` | the indented lines that follow are a `tool.yaml` in the operator's own folder |
 //! | `test WORD…` | the project's test command |
+//! | `safe GLOB…` | paths that may be merged unread |
 //! | `mode ask` | the task only reads (it acts otherwise) |
 //! | `limit N` | the most calls the task may make |
 //! | `brain MOVE` | a line of the scripted brain; without any there is no task |
@@ -60,6 +61,7 @@ struct Scenario {
     config: String,
     tools: Vec<String>,
     test: Option<Vec<String>>,
+    safe: Vec<String>,
     ask: bool,
     limit: Option<u64>,
     brain: String,
@@ -121,7 +123,11 @@ fn run(scenario: &Scenario) -> Result<String, String> {
     if let Some(command) = &scenario.test {
         files.push((
             "skep.yml".into(),
-            format!("test:\n  command: {}\n", serde_json::to_string(command).map_err(|error| error.to_string())?),
+            format!(
+                "test:\n  command: {}\nmerge:\n  safe: {}\n",
+                serde_json::to_string(command).map_err(|error| error.to_string())?,
+                serde_json::to_string(&scenario.safe).map_err(|error| error.to_string())?
+            ),
         ));
     }
     let bed = Bed::new(&files)?;

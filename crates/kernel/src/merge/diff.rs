@@ -1,7 +1,8 @@
 //! What a task changed, for a person to read.
 
+use super::auto::runs_by_itself;
 use super::freeze;
-use super::frozen::Frozen;
+use super::frozen::{Frost, Frozen};
 use super::tree::State;
 use crate::Kernel;
 use crate::fault::Stop;
@@ -75,7 +76,7 @@ impl Kernel {
                 kind: change.kind.clone(),
                 from: change.from.clone(),
                 refused: None,
-                note: change.question.clone(),
+                note: noted(change),
                 diff,
             });
         }
@@ -122,6 +123,13 @@ impl Kernel {
         let whole = !new.ends_with("bytes in all]");
         whole.then(|| unified(path, old.as_bytes(), new.as_bytes()))
     }
+}
+
+/// Why a person should look at a path: what made it a question, and who runs it unasked.
+fn noted(change: &Frost) -> Option<String> {
+    let runs = runs_by_itself(&change.path).filter(|_| change.new != State::Absent).map(|by| format!("runs by itself: {by}"));
+    let notes: Vec<String> = change.question.iter().cloned().chain(runs).collect();
+    (!notes.is_empty()).then(|| notes.join("; "))
 }
 
 /// The marks of a conflict in the words of `skep merge`.

@@ -2,6 +2,7 @@
 //!
 //! **Invariant.** The digest names all that would be merged or left out. Knows no room and no policy.
 
+use super::auto::runs_by_itself;
 use super::tree::{State, Tree};
 use crate::fault::{Fault, FaultKind};
 use crate::{Kernel, hash};
@@ -131,6 +132,13 @@ impl Frozen {
             }
         }
         self.changes.sort_by(|one, other| std::path::Path::new(&one.path).cmp(std::path::Path::new(&other.path)));
+    }
+
+    /// What will run without anybody starting it, once it is in.
+    pub fn marks(&self) -> Vec<String> {
+        let going = self.changes.iter().filter(|change| change.new != State::Absent).map(|change| &change.path);
+        let clashing = self.conflicts.iter().map(|conflict| &conflict.path);
+        going.chain(clashing).filter_map(|path| Some(format!("{path} runs by itself: {}", runs_by_itself(path)?))).collect()
     }
 
     pub fn paths(&self) -> Vec<MergePath> {

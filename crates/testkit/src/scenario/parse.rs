@@ -50,6 +50,7 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
                 scenario.policy = true;
                 scenario.rules.push(rule(rest, numbered).ok_or_else(|| fail("wants ACTION TOOL [GLOB…]"))?);
             }
+            "safe" => scenario.safe = rest.split(' ').map(str::to_owned).collect(),
             "test" => scenario.test = Some(rest.split(' ').map(str::to_owned).collect()),
             "mode" => scenario.ask = rest == "ask",
             "limit" => scenario.limit = Some(rest.parse().map_err(|_| fail("wants a number"))?),

@@ -8,10 +8,11 @@
 //! A large project takes git seconds, so the task works meanwhile. **Invariant.** What was changed between the opening of the workspace
 //! and the end of that look, by the times that the file system gave it, has no base: the task may have seen what was there before.
 
-use crate::Kernel;
 use crate::desk::{Desk, room_fault};
 use crate::fault::{Fault, FaultKind, Stop};
+use crate::reader::{self, Folder, Unread};
 use crate::scratch::Shows;
+use crate::{Kernel, git};
 use ignore::gitignore::Gitignore;
 use sandbox::{JobSpec, Workspace};
 use serde::{Deserialize, Serialize};
@@ -117,7 +118,7 @@ async fn record(kernel: &Kernel, id: TaskId, project: &Path, secrets: &Gitignore
     for path in changed {
         // What no room shows, no task can change: its content is not kept.
         let secret = secrets.matched_path_or_any_parents(&path, false).is_ignore();
-        let file = if secret { DirtyFile::Unproven } else { hold(kernel, project, &path, since_us)? };
+        let file = if secret { DirtyFile::Unproven } else { hold(kernel, project, path.clone(), since_us).await? };
         dirty.files.insert(path, file);
     }
     let bytes = serde_json::to_vec(&dirty).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a base", error))?;
@@ -179,7 +180,7 @@ pub(crate) fn touched(project: &Path, path: &str, span: &RangeInclusive<i64>) ->
 pub(crate) async fn status(room: &Workspace) -> Result<(Option<String>, Vec<String>), Stop> {
     let status = git(room, &["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames"], None).await?;
     let text = String::from_utf8_lossy(&status);
-    let commit = text.split('\0').find_map(|entry| entry.strip_prefix("# branch.oid ")).filter(|commit| *commit != "(initial)");
+    let commit = text.split('\0').find_map(|entry| entry.strip_prefix("# branch.oid ")).filter(|commit| git::is_commit(commit));
     Ok((commit.map(str::to_owned), text.split('\0').filter_map(changed_path).map(str::to_owned).collect()))
 }
 
@@ -200,29 +201,20 @@ fn changed_path(entry: &str) -> Option<&str> {
     }
 }
 
-fn hold(kernel: &Kernel, project: &Path, path: &str, since_us: i64) -> Result<DirtyFile, Stop> {
-    let full = project.join(path);
-    let meta = match std::fs::symlink_metadata(&full) {
-        Ok(meta) => meta,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let late = touched(project, path, &(since_us..=i64::MAX));
-            return Ok(if late { DirtyFile::Unproven } else { DirtyFile::Absent });
-        }
-        Err(error) => return Err(Fault::io("look at", &full, error).into()),
-    };
-    if !meta.is_file() || meta.len() > limits::MERGE_FILE_MAX {
-        return Ok(DirtyFile::Unproven);
-    }
-    match std::fs::read(&full) {
+async fn hold(kernel: &Kernel, project: &Path, path: String, since_us: i64) -> Result<DirtyFile, Stop> {
+    let top = project.to_owned();
+    let (read, late) = reader::bounded(move || {
+        let read = Folder::open(&top).and_then(|project| project.read_with_mode(&path, limits::MERGE_FILE_MAX));
         // Looked at last: a change during the reading counts too.
-        Ok(_) if touched(project, path, &(since_us..=i64::MAX)) => Ok(DirtyFile::Unproven),
-        Ok(bytes) => {
-            let executable = meta.mode() & 0o100 != 0;
-            Ok(DirtyFile::Held { blob: kernel.ledger.keep(&bytes)?, executable })
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(DirtyFile::Unproven),
-        Err(error) => Err(Fault::io("read", &full, error).into()),
-    }
+        (read, touched(&top, &path, &(since_us..=i64::MAX)))
+    })
+    .await?;
+    Ok(match read {
+        Ok((bytes, mode)) if !late => DirtyFile::Held { blob: kernel.ledger.keep(&bytes)?, executable: mode & 0o100 != 0 },
+        Err(Unread::Absent) if !late => DirtyFile::Absent,
+        // What cannot be read cannot be compared: a person looks at it.
+        _ => DirtyFile::Unproven,
+    })
 }
 
 /// Runs git in a room and gives its output.

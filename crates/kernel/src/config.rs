@@ -1,7 +1,6 @@
 //! `skep.yml`: what a project tells Skep about itself. Only narrows; a typo is an error.
 
 use serde::Deserialize;
-use std::path::Path;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -64,7 +63,7 @@ impl Config {
 }
 
 /// The `skep.yml` that `skep init` writes, with the test command guessed from what the project has.
-pub(crate) fn default_text(top: &Path) -> String {
+pub(crate) fn default_text(project: &crate::reader::Folder) -> String {
     let guesses: &[(&str, &str)] = &[
         ("Cargo.toml", r#"["cargo", "test"]"#),
         ("package.json", r#"["npm", "test"]"#),
@@ -73,7 +72,7 @@ pub(crate) fn default_text(top: &Path) -> String {
         ("tests/run.sh", r#"["sh", "tests/run.sh"]"#),
         ("Makefile", r#"["make", "test"]"#),
     ];
-    let guess = guesses.iter().find(|(file, _)| top.join(file).exists());
+    let guess = guesses.iter().find(|(file, _)| project.has_file(file));
     let command = match guess {
         Some((_, command)) => format!("  command: {command}"),
         None => r#"  # command: ["make", "test"]"#.to_owned(),
@@ -104,10 +103,11 @@ mod tests {
     #[test]
     fn the_default_parses_and_a_typo_does_not() {
         let dir = tempfile::tempdir().unwrap();
-        let config = Config::parse(&default_text(dir.path())).unwrap();
+        let project = crate::reader::Folder::open(dir.path()).unwrap();
+        let config = Config::parse(&default_text(&project)).unwrap();
         assert_eq!((config.test.command, config.limits.calls), (None, Some(1000)));
         std::fs::write(dir.path().join("Cargo.toml"), "").unwrap();
-        let config = Config::parse(&default_text(dir.path())).unwrap();
+        let config = Config::parse(&default_text(&project)).unwrap();
         assert_eq!(config.test.command, Some(vec!["cargo".into(), "test".into()]));
         assert!(Config::parse("merge: {safe: ['']}").unwrap_err().contains("merge.safe"));
         assert!(Config::parse("limitz: {}").unwrap_err().contains("limitz"));

@@ -166,7 +166,7 @@ impl Kernel {
                 .await
                 .map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??
         };
-        spec.binds = git_binds(&project, &work)?;
+        spec.binds = git_binds(&project, &work, &self.home.path).await?;
         let secrets = secrets(&project, &extra)?;
         let then = match replays {
             Some(of) if recorded.is_none() => Some(replay::base::rebuild(self, of, zone, &project, &work, &secrets).await?),
@@ -182,7 +182,7 @@ impl Kernel {
             let since_us = base::earliest_us();
             let (head, base) = match then {
                 Some(then) => (then.opened, Some(then.base)),
-                None => (git::head(&desk.project), None),
+                None => (git::head(&desk.project, &self.home.path).await?, None),
             };
             let mut events = vec![WorkspaceOpened { pid, task: Some(task), head, since_us }.into()];
             if let Some(Base { head, blob, .. }) = base {
@@ -214,12 +214,13 @@ impl Kernel {
     }
 }
 
-/// What a room needs of git beside the project itself: the directory a linked work tree shares, and a config without credentials.
-pub(crate) fn git_binds(project: &Path, work: &Path) -> Result<Vec<Bind>, Fault> {
+/// What a room needs of git beside the project itself: a repository that lies outside it, and configurations without credentials.
+pub(crate) async fn git_binds(project: &Path, work: &Path, home: &Path) -> Result<Vec<Bind>, Stop> {
     let read_only = |source: PathBuf, target: PathBuf| Bind { source, target, writable: false };
-    let mut binds: Vec<Bind> = git::shared_dir(project).map(|dir| read_only(dir.clone(), dir)).into_iter().collect();
-    if let Some((file, clean)) = git::without_credentials(project) {
-        let copy = work.join("git-config");
+    let git::Needs { outside, cleaned } = git::needs(project, home).await?;
+    let mut binds: Vec<Bind> = outside.map(|dir| read_only(dir.clone(), dir)).into_iter().collect();
+    for (number, (file, clean)) in cleaned.into_iter().enumerate() {
+        let copy = work.join(format!("git-config-{number}"));
         std::fs::write(&copy, clean).map_err(|error| Fault::io("write", &copy, error))?;
         std::fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o644))
             .map_err(|error| Fault::io("open up", &copy, error))?;

@@ -1,127 +1,242 @@
 //! What the kernel reads of a repository itself: no program runs here, so nothing a repository configures can.
+//!
+//! **Invariant.** A repository that lies outside its project counts only if it says itself that this project is its work tree, is a
+//! repository of the same owner, and neither holds nor lies in the kernel's home or the project. Of HEAD and references nothing is passed on but a
+//! commit's number and a branch's name.
 
+use crate::fault::Stop;
+use crate::reader::{self, Folder, Unread};
+use rustix::fs::FileType;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use world::{Code, Refusal};
+
+mod config;
+mod reference;
+
+use reference::Target;
+pub(crate) use reference::is_commit;
+
+/// A path, with much room to spare.
+const POINTER_BYTES_MAX: u64 = 16 * 1024;
+/// A repository of a million references has less.
+const PACKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// How often one reference may name another, as in git.
+const REFERENCES_MAX: usize = 5;
 
 /// The work tree that `path` is in.
 pub(crate) fn toplevel(path: &Path) -> Option<PathBuf> {
-    path.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf)
+    path.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok()).map(Path::to_path_buf)
 }
 
 /// The branch a work tree is on, or the short commit when it is on none.
-pub(crate) fn branch(top: &Path) -> String {
-    let Some(text) = git_dir(top).and_then(|dir| read_line(&dir.join("HEAD"))) else { return "?".into() };
-    match text.strip_prefix("ref: refs/heads/") {
-        Some(branch) => branch.to_owned(),
-        None => text.chars().take(8).collect(),
+pub(crate) async fn branch(top: &Path, home: &Path) -> String {
+    let (top, home) = (top.to_owned(), home.to_owned());
+    let read = reader::bounded(move || Repository::open(&top, &home).ok().and_then(|repository| repository.branch())).await;
+    // Only for people to look at: a tree whose branch cannot be told has none to show.
+    read.ok().flatten().unwrap_or_else(|| "?".into())
+}
+
+/// The commit a work tree stands at; `None` before the first, and where it cannot be told.
+pub(crate) async fn head(top: &Path, home: &Path) -> Result<Option<String>, Stop> {
+    let (top, home) = (top.to_owned(), home.to_owned());
+    Ok(reader::bounded(move || Repository::open(&top, &home).ok().and_then(|repository| repository.head())).await?)
+}
+
+/// What a room needs of a repository beside the project itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// The repository, where it is outside the project.
+    pub outside: Option<PathBuf>,
+    /// Files that hold credentials, with their text without them.
+    pub cleaned: Vec<(PathBuf, Vec<u8>)>,
+}
+
+pub(crate) async fn needs(top: &Path, home: &Path) -> Result<Needs, Stop> {
+    let (project, home) = (top.to_owned(), home.to_owned());
+    let needs = reader::bounded(move || Repository::open(&project, &home)?.needs()).await?;
+    Ok(needs.map_err(|unusable| Refusal::new(Code::Unsupported, unusable.what).hint(unusable.fix))?)
+}
+
+/// Why a repository is not used, without a word of what it holds.
+#[derive(Debug, PartialEq, Eq)]
+struct Unusable {
+    what: String,
+    fix: &'static str,
+}
+
+fn unusable(what: impl Into<String>, fix: &'static str) -> Unusable {
+    Unusable { what: what.into(), fix }
+}
+
+/// A repository as its work tree's `.git` names it.
+struct Repository {
+    /// With the work tree's own HEAD.
+    own: Folder,
+    /// What all work trees share, if that is another folder.
+    shared: Option<Folder>,
+    is_outside: bool,
+}
+
+impl Repository {
+    fn open(top: &Path, home: &Path) -> Result<Repository, Unusable> {
+        let broken =
+            |why: Unread| unusable(format!("`.git` cannot be used: {why}"), "make `.git` the folder of a repository, or clone it anew");
+        let project = Folder::open(top).map_err(broken)?;
+        let stat = project.look(".git").map_err(broken)?;
+        if FileType::from_raw_mode(stat.st_mode).is_dir() {
+            return Ok(Repository { own: project.folder(".git").map_err(broken)?, shared: None, is_outside: false });
+        }
+        let text = project.read(".git", POINTER_BYTES_MAX).map_err(broken)?;
+        let nowhere = || unusable("`.git` is a file that names no repository", "run `git worktree repair`, or clone it anew");
+        let path = line(&text).and_then(|line| line.strip_prefix(b"gitdir: ")).ok_or_else(nowhere)?;
+        let own = top.join(OsStr::from_bytes(path)).canonicalize().map_err(|_| nowhere())?;
+        if let Ok(inside) = own.strip_prefix(top) {
+            let own = project.folder(inside).map_err(broken)?;
+            if own.look("commondir").is_ok() {
+                return Err(unusable("`.git` names a part of the project that names another folder", "clone it anew"));
+            }
+            return Ok(Repository { own, shared: None, is_outside: false });
+        }
+        let own = Folder::open(&own).map_err(|_| nowhere())?;
+        let shared = match own.read("commondir", POINTER_BYTES_MAX) {
+            Err(Unread::Absent) => None,
+            Err(_) => return Err(nowhere()),
+            Ok(text) => {
+                let path = line(&text).ok_or_else(nowhere)?;
+                let path = own.path().join(OsStr::from_bytes(path)).canonicalize().map_err(|_| nowhere())?;
+                Some(Folder::open(&path).map_err(|_| nowhere())?)
+            }
+        };
+        let repository = Repository { own, shared, is_outside: true };
+        repository.vouch(&project, home)?;
+        Ok(repository)
+    }
+
+    /// What all work trees share.
+    fn common(&self) -> &Folder {
+        self.shared.as_ref().unwrap_or(&self.own)
+    }
+
+    /// Whether a repository outside the project may be shown to its rooms. Whatever the project says, the repository must say it too.
+    fn vouch(&self, project: &Folder, home: &Path) -> Result<(), Unusable> {
+        let (top, common) = (project.path(), self.common());
+        let home = home
+            .canonicalize()
+            .map_err(|error| unusable(format!("the kernel's home cannot be looked at: {error}"), "run `skep doctor`"))?;
+        for folder in [&self.own, common] {
+            if overlap(folder.path(), &home) {
+                return Err(unusable(
+                    "`.git` names a folder that holds the kernel's home or lies in it, which no room sees",
+                    "clone it anew",
+                ));
+            }
+            if overlap(folder.path(), top) {
+                let fix = "move the work tree out of its repository: `git worktree move`";
+                return Err(unusable("`.git` names a folder that the project lies in", fix));
+            }
+        }
+        let is = |name, is_kind: fn(FileType) -> bool| common.look(name).is_ok_and(|stat| is_kind(FileType::from_raw_mode(stat.st_mode)));
+        if !is("HEAD", FileType::is_file) || !is("objects", FileType::is_dir) || !is("refs", FileType::is_dir) {
+            return Err(unusable("`.git` names a folder that is not a repository", "run `git worktree repair`, or clone it anew"));
+        }
+        let (user, owner) = (rustix::process::geteuid(), project.stat().map(|stat| stat.st_uid));
+        let is_own = |folder: &Folder| {
+            let of = folder.stat().map(|stat| stat.st_uid);
+            of == Ok(user.as_raw()) || (user.is_root() && of.is_ok() && of == owner)
+        };
+        if !is_own(&self.own) || !is_own(common) {
+            return Err(unusable("`.git` names a repository of another user", "clone it anew"));
+        }
+        let points_back = match &self.shared {
+            Some(shared) => self.own.path().parent() == Some(&shared.path().join("worktrees")) && self.names_work_tree(top),
+            None => self.is_configured_for(top),
+        };
+        if points_back {
+            return Ok(());
+        }
+        Err(unusable(
+            "`.git` names a repository that does not name this project as its work tree",
+            "run `git worktree repair` in that repository, or `git config core.worktree \"$PWD\"` in this one",
+        ))
+    }
+
+    /// A linked work tree's side of the repository holds the path of the tree's `.git`.
+    fn names_work_tree(&self, top: &Path) -> bool {
+        let Ok(text) = self.own.read("gitdir", POINTER_BYTES_MAX) else { return false };
+        let Some(path) = line(&text).map(|path| self.own.path().join(OsStr::from_bytes(path))) else { return false };
+        path.file_name() == Some(OsStr::new(".git")) && path.parent().is_some_and(|tree| tree.canonicalize().is_ok_and(|tree| tree == top))
+    }
+
+    /// A submodule's repository, and one that was made with `--separate-git-dir`, can name its work tree in its configuration.
+    fn is_configured_for(&self, top: &Path) -> bool {
+        let Ok(text) = self.own.read("config", CONFIG_BYTES_MAX) else { return false };
+        let named = config::work_tree(&text).map(|path| self.own.path().join(OsStr::from_bytes(&path)));
+        named.is_some_and(|path| path.canonicalize().is_ok_and(|path| path == top))
+    }
+
+    fn branch(&self) -> Option<String> {
+        match self.target(&self.own, "HEAD")? {
+            Target::Reference(name) => Some(name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned()),
+            Target::Commit(commit) => Some(commit.chars().take(8).collect()),
+        }
+    }
+
+    fn head(&self) -> Option<String> {
+        let mut target = self.target(&self.own, "HEAD")?;
+        for _ in 0..REFERENCES_MAX {
+            target = match target {
+                Target::Commit(commit) => return Some(commit),
+                // A linked work tree keeps its branches in what it shares.
+                Target::Reference(name) => {
+                    let own = self.own.look(&name).is_ok();
+                    self.target(if own { &self.own } else { self.common() }, &name).or_else(|| self.packed(&name))?
+                }
+            };
+        }
+        None
+    }
+
+    fn target(&self, folder: &Folder, name: &str) -> Option<Target> {
+        reference::parse(line(&folder.read(name, POINTER_BYTES_MAX).ok()?)?)
+    }
+
+    fn packed(&self, name: &str) -> Option<Target> {
+        reference::find(&self.common().read("packed-refs", PACKED_BYTES_MAX).ok()?, name)
+    }
+
+    fn needs(&self) -> Result<Needs, Unusable> {
+        let mut cleaned = Vec::new();
+        for (folder, name) in [(self.common(), "config"), (&self.own, "config.worktree")] {
+            let text = match folder.read(name, CONFIG_BYTES_MAX) {
+                Ok(text) => text,
+                Err(Unread::Absent) => continue,
+                // It may hold credentials, which no room may see.
+                Err(why) => {
+                    let fix = "make it an ordinary file of at most 1 MiB that you can read";
+                    return Err(unusable(format!("`{name}` of the repository cannot be cleaned of credentials: {why}"), fix));
+                }
+            };
+            let clean = config::without_credentials(&text);
+            if clean != text {
+                cleaned.push((folder.path().join(name), clean));
+            }
+        }
+        Ok(Needs { outside: self.is_outside.then(|| self.common().path().to_owned()), cleaned })
     }
 }
 
-/// The commit a work tree stands at, or `None` before the first.
-pub(crate) fn head(top: &Path) -> Option<String> {
-    let dir = git_dir(top)?;
-    let text = read_line(&dir.join("HEAD"))?;
-    let Some(name) = text.strip_prefix("ref: ") else { return Some(text) };
-    // A linked work tree keeps its branches in the common directory.
-    let common = read_line(&dir.join("commondir")).map_or_else(|| dir.clone(), |path| dir.join(path));
-    [&dir, &common].iter().find_map(|dir| read_line(&dir.join(name))).or_else(|| packed(&common, name))
+/// A file of one line, without its end; `None` if it has more or none.
+fn line(text: &[u8]) -> Option<&[u8]> {
+    let text = text.trim_ascii_end();
+    (!text.is_empty() && !text.contains(&b'\n') && !text.contains(&0)).then_some(text)
 }
 
-/// The directory that a linked work tree shares with its repository; `None` for a tree that has its own.
-pub(crate) fn shared_dir(top: &Path) -> Option<PathBuf> {
-    if top.join(".git").is_dir() {
-        return None;
-    }
-    let dir = git_dir(top)?;
-    let common = read_line(&dir.join("commondir")).map_or_else(|| dir.clone(), |path| dir.join(path));
-    common.canonicalize().ok()
-}
-
-/// A repository's `config` file and, if it holds credentials, its text without them.
-pub(crate) fn without_credentials(top: &Path) -> Option<(PathBuf, String)> {
-    let file = shared_dir(top).unwrap_or_else(|| top.join(".git")).join("config");
-    let text = std::fs::read_to_string(&file).ok()?;
-    let clean = strip_credentials(&text);
-    (clean != text).then_some((file, clean))
-}
-
-fn strip_credentials(text: &str) -> String {
-    let secret = |line: &str| {
-        let key = line.split('=').next().unwrap_or("").trim().to_ascii_lowercase();
-        ["extraheader", "password", "token", "oauth", "cookiefile"].iter().any(|word| key.contains(word))
-    };
-    let lines = text.split_inclusive('\n').filter(|line| !secret(line));
-    lines.map(strip_userinfo).collect()
-}
-
-/// `https://user:secret@host/` becomes `https://host/`; `ssh://git@host/` names no secret and stays.
-fn strip_userinfo(line: &str) -> String {
-    let Some((before, after)) = line.split_once("://") else { return line.to_owned() };
-    let host_end = after.find(['/', '\n', '"']).unwrap_or(after.len());
-    match after[..host_end].rfind('@') {
-        Some(at) if !before.trim_end().ends_with("ssh") => format!("{before}://{}", &after[at + 1..]),
-        _ => line.to_owned(),
-    }
-}
-
-fn packed(common: &Path, name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(common.join("packed-refs")).ok()?;
-    text.lines().filter_map(|line| line.split_once(' ')).find(|(_, of)| *of == name).map(|(id, _)| id.to_owned())
-}
-
-fn git_dir(top: &Path) -> Option<PathBuf> {
-    let dot = top.join(".git");
-    if dot.is_dir() {
-        return Some(dot);
-    }
-    let text = read_line(&dot)?;
-    Some(top.join(text.strip_prefix("gitdir: ")?))
-}
-
-fn read_line(path: &Path) -> Option<String> {
-    std::fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned()).filter(|text| !text.is_empty())
+fn overlap(a: &Path, b: &Path) -> bool {
+    a.starts_with(b) || b.starts_with(a)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn credentials_leave_a_config_and_nothing_else_does() {
-        let plain = "[core]\n\tbare = false\n[remote \"o\"]\n\turl = ssh://git@host/x.git\n\turl = git@host:x.git\n";
-        assert_eq!(strip_credentials(plain), plain);
-        let held =
-            "[remote \"o\"]\n\turl = https://me:s3cret@host/x.git\n[http]\n\textraHeader = Authorization: Basic abc\n\tproxy = none\n";
-        assert_eq!(strip_credentials(held), "[remote \"o\"]\n\turl = https://host/x.git\n[http]\n\tproxy = none\n");
-    }
-
-    fn git(dir: &Path, args: &[&str]) -> String {
-        let output = std::process::Command::new("git")
-            .arg("-C")
-            .arg(dir)
-            .args(["-c", "user.name=t", "-c", "user.email=t@t"])
-            .args(args)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
-    }
-
-    #[test]
-    fn head_and_branch_are_what_git_says_also_packed_and_in_a_linked_tree() {
-        let dir = tempfile::tempdir().unwrap();
-        let top = dir.path().join("repo");
-        std::fs::create_dir_all(top.join("sub")).unwrap();
-        git(&top, &["init", "-q", "-b", "trunk"]);
-        assert_eq!((branch(&top), head(&top)), ("trunk".into(), None));
-        git(&top, &["commit", "-q", "--allow-empty", "-m", "one"]);
-        let commit = git(&top, &["rev-parse", "HEAD"]);
-        assert_eq!(head(&top), Some(commit.clone()));
-        git(&top, &["pack-refs", "--all"]);
-        assert_eq!(head(&top), Some(commit.clone()));
-        git(&top, &["worktree", "add", "-q", "-b", "feat/x", "../linked"]);
-        let linked = dir.path().join("linked");
-        assert_eq!((branch(&linked), head(&linked)), ("feat/x".into(), Some(commit)));
-        assert_eq!((shared_dir(&top), shared_dir(&linked)), (None, Some(top.join(".git").canonicalize().unwrap())));
-        assert_eq!(toplevel(&top.join("sub")), Some(top));
-    }
-}
+mod tests;

@@ -135,7 +135,7 @@ pub(crate) async fn go_on(kernel: &Kernel, task: &Task, merge: Merge) -> Result<
             finish(kernel, task, &frozen.summary, Vec::new()).await
         }
         MergeState::Proposed => match answer_of(kernel, task) {
-            Some((Answer::Allow, by)) => match moved(kernel, task, &frozen)? {
+            Some((Answer::Allow, by)) => match moved(kernel, task, &frozen).await? {
                 None => {
                     frozen.resolve(&merge.sides);
                     carry_out(kernel, task, merge.id, frozen, &by).await
@@ -173,10 +173,10 @@ fn answer_of(kernel: &Kernel, task: &Task) -> Option<(Answer, String)> {
 }
 
 /// What is no longer as it was when the question was asked.
-fn moved(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<&'static str>, Stop> {
+async fn moved(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<&'static str>, Stop> {
     let zone = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| (zone.path.clone(), zone.policy_version)));
     let Some((path, version)) = zone else { return Ok(Some("the zone is gone")) };
-    Ok(if git::head(path.as_ref()) != frozen.head {
+    Ok(if git::head(path.as_ref(), &kernel.home.path).await? != frozen.head {
         Some("HEAD moved after the question")
     } else if version != frozen.policy_version {
         Some("the policy changed after the question")

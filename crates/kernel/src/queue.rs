@@ -5,12 +5,16 @@
 
 use crate::fault::{Fault, Stop};
 use crate::model::file_of;
-use crate::{Kernel, episode, git, native, zone};
+use crate::reader::{self, Folder};
+use crate::{Kernel, desk, episode, git, native, zone};
 use brain::script::Script;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use world::event::{CallFinished, CassetteStarted, ReplayStarted, TaskCancelled, TaskQueued};
 use world::{CallId, Code, Event, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
+
+/// A script longer than this is none.
+const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A task somebody wants done.
 #[derive(Clone, Debug)]
@@ -62,7 +66,11 @@ impl Kernel {
         }
         let trusted =
             self.trusted(proposal.zone)?.ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
-        let brain = self.brain_of(proposal.zone, new.brain.as_deref().or(trusted.config.brain.as_deref()), &proposal.path)?;
+        let brain = match (&new.brain, &trusted.config.brain) {
+            (Some(asked), _) => self.brain_of(proposal.zone, asked, &proposal.path, Named::ByOperator).await?,
+            (None, Some(own)) => self.brain_of(proposal.zone, own, &proposal.path, Named::ByProject).await?,
+            (None, None) => self.brain_of(proposal.zone, native::NAME, &proposal.path, Named::ByOperator).await?,
+        };
         let calls_max = match (new.calls_max, trusted.config.limits.calls) {
             (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
             (wanted, limit) => wanted.or(limit),
@@ -130,8 +138,7 @@ impl Kernel {
     }
 
     /// The brain a task will have. A script is read and kept now, so that a later change of the file changes nothing.
-    fn brain_of(&self, zone: ZoneId, name: Option<&str>, top: &std::path::Path) -> Result<String, Stop> {
-        let name = name.unwrap_or(native::NAME);
+    async fn brain_of(&self, zone: ZoneId, name: &str, top: &Path, named: Named) -> Result<String, Stop> {
         if let Some(model) = native::model_of(name) {
             self.model_card(zone, model)?;
             return Ok(name.to_owned());
@@ -141,12 +148,9 @@ impl Kernel {
                 .hint("there are native, native:MODEL and script:FILE")
                 .into());
         };
-        let path = top.join(file);
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            Refusal::new(Code::NotFound, format!("cannot read the script `{}`: {error}", path.display())).hint("name a readable text file")
-        })?;
+        let text = script(top, file, named).await?;
         Script::parse(&text).map_err(|error| {
-            Refusal::new(Code::BadInput, format!("`{}` is not a script: {error}", path.display())).hint("see docs/scripts.md")
+            Refusal::new(Code::BadInput, format!("`{}` is not a script: {error}", top.join(file).display())).hint("see docs/scripts.md")
         })?;
         let blob = self.ledger.keep(text.as_bytes())?;
         Ok(format!("script:{blob}"))
@@ -182,10 +186,44 @@ impl Kernel {
     }
 
     /// The branch a zone is on now.
-    pub fn branch(&self, zone: ZoneId) -> String {
-        let path = self.ledger.look(|world| world.zones.get(&zone).map(|zone| zone.path.clone()));
-        path.map_or_else(String::new, |path| git::branch(path.as_ref()))
+    pub async fn branch(&self, zone: ZoneId) -> String {
+        match self.ledger.look(|world| world.zones.get(&zone).map(|zone| zone.path.clone())) {
+            Some(path) => git::branch(path.as_ref(), &self.home.path).await,
+            None => String::new(),
+        }
     }
+}
+
+/// Whose word it is that a task has this brain.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    ByOperator,
+    /// `brain` in skep.yml: a pull may put anything at that path.
+    ByProject,
+}
+
+/// The text of a script. The operator may name any file; a project names its own, and none that no brain may see.
+async fn script(top: &Path, file: &str, named: Named) -> Result<String, Stop> {
+    let path = top.join(file);
+    // The operator's way to say "an empty one".
+    if named == Named::ByOperator && path == Path::new("/dev/null") {
+        return Ok(String::new());
+    }
+    let bad = |why: String| {
+        let hint = format!("name a text file of at most {} MiB, and no link", SCRIPT_BYTES_MAX >> 20);
+        Refusal::new(Code::NotFound, format!("cannot read the script `{}`: {why}", path.display())).hint(hint)
+    };
+    let (folder, name) = match (path.strip_prefix(top), path.parent(), path.file_name()) {
+        (Ok(inside), ..) => (top.to_owned(), inside.to_owned()),
+        (_, Some(parent), Some(name)) if named == Named::ByOperator => (parent.to_owned(), PathBuf::from(name)),
+        _ => return Err(bad("it is not a file of the project".into()).into()),
+    };
+    if named == Named::ByProject && desk::secrets(top, &[])?.matched_path_or_any_parents(&name, false).is_ignore() {
+        return Err(bad("no brain may see it".into()).into());
+    }
+    let read = reader::bounded(move || Folder::open(&folder)?.read(name, SCRIPT_BYTES_MAX)).await?;
+    let bytes = read.map_err(|why| bad(why.to_string()))?;
+    Ok(String::from_utf8(bytes).map_err(|_| bad("it is not UTF-8".into()))?)
 }
 
 fn unknown(id: TaskId) -> Refusal {

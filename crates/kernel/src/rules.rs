@@ -48,7 +48,7 @@ impl Kernel {
     /// Parses a candidate, or the project's own file, and puts nothing in force.
     pub async fn check_policy(&self, path: &Path, text: Option<&str>) -> Result<Checked, Stop> {
         let top = locate(path)?;
-        let (bundle, _) = zone::read_bundle(&top)?;
+        let (bundle, _) = zone::read_bundle(&top).await?;
         let text = text.map_or(bundle.policy.as_str(), |text| text);
         let (rules, error, warnings) = match Policy::parse(text, POLICY_FILE) {
             Ok((policy, mut warnings)) => {
@@ -82,26 +82,26 @@ impl Kernel {
         let zone = self.zone(&top)?.id;
         let pid = task.map(|task| self.task(task)).transpose()?.map_or(Pid::OPERATOR, |task| task.pid);
         let request = Request::new(pid, task, zone, tool, input);
-        let candidate = if candidate { Some(parse(&zone::read_bundle(&top)?.0.policy)?) } else { None };
+        let candidate = if candidate { Some(parse(&zone::read_bundle(&top).await?.0.policy)?) } else { None };
         call::explain(self, &request, candidate.as_ref()).await
     }
 
     /// Tries a candidate, or the project's own file, on calls of the past.
-    pub fn try_policy(&self, path: &Path, text: Option<&str>, range: &Range) -> Result<Trial, Stop> {
+    pub async fn try_policy(&self, path: &Path, text: Option<&str>, range: &Range) -> Result<Trial, Stop> {
         let top = locate(path)?;
         let zone = self.zone(&top)?;
         let policy = match text {
             Some(text) => parse(text)?,
-            None => parse(&zone::read_bundle(&top)?.0.policy)?,
+            None => parse(&zone::read_bundle(&top).await?.0.policy)?,
         };
         Ok(policy::trial(&policy, &self.past_calls(&zone, range)?))
     }
 
     /// What putting the project's own file in force would change for the newest calls. Where nothing is in force, nothing can break.
-    pub fn try_proposal(&self, path: &Path) -> Result<Trial, Stop> {
+    pub async fn try_proposal(&self, path: &Path) -> Result<Trial, Stop> {
         let top = locate(path)?;
         let zone = self.zone(&top)?;
-        self.breaks(&zone, &parse(&zone::read_bundle(&top)?.0.policy)?)
+        self.breaks(&zone, &parse(&zone::read_bundle(&top).await?.0.policy)?)
     }
 
     fn breaks(&self, zone: &Zone, policy: &Policy) -> Result<Trial, Stop> {

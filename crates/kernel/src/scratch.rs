@@ -49,7 +49,7 @@ impl Kernel {
         if let Shows::Task(upper) = shows {
             spec.beneath = Some(upper);
         }
-        spec.binds = git_binds(project, &scratch.folder)?;
+        spec.binds = git_binds(project, &scratch.folder, &self.home.path).await?;
         scratch.room = Some(self.open_room(runtime, spec).await?);
         Ok(scratch)
     }

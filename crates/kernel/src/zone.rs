@@ -5,6 +5,7 @@
 
 use crate::config::{self, Config};
 use crate::fault::{Fault, FaultKind, Stop};
+use crate::reader::{self, Folder, Unread};
 use crate::{Kernel, git};
 use policy::{Builtin, Guard, Policy};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,8 @@ const CONFIG_FILE: &str = "skep.yml";
 pub(crate) const POLICY_FILE: &str = ".skep/policy.yaml";
 const RULES_FOLDER: &str = ".skep/rules";
 const RULES_MAX: usize = 64;
+/// Of all kinds; whoever has more has a flood.
+const ENTRIES_MAX: usize = 10_000;
 /// A policy larger than this is a mistake or an attack on the parser.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -99,38 +102,51 @@ impl Kernel {
         let top = locate(path)?;
         let mut created = Vec::new();
         let zone = self.open_zone(&top).await?;
-        if !top.join(CONFIG_FILE).exists() && !top.join(".skep").exists() {
+        let (brings_own, default) = reader::bounded({
+            let top = top.clone();
+            move || {
+                let project = Folder::open(&top)?;
+                let has = |name: &str| !matches!(project.look(name), Err(Unread::Absent));
+                Ok((has(CONFIG_FILE) || has(".skep"), config::default_text(&project)))
+            }
+        })
+        .await?
+        .map_err(|why: Unread| unread(".", why))?;
+        if !brings_own {
             let in_force = self.trusted(zone.id)?.map(|trusted| trusted.bundle.clone());
             // In force first, written second: a crash in between leaves files to write again, not files to distrust.
             let bundle = match in_force {
                 Some(bundle) => bundle,
                 None => {
-                    let bundle =
-                        Bundle { config: config::default_text(&top), policy: policy::default_policy().to_owned(), rules: Vec::new() };
+                    let bundle = Bundle { config: default, policy: policy::default_policy().to_owned(), rules: Vec::new() };
                     self.put_in_force(&zone, &bundle, "init", None).await?;
                     bundle
                 }
             };
-            write_new(&top, CONFIG_FILE, &bundle.config)?;
-            write_new(&top, POLICY_FILE, &bundle.policy)?;
+            let written = top.clone();
+            reader::bounded(move || {
+                write_new(&written, CONFIG_FILE, &bundle.config)?;
+                write_new(&written, POLICY_FILE, &bundle.policy)
+            })
+            .await??;
             created = vec![CONFIG_FILE.to_owned(), POLICY_FILE.to_owned()];
         }
-        let mut proposal = self.proposal(&top)?;
+        let mut proposal = self.proposal(&top).await?;
         proposal.created = created;
         Ok(proposal)
     }
 
     /// Shows what is in the tree beside what is in force.
-    pub fn proposal(&self, top: &Path) -> Result<Proposal, Stop> {
+    pub async fn proposal(&self, top: &Path) -> Result<Proposal, Stop> {
         let zone = self.zone(top)?;
-        let (bundle, hash) = read_bundle(top)?;
+        let (bundle, hash) = read_bundle(top).await?;
         let in_force = self.trusted(zone.id)?.map(|trusted| trusted.bundle.clone()).unwrap_or_default();
         let process = self.ledger.look(|world| crew(world, zone.id).map(|p| p.name.clone())).unwrap_or_default();
         let diff = if in_force == bundle { String::new() } else { difference(&in_force, &bundle) };
         Ok(Proposal {
             zone: zone.id,
             path: top.to_owned(),
-            branch: git::branch(top),
+            branch: git::branch(top, &self.home.path).await,
             created: Vec::new(),
             process,
             version: zone.policy_version,
@@ -144,14 +160,14 @@ impl Kernel {
     pub async fn trust(&self, path: &Path, hash: &str, phrase: Option<&str>) -> Result<Proposal, Stop> {
         let top = locate(path)?;
         let zone = self.open_zone(&top).await?;
-        let (bundle, found) = read_bundle(&top)?;
+        let (bundle, found) = read_bundle(&top).await?;
         if found != hash {
             return Err(Refusal::new(Code::WrongState, "the files changed after you looked at them").hint("run `skep trust` again").into());
         }
         if zone.policy.as_deref() != Some(hash) {
             self.put_in_force(&zone, &bundle, "operator", phrase).await?;
         }
-        self.proposal(&top)
+        self.proposal(&top).await
     }
 
     /// The zone of a work tree that was opened before.
@@ -205,7 +221,7 @@ impl Kernel {
 
     async fn open_zone(&self, top: &Path) -> Result<Zone, Stop> {
         let path = top.to_string_lossy().into_owned();
-        let branch = git::branch(top);
+        let branch = git::branch(top, &self.home.path).await;
         let user = self.user.clone();
         let pending = self.ledger.commit(|world, _| {
             if let Some(zone) = world.zone_at(&path) {
@@ -268,66 +284,71 @@ fn parse(bundle: &Bundle) -> Result<(Policy, Config, Sanitizer), Refusal> {
     Ok((policy, config, sanitizer))
 }
 
-pub(crate) fn read_bundle(top: &Path) -> Result<(Bundle, String), Stop> {
-    let bundle = Bundle { config: read_file(top, CONFIG_FILE)?, policy: read_file(top, POLICY_FILE)?, rules: read_rules(top)? };
+pub(crate) async fn read_bundle(top: &Path) -> Result<(Bundle, String), Stop> {
+    let path = top.to_owned();
+    let bundle = reader::bounded(move || {
+        let project = Folder::open(&path).map_err(|why| unread(".", why))?;
+        let (config, policy) = (read_file(&project, CONFIG_FILE)?, read_file(&project, POLICY_FILE)?);
+        Ok::<_, Refusal>(Bundle { config, policy, rules: read_rules(&project)? })
+    })
+    .await??;
     let bytes = serde_json::to_vec(&bundle).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a bundle", error))?;
     Ok((bundle, crate::hash::sha256(&bytes)))
 }
 
 /// The extension rules in the tree, sorted by name.
-fn read_rules(top: &Path) -> Result<Vec<(String, String)>, Stop> {
-    let folder = top.join(RULES_FOLDER);
-    let entries = match std::fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => return Ok(Vec::new()),
-        Err(error) => return Err(Fault::io("list", &folder, error).into()),
+fn read_rules(project: &Folder) -> Result<Vec<(String, String)>, Refusal> {
+    let names = match project.list(RULES_FOLDER, ENTRIES_MAX) {
+        Ok(names) => names,
+        Err(Unread::Absent) => return Ok(Vec::new()),
+        Err(why) => return Err(unread(RULES_FOLDER, why)),
     };
-    let mut names = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(|error| Fault::io("list", &folder, error))?.file_name();
-        match name.to_str() {
-            Some(name) if name.ends_with(".ts") && !name.ends_with(".d.ts") => names.push(name.to_owned()),
-            _ => {}
-        }
-    }
+    let names = names.into_iter().filter_map(|name| name.into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".ts") && !name.ends_with(".d.ts")).collect();
     if names.len() > RULES_MAX {
-        return Err(Refusal::new(Code::TooLarge, format!("{RULES_FOLDER} holds {} files; {RULES_MAX} are allowed", names.len())).into());
+        return Err(Refusal::new(Code::TooLarge, format!("{RULES_FOLDER} holds {} files; {RULES_MAX} are allowed", names.len())));
     }
     names.sort();
-    names.into_iter().map(|name| Ok((name.clone(), read_file(top, &format!("{RULES_FOLDER}/{name}"))?))).collect()
+    names.into_iter().map(|name| Ok((name.clone(), read_file(project, &format!("{RULES_FOLDER}/{name}"))?))).collect()
 }
 
 /// A proposal's text; a missing file is an empty one.
-fn read_file(top: &Path, name: &str) -> Result<String, Stop> {
-    let path = top.join(name);
-    let meta = match std::fs::symlink_metadata(&path) {
-        Ok(meta) => meta,
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => return Ok(String::new()),
-        Err(error) => return Err(Fault::io("look at", &path, error).into()),
+fn read_file(project: &Folder, name: &str) -> Result<String, Refusal> {
+    let bytes = match project.read(name, FILE_BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(Unread::Absent) => return Ok(String::new()),
+        Err(why) => return Err(unread(name, why)),
     };
-    if !meta.is_file() || meta.len() > FILE_BYTES_MAX {
-        let reason = format!("`{name}` is not an ordinary file of at most {} KiB", FILE_BYTES_MAX / 1024);
-        return Err(Refusal::new(Code::BadInput, reason).hint("replace it, then run `skep trust`").into());
-    }
-    let bytes = std::fs::read(&path).map_err(|error| Fault::io("read", &path, error))?;
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
-        Refusal::new(Code::BadInput, format!("{name}:{line}:{column}: this is not UTF-8")).hint("save the file as UTF-8").into()
+        Refusal::new(Code::BadInput, format!("{name}:{line}:{column}: this is not UTF-8")).hint("save the file as UTF-8")
     })
 }
 
+fn unread(name: &str, why: Unread) -> Refusal {
+    let reason = format!("`{name}` is not an ordinary file of at most {} KiB: {why}", FILE_BYTES_MAX / 1024);
+    Refusal::new(Code::BadInput, reason).hint("replace it, then run `skep trust`")
+}
+
+/// Writes a file where there is none. No link is followed: a project must not lead our writing out of it.
 fn write_new(top: &Path, name: &str, text: &str) -> Result<(), Fault> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
     use std::io::Write;
     let path = top.join(name);
-    if let Some(parent) = path.parent()
-        && !parent.exists()
-    {
-        std::fs::create_dir(parent).map_err(|error| Fault::io("make", parent, error))?;
-        own_as(top, parent)?;
+    let fault = |error: rustix::io::Errno| Fault::io("write", &path, error);
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let parent = path.parent().unwrap_or(top);
+    match rustix::fs::mkdirat(CWD, parent, Mode::from_raw_mode(0o755)) {
+        Ok(()) => own_as(top, parent)?,
+        Err(rustix::io::Errno::EXIST) => {}
+        Err(error) => return Err(Fault::io("make", parent, error)),
     }
-    let mut file = std::fs::File::create_new(&path).map_err(|error| Fault::io("write", &path, error))?;
+    let root = rustix::fs::open(top, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(fault)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::openat2(&root, name, flags, Mode::from_raw_mode(0o644), resolve | ResolveFlags::BENEATH).map_err(fault)?;
+    let mut file = std::fs::File::from(file);
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| Fault::io("write", &path, error))?;
     own_as(top, &path)
 }

@@ -33,6 +33,12 @@ pub fn verify_offline(home: &std::path::Path) -> Result<wire::method::journal::V
     journal::verify(home).map(view::report).map_err(|error| error.to_string())
 }
 
+/// Reads a file of a project as the kernel does: beneath it, through no link, an ordinary file of at most so many bytes. `None` for one
+/// that is not there.
+pub fn read_project_file(project: &std::path::Path, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
+    kernel::read_project_file(project, name, bytes_max)
+}
+
 /// Becomes pid 1 of a container, if this program was started as one, and gives its exit code.
 pub fn guest() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);

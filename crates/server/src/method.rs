@@ -52,7 +52,7 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             raw(&view::init(proposal))
         }
         zone::Trust::NAME => raw(&trust(kernel, parse::<zone::Trust>(params)?).await?),
-        zone::Status::NAME => raw(&view::zones(kernel, parse::<zone::Status>(params)?.path.as_deref())?),
+        zone::Status::NAME => raw(&view::zones(kernel, parse::<zone::Status>(params)?.path.as_deref()).await?),
         process::List::NAME => {
             parse::<process::List>(params)?;
             raw(&process::ListResult { processes: view::processes(kernel) })
@@ -142,7 +142,7 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
         }
         rule::Check::NAME => raw(&rules::check(kernel, parse::<rule::Check>(params)?).await?),
         rule::Explain::NAME => raw(&rules::explain(kernel, parse::<rule::Explain>(params)?).await?),
-        rule::Trial::NAME => raw(&rules::trial(kernel, &parse::<rule::Trial>(params)?)?),
+        rule::Trial::NAME => raw(&rules::trial(kernel, &parse::<rule::Trial>(params)?).await?),
         rule::Log::NAME => raw(&rules::log(kernel, &parse::<rule::Log>(params)?.path)?),
         rule::Suggest::NAME => raw(&rules::suggest(kernel, &parse::<rule::Suggest>(params)?.path)?),
         room::Templates::NAME => raw(&view::templates(kernel, parse::<room::Templates>(params)?.path.as_deref())?),
@@ -172,14 +172,18 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
 
 async fn trust(kernel: &Kernel, params: zone::TrustParams) -> Result<zone::TrustResult, RpcError> {
     let path = Path::new(&params.path);
-    let before = match kernel::locate(path).and_then(|top| kernel.proposal(&top)) {
+    let known = match kernel::locate(path) {
+        Ok(top) => kernel.proposal(&top).await,
+        Err(stop) => Err(stop),
+    };
+    let before = match known {
         Ok(proposal) => proposal,
         Err(_) => kernel.init(path).await.map_err(no)?,
     };
     let changed = !before.diff.is_empty();
     match params.hash {
         None => {
-            let trial = match kernel.try_proposal(path) {
+            let trial = match kernel.try_proposal(path).await {
                 Ok(trial) if changed => trial,
                 // A file with errors cannot be put in force either; the difference is shown all the same.
                 Ok(_) | Err(Stop::Refused(_)) => policy::Trial::default(),

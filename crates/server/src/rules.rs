@@ -71,9 +71,9 @@ fn word(verdict: Action) -> &'static str {
     }
 }
 
-pub(crate) fn trial(kernel: &Kernel, params: &TrialParams) -> Result<TrialResult, RpcError> {
+pub(crate) async fn trial(kernel: &Kernel, params: &TrialParams) -> Result<TrialResult, RpcError> {
     let range = Range { last: params.last, after_seq: params.after_seq, before_seq: params.before_seq };
-    let trial = kernel.try_policy(Path::new(&params.path), params.text.as_deref(), &range).map_err(no)?;
+    let trial = kernel.try_policy(Path::new(&params.path), params.text.as_deref(), &range).await.map_err(no)?;
     let phrase = trial.phrase();
     let changes = trial.changes.into_iter().map(|change| TrialChange {
         seq: change.name.parse().unwrap_or(0),

@@ -55,31 +55,32 @@ pub(crate) fn init(proposal: Proposal) -> zone::InitResult {
     }
 }
 
-pub(crate) fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::StatusResult, RpcError> {
+pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::StatusResult, RpcError> {
     let only = path.map(|path| zone_path(kernel, path)).transpose()?;
     let zones: Vec<world::Zone> = kernel
         .ledger
         .look(|world| world.zones.values().filter(|zone| only.as_ref().is_none_or(|only| *only == zone.path)).cloned().collect());
     let waits = kernel.waits();
-    let views = zones.into_iter().map(|found| {
+    let mut views = Vec::with_capacity(zones.len());
+    for found in zones {
         let (processes, tasks) = kernel.ledger.look(|world| {
             let mine = world.processes.values().filter(|process| process.zone == Some(found.id));
             let tasks = world.tasks.values().filter(|task| task.zone == found.id);
             (mine.map(|p| proc_view(world, p)).collect(), tasks.map(|t| task_view(&waits, world, t)).collect())
         });
-        let proposal = kernel.proposal(Path::new(&found.path));
-        zone::ZoneView {
+        let proposal = kernel.proposal(Path::new(&found.path)).await;
+        views.push(zone::ZoneView {
             zone: found.id,
-            branch: kernel.branch(found.id),
+            branch: kernel.branch(found.id).await,
             policy_version: found.policy_version,
             // A tree that cannot be read is not the one that was trusted.
             drift: proposal.map_or(true, |proposal| !proposal.diff.is_empty()),
             path: found.path,
             processes,
             tasks,
-        }
-    });
-    Ok(zone::StatusResult { zones: views.collect() })
+        });
+    }
+    Ok(zone::StatusResult { zones: views })
 }
 
 /// The zone that holds `path`, by its own path.

@@ -62,7 +62,7 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
     }
     pair(&mut changes);
     let began = kernel.task(task.id)?.workspace.and_then(|workspace| workspace.head);
-    let (head, policy_version) = (git::head(&desk.project), trusted.version);
+    let (head, policy_version) = (git::head(&desk.project, &kernel.home.path).await?, trusted.version);
     let summary = summary.to_owned();
     let mut frozen = Frozen { task: task.id, summary, head, began, policy_version, changes, conflicts, refused, digest: String::new() };
     frozen.digest = frozen.hash()?;

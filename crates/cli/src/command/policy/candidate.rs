@@ -27,13 +27,11 @@ impl Candidate {
             Some(file) => Candidate::file(file),
             // One that is not there is an empty one; the kernel says so in its own words.
             None => {
-                let bytes = match std::fs::read(root(folder).join(FILE)) {
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-                    read => read.map_err(|error| {
-                        Trouble::new(Code::NotFound, format!("cannot read `{FILE}`")).why(error).fix("make it a file that you can read")
-                    })?,
-                };
-                let text = text(bytes, FILE)?;
+                let read = server::read_project_file(&root(folder), FILE, FILE_BYTES_MAX as u64).map_err(|why| {
+                    let fix = "make it an ordinary file of the project that you can read";
+                    Trouble::new(Code::NotFound, format!("cannot read `{FILE}`")).why(why).fix(fix)
+                })?;
+                let text = text(read.unwrap_or_default(), FILE)?;
                 Ok(Candidate { name: FILE.into(), text, given: false })
             }
         }
@@ -84,7 +82,7 @@ impl Candidate {
 
 /// The project that holds `folder`.
 pub fn root(folder: &Path) -> PathBuf {
-    folder.ancestors().find(|ancestor| ancestor.join(".git").exists()).unwrap_or(folder).to_owned()
+    folder.ancestors().find(|ancestor| ancestor.join(".git").symlink_metadata().is_ok()).unwrap_or(folder).to_owned()
 }
 
 /// The text of a file, or where it stops to be one.

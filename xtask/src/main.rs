@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod facts;
 mod fuzz;
 mod run;
 mod test;
@@ -13,7 +14,7 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [ARGS]   install what the tests need, run them all (ARGS go to nextest)
-  lint          formatting, clippy with every warning an error, no stray unsafe
+  lint          formatting, clippy with every warning an error, no stray unsafe, one maker of facts
   bench [PART]  the promises of SPEC.md, each beside its reference from the same run (journal, gate, rooms, kernel)
   fuzz [NAME]   each fuzz target, or those that are named, for a minute
 ";

@@ -65,7 +65,8 @@ pub fn install(needs: &[(&str, &str)]) -> Result<()> {
 pub fn lint() -> Result<()> {
     run(cargo().args(["fmt", "--all", "--check"]))?;
     run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    unsafe_stays_home()
+    unsafe_stays_home()?;
+    crate::facts::have_one_maker()
 }
 
 /// `unsafe` lives in the sandbox and in testkit's fault-injecting VFS; every other crate forbids it.

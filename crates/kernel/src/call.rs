@@ -7,6 +7,7 @@
 mod egress;
 mod facts;
 mod gate;
+pub(crate) mod judge;
 mod like;
 mod part;
 mod settle;
@@ -15,9 +16,9 @@ use crate::Kernel;
 use crate::fault::{Fault, Stop};
 pub(crate) use egress::PROXY_PORT;
 use facts::{Facts, Purpose};
-pub(crate) use facts::{host_of, tags};
+pub(crate) use facts::{aim, masked_path};
 use gate::Admission;
-pub(crate) use gate::{More, pick};
+pub(crate) use gate::More;
 use policy::Peer;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -58,6 +59,10 @@ impl Request {
             live: None,
             of: None,
         }
+    }
+
+    pub(crate) fn who(&self) -> judge::Who {
+        judge::Who { pid: self.pid, zone: self.zone, task: self.task }
     }
 }
 
@@ -162,6 +167,8 @@ pub(crate) struct About<'a> {
     pub host: &'a str,
     /// Provider and model.
     pub words: Vec<String>,
+    /// The room that it comes from.
+    pub room: Option<world::UsedRoom>,
 }
 
 /// An admitted call that somebody else carries out.
@@ -226,7 +233,9 @@ async fn consider(kernel: &Kernel, asked: &Request, tool: &Tool) -> Result<Consi
             request.input = input;
             tool.check(&request.input)?;
             // INVARIANT: the answer was bound to what was asked; what runs differs from it only by what the answer itself demanded.
-            facts = Facts { bind: facts.bind, demanded: Some(grant), ..facts::gather(kernel, &request, tool).await? };
+            let asked = std::mem::replace(&mut facts, facts::gather(kernel, &request, tool).await?);
+            facts.call.bind = asked.call.bind;
+            facts.demanded = Some(grant);
         }
         if let Some(admission) = gate::admit(kernel, &request, &facts).await? {
             return Ok(Considered { request, facts, admission });
@@ -253,19 +262,9 @@ fn unmet(kernel: &Kernel, request: &Request, facts: &Facts) -> Option<Refusal> {
 pub(crate) async fn explain(kernel: &Kernel, request: &Request, candidate: Option<&policy::Policy>) -> Result<policy::Explanation, Stop> {
     let tool = settle::found(kernel, request)?;
     let facts = facts::gather_for(kernel, request, tool, Purpose::Explain).await?;
-    let told = gate::explain(kernel, request, &facts, candidate);
-    // No rule can unmask a file, so what rules say of it is shown and does not count.
-    Ok(match facts.masked() {
-        None => told,
-        Some(no) => policy::Explanation {
-            verdict: policy::Action::Deny,
-            code: Some(no.code),
-            reasons: vec![no.reason],
-            hint: no.hint,
-            rules: vec!["mask".into()],
-            ..told
-        },
-    })
+    let now = kernel.moment();
+    let around = kernel.ledger.look(|world| judge::Around::call(world, &facts.call, &now, world.now_ms));
+    Ok(facts.call.explain_by(candidate.unwrap_or(&facts.call.trusted.policy), &around))
 }
 
 /// Settles a call that its caller made with its own hands, on the caller's word.

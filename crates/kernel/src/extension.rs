@@ -1,6 +1,5 @@
 //! Extension rules of a zone: started with the policy version they belong to, asked only where their word can matter.
 
-use crate::call::Request;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::zone::Trusted;
 use crate::{Kernel, hash};
@@ -81,9 +80,9 @@ pub(crate) fn program() -> PathBuf {
 }
 
 /// A call in the words of `skep.d.ts`.
-pub(crate) fn described(request: &Request, input: &Value, facts: &policy::Facts<'_>) -> Value {
+pub(crate) fn described(facts: &policy::OwnedFacts, input: &Value) -> Value {
     let mut call = json!({
-        "tool": request.tool,
+        "tool": facts.tool,
         "paths": facts.paths.iter().map(|path| path.as_str()).collect::<Vec<_>>(),
         "command": facts.command,
         "host": facts.host,

@@ -11,6 +11,7 @@ mod diff;
 mod freeze;
 mod frozen;
 mod place;
+mod rights;
 pub(crate) mod tally;
 mod three;
 mod tree;
@@ -27,7 +28,8 @@ use crate::fault::{Fault, FaultKind, Stop};
 use crate::{Kernel, Reply, git};
 use apply::Plan;
 use frozen::Frozen;
-use policy::{Facts, RealPath, Standing, Verdict};
+use policy::Verdict;
+use rights::Rights;
 use std::collections::BTreeMap;
 use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeResolved, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
 use world::{Answer, Event, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Side, Task, TaskState, What, World};
@@ -47,7 +49,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     let trusted =
         kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
     let blob = frozen.store(kernel)?;
-    let mut verdict = judge(kernel, task, &trusted.policy, &frozen);
+    let mut verdict = judge(kernel, task, &frozen).await?;
     if let Verdict::Allow(_) = verdict {
         // A rule that lets merges pass lets pass those that tests and their own smallness vouch for.
         let doubts = auto::doubts(kernel, task, &frozen, &trusted.config).await?;
@@ -224,19 +226,14 @@ pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut even
 }
 
 /// Decides on the merge as a whole; rules about single paths have spoken in `freeze`.
-fn judge(kernel: &Kernel, task: &Task, policy: &policy::Policy, frozen: &Frozen) -> Verdict {
-    let (caller, role, user) = caller(kernel, task);
-    let size: u64 = frozen.changes.iter().map(|change| change.size).sum();
-    let paths: Vec<RealPath<'_>> = frozen.changes.iter().map(|change| RealPath::Inside(&change.path)).collect();
-    let mut facts = facts(APPLY, task, &paths, &caller, &role, &user);
-    facts.size = Some(size);
-    let verdict = policy::decide(policy, &facts, &Standing { grant: None, calls_left: None });
+async fn judge(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Verdict, Stop> {
+    let verdict = Rights::of(kernel, task)?.whole(frozen).await?;
     let mut questions: Vec<String> = frozen.changes.iter().filter_map(|change| change.question.clone()).collect();
     questions.extend(frozen.conflicts.iter().map(|conflict| format!("{}: {}", conflict.path, conflict.why)));
     if frozen.head != frozen.began {
         questions.push("HEAD moved after the task began".into());
     }
-    match verdict {
+    Ok(match verdict {
         // A path that wants a person makes the whole merge want one.
         Verdict::Allow(_) if !questions.is_empty() => Verdict::Review { reasons: questions, rules: Vec::new() },
         Verdict::Review { mut reasons, rules } => {
@@ -244,38 +241,7 @@ fn judge(kernel: &Kernel, task: &Task, policy: &policy::Policy, frozen: &Frozen)
             Verdict::Review { reasons, rules }
         }
         other => other,
-    }
-}
-
-fn caller(kernel: &Kernel, task: &Task) -> (String, String, String) {
-    let found = kernel.ledger.look(|world| world.processes.get(&task.pid).map(|p| (p.name.clone(), p.role.clone(), p.user.clone())));
-    found.unwrap_or_default()
-}
-
-pub(crate) fn facts<'a>(tool: &'a str, task: &Task, paths: &'a [RealPath<'a>], caller: &'a str, role: &'a str, user: &'a str) -> Facts<'a> {
-    Facts {
-        tool,
-        read_only: false,
-        paths,
-        caller,
-        caller_tags: &[],
-        role,
-        tier: "",
-        user,
-        zone: "",
-        mode: task.mode,
-        run_mode: "live",
-        workflow_state: "idle",
-        command: None,
-        host: None,
-        method: None,
-        size: None,
-        sandbox: Some("code-executor"),
-        network: None,
-        port: None,
-        token: None,
-        opinions: &[],
-    }
+    })
 }
 
 impl Kernel {

@@ -1,14 +1,15 @@
 //! The policy for people: checked, explained, tried on the past, and its own past.
 
+use crate::call::judge::{self, Around, CallFacts, Details, Who};
 use crate::call::{self, Request};
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::zone::{self, Bundle, POLICY_FILE};
-use crate::{Kernel, locate};
+use crate::{Kernel, desk, locate};
 use journal::Filter;
-use policy::{Action, Case, Explanation, Known, OwnedFacts, OwnedPath, Policy, PolicyError, Trial, Warning};
+use policy::{Action, Case, Explanation, Known, OwnedPath, Policy, PolicyError, Trial, Warning};
 use serde_json::Value;
 use std::path::Path;
-use world::{Answer, Code, Event, Mode, Pid, Refusal, TaskId, Zone};
+use world::{Answer, Code, Event, Pid, Refusal, TaskId, UsedRoom, Zone};
 
 /// What a look at a policy file found.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl Kernel {
             Some(text) => parse(text)?,
             None => parse(&zone::read_bundle(&top).await?.0.policy)?,
         };
-        Ok(policy::trial(&policy, &self.past_calls(&zone, range)?))
+        Ok(tried(&policy, self.past_calls(&zone, range)?))
     }
 
     /// What putting the project's own file in force would change for the newest calls. Where nothing is in force, nothing can break.
@@ -106,7 +107,7 @@ impl Kernel {
 
     fn breaks(&self, zone: &Zone, policy: &Policy) -> Result<Trial, Stop> {
         let cases = if zone.policy_version == 0 { Vec::new() } else { self.past_calls(zone, &Range::default())? };
-        Ok(policy::trial(policy, &cases))
+        Ok(tried(policy, cases))
     }
 
     /// Refuses a policy with more breaking changes than one key may confirm, unless their phrase was typed. The calls that count are
@@ -134,11 +135,12 @@ impl Kernel {
         for record in self.ledger.read(&filter)? {
             match event(&record)? {
                 Event::ReviewAsked(e) if self.is_of(e.pid, e.task, &zone) => {
-                    let facts = self.facts_of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size, &zone);
-                    asked.insert(e.review, facts);
+                    let past = Past { pid: e.pid, task: e.task, tool: &e.tool, input: &e.input, paths: &e.paths, size: e.size };
+                    asked.extend(self.facts_of(&past, None, &zone)?.map(|call| (e.review, call.seen().clone())));
                 }
                 Event::CallRefused(e) if e.code == Code::Denied && self.is_of(e.pid, e.task, &zone) => {
-                    refused.push(self.facts_of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size, &zone));
+                    let past = Past { pid: e.pid, task: e.task, tool: &e.tool, input: &e.input, paths: &e.paths, size: e.size };
+                    refused.extend(self.facts_of(&past, None, &zone)?.map(|call| call.seen().clone()));
                 }
                 Event::ReviewAnswered(e) => {
                     if let Some(facts) = asked.remove(&e.review) {
@@ -175,7 +177,7 @@ impl Kernel {
     }
 
     /// Calls of the past with what the policy said of them then.
-    fn past_calls(&self, zone: &Zone, range: &Range) -> Result<Vec<Case>, Stop> {
+    fn past_calls(&self, zone: &Zone, range: &Range) -> Result<Vec<PastCall>, Stop> {
         let limit = range.last.unwrap_or(TRIED_DEFAULT).min(TRIED_MAX);
         let mut cases = Vec::new();
         let mut before_seq = range.before_seq;
@@ -197,26 +199,39 @@ impl Kernel {
         Ok(cases)
     }
 
-    fn case_of(&self, record: &journal::Record, zone: &Zone) -> Result<Option<Case>, Stop> {
+    fn case_of(&self, record: &journal::Record, zone: &Zone) -> Result<Option<PastCall>, Stop> {
         let name = record.seq.to_string();
-        Ok(match event(record)? {
+        let (found, then, by_token, lost) = match event(record)? {
             Event::CallAdmitted(e) if self.is_of(e.pid, e.task, zone) => {
-                let facts =
-                    OwnedFacts { read_only: e.read_only, ..self.facts_of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size, zone) };
+                let past = Past { pid: e.pid, task: e.task, tool: &e.tool, input: &e.input, paths: &e.paths, size: e.size };
                 let then = if e.grant.is_some() { Action::RequireReview } else { Action::Allow };
-                Some(Case { name, facts, then, by_token: e.token.is_some() })
+                let lost = (e.grant.is_some() && self.was_lost(&e.bind)).then_some(e.bind);
+                (self.facts_of(&past, Some(e.read_only), zone)?, then, e.token.is_some(), lost)
             }
-            // Only what policy refused: a call that did not fit its tool says nothing about rules.
-            Event::CallRefused(e) if e.code == Code::Denied && self.is_of(e.pid, e.task, zone) => {
-                let facts = self.facts_of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size, zone);
-                Some(Case { name, facts, then: Action::Deny, by_token: false })
+            // Only what policy refused: a call that did not fit its tool says nothing about rules, and neither does a ban.
+            Event::CallRefused(e) if e.code == Code::Denied && !by_ban(&e.rules) && self.is_of(e.pid, e.task, zone) => {
+                let past = Past { pid: e.pid, task: e.task, tool: &e.tool, input: &e.input, paths: &e.paths, size: e.size };
+                (self.facts_of(&past, None, zone)?, Action::Deny, false, None)
             }
             Event::ReviewAsked(e) if self.is_of(e.pid, e.task, zone) && e.tool != crate::MERGE => {
-                let facts = self.facts_of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size, zone);
-                Some(Case { name, facts, then: Action::RequireReview, by_token: false })
+                let past = Past { pid: e.pid, task: e.task, tool: &e.tool, input: &e.input, paths: &e.paths, size: e.size };
+                let lost = e.rules.iter().any(|rule| rule == judge::LOST).then_some(e.bind);
+                (self.facts_of(&past, None, zone)?, Action::RequireReview, false, lost)
             }
-            _ => None,
-        })
+            _ => return Ok(None),
+        };
+        let Some(mut call) = found else { return Ok(None) };
+        let now = self.moment();
+        let around = self.ledger.look(|world| Around::call(world, &call, &now, world.now_ms)).of_the_past(lost.as_deref());
+        let case = Case { name, facts: call.seen().clone(), then, by_token };
+        call.bind = lost.unwrap_or_default();
+        Ok(Some(PastCall { case, call, around }))
+    }
+
+    /// Was this exact call asked about because a crash had interrupted it?
+    fn was_lost(&self, bind: &str) -> bool {
+        let asked = |review: &world::Review| review.bind == bind && review.rules.iter().any(|rule| rule == judge::LOST);
+        self.ledger.look(|world| world.reviews.values().any(asked))
     }
 
     /// Was it said in this zone? The operator's calls belong to the zone of their task.
@@ -228,63 +243,83 @@ impl Kernel {
         })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "each is a field of the record")]
-    fn facts_of(
-        &self,
-        pid: Pid,
-        task: Option<TaskId>,
-        tool: &str,
-        input: &Value,
-        paths: &[String],
-        size: Option<u64>,
-        zone: &Zone,
-    ) -> OwnedFacts {
+    /// A call of the past as it would be described now; `None` where nobody is left who made it.
+    fn facts_of(&self, past: &Past<'_>, read_only: Option<bool>, zone: &Zone) -> Result<Option<CallFacts>, Stop> {
+        let Past { pid, task, tool, input, paths, size } = *past;
         let found = self.tools.find(tool).ok();
-        let (caller, role, user, mode) = self.ledger.look(|world| {
-            let process = world.processes.get(&pid);
-            let mode = task.and_then(|task| world.tasks.get(&task)).map_or(Mode::Act, |task| task.mode);
-            let name = |text: fn(&world::Process) -> &String| process.map(|process| text(process).clone()).unwrap_or_default();
-            (name(|p| &p.name), name(|p| &p.role), name(|p| &p.user), mode)
-        });
-        let path = |path: &String| if path.starts_with('/') { OwnedPath::Outside(path.clone()) } else { OwnedPath::Inside(path.clone()) };
-        let (host, port, method) = match input["url"].as_str() {
-            Some(url) => (call::host_of(url), tool::port_of(url), Some(input["method"].as_str().unwrap_or("GET").to_ascii_uppercase())),
-            // What a job asked for at a door.
-            None if tool.starts_with("net.") => {
-                let text = |key: &str| input[key].as_str().map(str::to_owned);
-                (text("host"), input["port"].as_u64().and_then(|port| port.try_into().ok()), text("method"))
-            }
-            None => (None, None, None),
-        };
-        let at_a_door = tool.starts_with("net.").then(|| input["room"].as_str().unwrap_or_default().to_owned());
-        let room = found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).and_then(|found| {
+        let trusted = self.in_force(zone.id)?;
+        let (mut host, mut port, mut method) = call::aim(input);
+        let (mut command, mut tier) = (found.and_then(|tool| tool.command(input)), String::new());
+        let text = |key: &str| input[key].as_str().map(str::to_owned);
+        let mut room = found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).and_then(|found| {
             let request = Request::new(pid, task, zone.id, tool, input.clone());
-            let trusted = self.trusted(zone.id).ok()??;
-            self.template_of(&trusted, &request, found).ok()
+            self.template_of(&trusted, &request, found).ok().map(|template| judge::used(&template))
         });
-        OwnedFacts {
-            read_only: found.is_some_and(|tool| tool.reads_only(input)),
-            caller_tags: call::tags(pid, &role),
+        match tool {
+            // What a job asked for at a door.
+            "net.connect" | "net.request" => {
+                (host, method) = (text("host"), text("method"));
+                port = input["port"].as_u64().and_then(|port| port.try_into().ok());
+                let network = sandbox::Network::Restricted.as_str().to_owned();
+                room = Some(UsedRoom { template: text("room").unwrap_or_default(), network });
+            }
+            crate::model::REQUEST => {
+                command = Some(text("provider").into_iter().chain(text("model")).collect());
+                tier = text("tier").unwrap_or_default();
+            }
+            _ => {}
+        }
+        let path = |path: &String| if path.starts_with('/') { OwnedPath::Outside(path.clone()) } else { OwnedPath::Inside(path.clone()) };
+        let details = Details {
+            read_only: read_only.unwrap_or_else(|| found.is_some_and(|tool| tool.reads_only(input)) || tool == crate::model::REQUEST),
             paths: paths.iter().map(path).collect(),
-            caller,
-            role,
-            user,
-            zone: zone.path.clone(),
-            mode,
-            command: found.and_then(|tool| tool.command(input)),
+            command,
             host,
             port,
             method,
             size,
-            network: room
-                .as_ref()
-                .map(|room| room.network)
-                .or(at_a_door.as_ref().map(|_| sandbox::Network::Restricted))
-                .map(|network| network.as_str().to_owned()),
-            sandbox: room.map(|room| room.name).or(at_a_door),
-            ..OwnedFacts::of(tool)
-        }
+            room,
+            tier,
+            ..Details::of(tool, input.clone())
+        };
+        let Ok(mut call) = CallFacts::new(self, Who { pid, zone: zone.id, task }, trusted.clone(), details) else { return Ok(None) };
+        // A record from before paths were written down with a mask has none.
+        let named = found.filter(|_| paths.is_empty()).map(|tool| tool.touches_by_name(input)).unwrap_or_default();
+        let inside = paths.iter().filter(|path| !path.starts_with('/')).cloned().chain(named.into_iter().map(|target| target.path));
+        call.masked = call::masked_path(&desk::secrets(Path::new(&zone.path), &trusted.config.mask)?, inside);
+        Ok(Some(call))
     }
+}
+
+/// A call as a record tells it.
+struct Past<'a> {
+    pid: Pid,
+    task: Option<TaskId>,
+    tool: &'a str,
+    input: &'a Value,
+    paths: &'a [String],
+    size: Option<u64>,
+}
+
+/// A call of the past that a policy can be tried on.
+struct PastCall {
+    case: Case,
+    call: CallFacts,
+    around: Around,
+}
+
+/// By the same judgement as a call at the door, so that a trial says what `explain` says.
+fn tried(candidate: &Policy, past: Vec<PastCall>) -> Trial {
+    let (cases, calls): (Vec<Case>, Vec<_>) = past.into_iter().map(|past| (past.case, (past.call, past.around))).unzip();
+    policy::trial(&cases, |at| {
+        let (call, around): &(CallFacts, Around) = &calls[at];
+        call.judge_by(candidate, around).verdict
+    })
+}
+
+/// Was it refused by a ban?
+fn by_ban(rules: &[String]) -> bool {
+    rules.iter().any(|rule| rule.parse::<world::BanId>().is_ok())
 }
 
 fn parse(text: &str) -> Result<Policy, Refusal> {

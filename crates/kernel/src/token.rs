@@ -52,6 +52,7 @@ struct Claims {
 }
 
 /// A token that somebody presents: signature checked, life not yet weighed.
+#[derive(Clone)]
 pub(crate) struct Presented {
     claims: Claims,
     by: Peer,

@@ -2,11 +2,12 @@
 //!
 //! **Invariant.** Nothing that the command writes gets into the task or the project, and it ends with whoever watches it.
 
+use crate::Kernel;
+use crate::call::judge::{self, Around, CallFacts, Details, Who};
 use crate::desk::room_fault;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::scratch::Shows;
-use crate::{Kernel, merge};
-use policy::{Standing, Verdict};
+use policy::{OwnedPath, Verdict};
 use sandbox::{Exit, Inlets, JobSpec, Profile, Stdio, Template};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -50,7 +51,7 @@ impl Kernel {
                 .hint("a task can be tried from its start until its changes are merged or rejected")
                 .into());
         }
-        let template = self.may_try(&task, &trial)?;
+        let template = self.may_try(&task, &trial).await?;
         let mut listeners = Vec::new();
         for (here, there) in &trial.ports {
             listeners.push((*there, TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await.map_err(|error| busy(*here, &error))?));
@@ -87,14 +88,23 @@ impl Kernel {
     }
 
     /// The operator's command is its own answer to a question; a denial stays one. Gives the bounds of its room.
-    fn may_try(&self, task: &world::Task, trial: &Trial) -> Result<Template, Stop> {
-        let trusted =
-            self.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
-        let mut facts = merge::facts(TOOL, task, &[], "operator", "operator", &self.user);
-        facts.command = Some(&trial.command);
-        match policy::decide(&trusted.policy, &facts, &Standing { grant: None, calls_left: None }) {
+    async fn may_try(&self, task: &world::Task, trial: &Trial) -> Result<Template, Stop> {
+        let trusted = self.in_force(task.zone)?;
+        let template = self.templates(Some(&trusted))?.of_tool(TOOL, Some("default"))?.clone();
+        let details = Details {
+            paths: vec![OwnedPath::Inside(".".into())],
+            command: Some(trial.command.clone()),
+            room: Some(judge::used(&template)),
+            ..Details::of(TOOL, serde_json::json!({ "command": trial.command }))
+        };
+        let who = Who { pid: world::Pid::OPERATOR, zone: task.zone, task: Some(task.id) };
+        let mut call = CallFacts::new(self, who, trusted, details)?;
+        call.ask_extensions(self).await;
+        let now = self.moment();
+        let around = self.ledger.look(|world| Around::call(world, &call, &now, world.now_ms)).without_leave();
+        match call.judge(&around).verdict {
             Verdict::Deny { refusal, .. } => Err(refusal.into()),
-            Verdict::Allow(_) | Verdict::Review { .. } => Ok(self.templates(Some(&trusted))?.of_tool(TOOL, Some("default"))?.clone()),
+            Verdict::Allow(_) | Verdict::Review { .. } => Ok(template),
         }
     }
 }

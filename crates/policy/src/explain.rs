@@ -70,13 +70,30 @@ pub fn explain(policy: &Policy, facts: &Facts<'_>, standing: &Standing) -> Expla
     let paths = facts.paths.iter().copied().map(Some);
     let weighed =
         if facts.paths.is_empty() { vec![weigh(policy, facts, None)] } else { paths.map(|path| weigh(policy, facts, path)).collect() };
-    let action = verdict.action();
-    let (code, reasons, hint, rules) = match verdict {
-        Verdict::Allow(warrant) => (None, Vec::new(), None, warrant.rules().to_vec()),
-        Verdict::Review { reasons, rules } => (None, reasons, None, rules),
-        Verdict::Deny { refusal, rules } => (Some(refusal.code), vec![refusal.reason], refusal.hint, rules),
+    let empty = Explanation {
+        verdict: Action::Pass,
+        code: None,
+        reasons: Vec::new(),
+        hint: None,
+        rules: Vec::new(),
+        weighed,
+        standing: world(standing),
     };
-    Explanation { verdict: action, code, reasons, hint, rules, weighed, standing: world(standing) }
+    empty.decided(verdict)
+}
+
+impl Explanation {
+    /// The same voices with this verdict: what no rule knows of, such as a ban, outweighs what rules say.
+    #[must_use]
+    pub fn decided(self, verdict: Verdict) -> Explanation {
+        let action = verdict.action();
+        let (code, reasons, hint, rules) = match verdict {
+            Verdict::Allow(warrant) => (None, Vec::new(), None, warrant.rules().to_vec()),
+            Verdict::Review { reasons, rules } => (None, reasons, None, rules),
+            Verdict::Deny { refusal, rules } => (Some(refusal.code), vec![refusal.reason], refusal.hint, rules),
+        };
+        Explanation { verdict: action, code, reasons, hint, rules, ..self }
+    }
 }
 
 fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Weighed {

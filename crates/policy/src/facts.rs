@@ -38,6 +38,17 @@ pub struct Facts<'a> {
     pub opinions: &'a [Opinion],
 }
 
+impl<'a> Facts<'a> {
+    /// The same call by another caller.
+    #[must_use]
+    pub fn by<'b>(&'b self, caller: &'b str, role: &'b str, user: &'b str, caller_tags: &'b [String]) -> Facts<'b>
+    where
+        'a: 'b,
+    {
+        Facts { caller, role, user, caller_tags, ..self.clone() }
+    }
+}
+
 /// Where a path really leads, symlinks resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RealPath<'a> {
@@ -203,11 +214,21 @@ impl OwnedFacts {
 
     /// Lends them as [`Facts`], without a token.
     pub fn with<T>(&self, work: impl FnOnce(&Facts<'_>) -> T) -> T {
+        self.with_token(None, work)
+    }
+
+    /// Lends them as [`Facts`] of a caller that carries this token.
+    pub fn with_token<T>(&self, token: Option<&TokenFacts>, work: impl FnOnce(&Facts<'_>) -> T) -> T {
         let paths: Vec<RealPath<'_>> = self.paths.iter().map(RealPath::from).collect();
-        work(&Facts {
+        work(&self.on(&paths, token))
+    }
+
+    /// Lends them as [`Facts`] about other paths, without a copy of anything.
+    pub fn on<'a>(&'a self, paths: &'a [RealPath<'a>], token: Option<&'a TokenFacts>) -> Facts<'a> {
+        Facts {
             tool: &self.tool,
             read_only: self.read_only,
-            paths: &paths,
+            paths,
             caller: &self.caller,
             caller_tags: &self.caller_tags,
             role: &self.role,
@@ -224,8 +245,8 @@ impl OwnedFacts {
             size: self.size,
             sandbox: self.sandbox.as_deref(),
             network: self.network.as_deref(),
-            token: None,
+            token,
             opinions: &self.opinions,
-        })
+        }
     }
 }

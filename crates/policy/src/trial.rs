@@ -1,7 +1,6 @@
 //! A policy tried on past calls before it is in force: only what would change is told.
 
-use crate::Policy;
-use crate::decide::{Standing, Verdict, decide};
+use crate::decide::Verdict;
 use crate::facts::OwnedFacts;
 use crate::rule::Action;
 use serde::{Deserialize, Serialize};
@@ -70,15 +69,16 @@ impl Trial {
     }
 }
 
-/// Budgets and grants are of their moment and left out: this is about what the policy says.
-pub fn trial(candidate: &Policy, cases: &[Case]) -> Trial {
+/// `judge` says what would come of the case with this number now. Budgets and grants are of their moment and left out: this is about what
+/// the policy says.
+pub fn trial(cases: &[Case], mut judge: impl FnMut(usize) -> Verdict) -> Trial {
     let mut trial = Trial { cases: cases.len(), ..Trial::default() };
-    for case in cases {
+    for (at, case) in cases.iter().enumerate() {
         if case.by_token {
             trial.by_token += 1;
             continue;
         }
-        let verdict = case.facts.with(|facts| decide(candidate, facts, &Standing::default()));
+        let verdict = judge(at);
         let now = verdict.action();
         let kind = match (case.then, now) {
             (then, now) if then == now => continue,

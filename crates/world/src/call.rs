@@ -13,6 +13,14 @@ pub enum Hands {
     Caller,
 }
 
+/// The room of a job, as rules see it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UsedRoom {
+    pub template: String,
+    /// What it reaches: `none` or `restricted`.
+    pub network: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenCall {
     pub pid: Pid,

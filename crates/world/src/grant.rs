@@ -197,7 +197,7 @@ impl Grant {
     }
 
     /// Counts one use.
-    pub(crate) fn use_once(&mut self, used: Used) {
+    pub fn use_once(&mut self, used: Used) {
         self.terms.uses_left = self.terms.uses_left.map(|left| left.saturating_sub(1));
         if let Some(rate) = self.terms.rate {
             // More than the rate's number are never asked for: the newest tell whether it is spent.

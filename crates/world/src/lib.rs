@@ -18,7 +18,7 @@ pub mod task;
 pub mod world;
 
 pub use budget::{Account, AtCap, Books, Budget, By, Cap, Figures, Lease, Need, Reserved, Row, Short, Spend};
-pub use call::{Hands, OpenCall};
+pub use call::{Hands, OpenCall, UsedRoom};
 pub use event::{Event, Weight};
 pub use grant::{
     Alternative, Answer, Ban, Constraints, Grant, Moment, Observe, Rate, Review, ReviewState, Scope, Terms, Token, Until, Used, What,

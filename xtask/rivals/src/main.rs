@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use cedar_policy::{Authorizer, Context, Decision, Entities, EntityUid, PolicySet, Request, RestrictedExpression};
-use policy::{Facts, Policy, RealPath, Standing, Verdict, decide};
+use policy::{OwnedFacts, Policy, RealPath, Standing, Verdict, decide};
 use regorus::languages::rego::compiler::Compiler;
 use regorus::rvm::vm::RegoVM;
 use regorus::{Engine, Rc, Value};
@@ -81,29 +81,13 @@ fn ours(rules: usize) -> Fallible<u64> {
         writeln!(text, "  - {{ name: r{number}, match: {{ syscall: fs.write, path_glob: '{glob}' }}, action: deny }}")?;
     }
     let (policy, _) = Policy::parse(&text, "rivals.yaml")?;
+    let mut call = OwnedFacts::of("fs.write");
+    (call.caller, call.role, call.user) = ("foreman.1".into(), "worker".into(), "ada".into());
+    (call.tier, call.zone, call.workflow_state) = ("operational".into(), "zone-1".into(), "idle".into());
+    (call.size, call.sandbox, call.network) = (Some(1_000), Some("code-executor".into()), Some("none".into()));
     measure(|path| {
         let paths = [RealPath::Inside(path)];
-        let facts = Facts {
-            tool: "fs.write",
-            read_only: false,
-            paths: &paths,
-            caller: "foreman.1",
-            caller_tags: &[],
-            role: "worker",
-            tier: "operational",
-            user: "ada",
-            zone: "zone-1",
-            mode: world::Mode::Act,
-            run_mode: "live",
-            workflow_state: "idle",
-            command: None,
-            host: None,
-            method: None,
-            size: Some(1_000),
-            sandbox: Some("code-executor"),
-            token: None,
-            opinions: &[],
-        };
+        let facts = call.on(&paths, None);
         Ok(matches!(decide(&policy, &facts, &Standing::default()), Verdict::Allow(_)))
     })
 }

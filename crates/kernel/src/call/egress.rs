@@ -40,7 +40,7 @@ pub(super) struct Way {
 impl Way {
     /// `call` is the one that runs the job.
     pub fn open(kernel: Arc<Kernel>, request: &Request, call: CallId, template: Template) -> Result<Way, Fault> {
-        let models = template.models.then(|| RoomModels::open(&kernel, request, call)).transpose()?;
+        let models = template.models.then(|| RoomModels::open(&kernel, request, call, super::judge::used(&template))).transpose()?;
         let judge = Doorkeeper {
             kernel,
             request: request.clone(),

@@ -3,53 +3,35 @@
 //! **Invariant.** The file that is decided is the file that is opened: each place is opened once, here, and goes with the permit.
 
 use super::Request;
+use super::judge::{self, CallFacts, Details};
 use super::like::{self, To};
+use crate::Kernel;
 use crate::desk::{self, Desk};
-use crate::fault::{Fault, Stop};
+use crate::fault::Stop;
 use crate::replay::Then;
-use crate::token::Presented;
 use crate::zone::Trusted;
-use crate::{Kernel, extension};
 use ignore::gitignore::Gitignore;
-use policy::{Opinion, RealPath, Standing, TokenFacts, Verdict};
+use policy::OwnedPath;
 use sandbox::Template;
 use sandbox::egress::Ask;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tool::{Place, Real, Tool};
-use world::{Ban, Code, Hands, Mode, Pid, Refusal, TaskId, What};
+use tool::{Found, Place, Real, Tool};
+use world::{Code, Hands, Refusal, TaskId, What};
 
 pub(super) struct Facts {
-    pub trusted: Arc<Trusted>,
+    /// What it is judged by.
+    pub call: CallFacts,
     pub places: Vec<Place>,
-    pub command: Option<Vec<String>>,
-    pub size: Option<u64>,
-    pub read_only: bool,
     /// The room it runs in, or comes from.
     pub room: Option<Template>,
-    pub caller: String,
-    pub role: String,
-    /// Of the model that is asked for; empty for everything else.
-    pub tier: String,
-    /// What kind of caller it is: its role, and `operator` or `brain`.
-    pub tags: Vec<String>,
-    pub user: String,
-    pub mode: Mode,
-    pub zone: String,
-    /// Hash of the exact call: what a person's answer is bound to.
-    pub bind: String,
     /// In a replay, what this call was in the task that is replayed.
     pub then: Option<Then>,
     /// The grant that demanded another input than was asked; the call runs with that grant or not at all.
     pub demanded: Option<world::GrantId>,
     /// The call without its exact input: what a wider answer would be about.
     pub like: What,
-    pub host: Option<String>,
-    pub method: Option<String>,
-    pub port: Option<u16>,
-    pub token: Option<Presented>,
-    pub opinions: Vec<Opinion>,
     pub project: PathBuf,
     /// What no tool shows, not even its name.
     pub secrets: Gitignore,
@@ -76,42 +58,27 @@ impl Root {
     }
 }
 
-/// Who calls, and from where.
-struct Caller {
-    name: String,
-    role: String,
-    user: String,
+/// Where a call comes from.
+struct Origin {
     zone: String,
-    mode: Mode,
     session: String,
     /// Where the task's workspace began.
     head: String,
     replays: Option<TaskId>,
 }
 
-fn caller(kernel: &Kernel, request: &Request) -> Result<Caller, Refusal> {
+fn origin(kernel: &Kernel, request: &Request) -> Result<Origin, Refusal> {
     let found = kernel.ledger.look(|world| {
-        let process = world.processes.get(&request.pid)?;
         let zone = world.zones.get(&request.zone)?;
         let task = request.task.and_then(|task| world.tasks.get(&task));
-        Some(Caller {
-            name: process.name.clone(),
-            role: process.role.clone(),
-            user: process.user.clone(),
+        Some(Origin {
             zone: zone.path.clone(),
-            mode: task.map_or(Mode::Call, |task| task.mode),
             session: world.session(request.pid),
             head: task.and_then(|task| task.workspace.as_ref()).and_then(|workspace| workspace.head.clone()).unwrap_or_default(),
             replays: task.and_then(|task| task.replays),
         })
     });
-    found.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no process {}", request.pid)))
-}
-
-fn trusted(kernel: &Kernel, request: &Request) -> Result<Arc<Trusted>, Stop> {
-    let none =
-        || Refusal::new(Code::Untrusted, "no policy is in force in this zone").hint("look at the project's own files and run `skep trust`");
-    Ok(kernel.trusted(request.zone)?.ok_or_else(none)?)
+    found.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no {}", request.zone)))
 }
 
 /// What the facts are for.
@@ -127,10 +94,10 @@ pub(super) async fn gather(kernel: &Kernel, request: &Request, tool: &Tool) -> R
 }
 
 pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, purpose: Purpose) -> Result<Facts, Stop> {
-    let trusted = trusted(kernel, request)?;
+    let trusted = kernel.in_force(request.zone)?;
     let manifest = tool.manifest();
     let in_room = manifest.room == tool::Room::Sandbox;
-    let project = PathBuf::from(caller(kernel, request)?.zone);
+    let project = PathBuf::from(origin(kernel, request)?.zone);
     let room = in_room.then(|| kernel.template_of(&trusted, request, tool)).transpose()?;
     let root = match (request.task, &room) {
         (Some(task), Some(room)) if purpose == Purpose::Call => Root::Desk(kernel.desk_for(task, request.zone, &room.name).await?),
@@ -140,142 +107,111 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
         }
         (None, _) => Root::Project(desk::open_root(&project)?),
     };
-    // Asked again: opening the desk may have recorded the workspace that the bind speaks of.
-    let caller = caller(kernel, request)?;
     let secrets = desk::secrets(&project, &trusted.config.mask)?;
     let places = open_places(request, tool, &root, &project)?;
-    if purpose == Purpose::Call
-        && let Some(refusal) = masked(&secrets, &places)
-    {
-        return Err(refusal.into());
-    }
-    let command = tool.command(&request.input);
-    let size = tool.size(&request.input);
-    let parts = Parts { trusted, places, command, size, read_only: tool.reads_only(&request.input), room, secrets, root, project };
-    let mut facts = facts(kernel, request, caller, parts)?;
-    facts.opinions = opinions(kernel, request, &facts).await;
+    let (host, port, method) = aim(&request.input);
+    let details = Details {
+        run_mode: request.run_mode,
+        read_only: tool.reads_only(&request.input),
+        paths: places.iter().map(|place| owned(&place.real)).collect(),
+        command: tool.command(&request.input),
+        host,
+        port,
+        method,
+        size: tool.size(&request.input).or_else(|| taken(&request.tool, &places)),
+        room: room.as_ref().map(judge::used),
+        ..Details::of(&request.tool, request.input.clone())
+    };
+    // The origin is asked again: opening the desk may have recorded the workspace that the bind speaks of.
+    let mut facts = facts(kernel, request, trusted, details, Surroundings { places, room, secrets, root, project })?;
+    facts.call.masked = masked(&facts.secrets, &facts.places);
+    facts.call.ask_extensions(kernel).await;
     Ok(facts)
 }
 
-/// What extensions think, where their word can still matter: never after a deny or a valid token.
-async fn opinions(kernel: &Kernel, request: &Request, facts: &Facts) -> Vec<Opinion> {
-    if facts.trusted.bundle.rules.is_empty() {
-        return Vec::new();
+/// Where a call of the web aims. Left out, the method is GET, and a rule about GET means that too.
+pub(crate) fn aim(input: &serde_json::Value) -> (Option<String>, Option<u16>, Option<String>) {
+    let url = input["url"].as_str();
+    let (host, port) = (url.and_then(host_of), url.and_then(tool::port_of));
+    let method = host.as_ref().map(|_| input["method"].as_str().unwrap_or("GET").to_ascii_uppercase());
+    (host, port, method)
+}
+
+/// Bytes of the file that a call takes away or moves. A folder's are not counted, so they are not known.
+fn taken(tool: &str, places: &[Place]) -> Option<u64> {
+    match (tool, places.first()?.found) {
+        ("fs.delete" | "fs.move", Found::File { bytes }) => Some(bytes),
+        ("fs.delete" | "fs.move", Found::Link | Found::Missing) => Some(0),
+        _ => None,
     }
-    let now = kernel.moment();
-    let token = facts.token.as_ref().and_then(|token| kernel.ledger.look(|world| token.facts(world, &now)));
-    let paths = facts.paths();
-    let spoken = facts.as_policy(request, &paths, token.as_ref());
-    if policy::preview(&facts.trusted.policy, &spoken).is_settled() {
-        return Vec::new();
-    }
-    let mut input = request.input.clone();
-    kernel.redactor.value(&mut input);
-    // A rule judges what a call is about; a long text is cut as in a record, so that no call is too large to ask about.
-    super::settle::shorten(&mut input);
-    kernel.opinions(request.zone, &facts.trusted, &extension::described(request, &input, &spoken)).await
 }
 
 /// The facts of a call that the kernel itself carries out and that touches no file.
 pub(super) fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Facts, Stop> {
-    let caller = caller(kernel, request)?;
-    let project = PathBuf::from(&caller.zone);
-    let parts = Parts {
-        trusted: trusted(kernel, request)?,
-        places: Vec::new(),
-        command: None,
-        size: None,
-        read_only: false,
-        room: None,
-        secrets: Gitignore::empty(),
-        root: Root::None,
-        project,
-    };
-    Ok(facts(kernel, request, caller, parts)?)
+    let details = Details { run_mode: request.run_mode, ..Details::of(&request.tool, request.input.clone()) };
+    without_files(kernel, request, details, None)
+}
+
+fn without_files(kernel: &Kernel, request: &Request, details: Details, room: Option<Template>) -> Result<Facts, Stop> {
+    let project = PathBuf::from(origin(kernel, request)?.zone);
+    let around = Surroundings { places: Vec::new(), room, secrets: Gitignore::empty(), root: Root::None, project };
+    Ok(facts(kernel, request, kernel.in_force(request.zone)?, details, around)?)
 }
 
 /// The facts of what a job asks for at a door of its room.
 pub(super) async fn at_a_door(kernel: &Kernel, request: &Request, ask: &Ask, template: &Template) -> Result<Facts, Stop> {
-    let mut facts = of_syscall(kernel, request)?;
-    facts.room = Some(template.clone());
-    facts.host = Some(ask.host.clone());
-    facts.method = ask.method.clone();
-    facts.port = Some(ask.port);
-    facts.like = like::like(request, &facts.bind, &[], None, facts.to());
-    facts.opinions = opinions(kernel, request, &facts).await;
+    let details = Details {
+        run_mode: request.run_mode,
+        host: Some(ask.host.clone()),
+        method: ask.method.clone(),
+        port: Some(ask.port),
+        room: Some(judge::used(template)),
+        ..Details::of(&request.tool, request.input.clone())
+    };
+    let mut facts = without_files(kernel, request, details, Some(template.clone()))?;
+    facts.call.ask_extensions(kernel).await;
     Ok(facts)
 }
 
 /// The facts of a request to a model: for rules its provider and model are a command's words, `[anthropic, claude-opus-4-1]`.
 pub(super) async fn of_model(kernel: &Kernel, request: &Request, about: super::About<'_>) -> Result<Facts, Stop> {
-    let super::About { tier, host, words } = about;
-    let host = (!host.is_empty()).then(|| host.to_owned());
-    // Asked again after a crash it costs, but it changes nothing: it counts as a read.
-    let own = of_syscall(kernel, request)?;
-    let like = like::like(request, &own.bind, &[], Some(&words), To { host: host.as_deref(), ..To::default() });
-    let mut facts = Facts { read_only: true, command: Some(words), tier: tier.to_owned(), host, like, ..own };
-    facts.opinions = opinions(kernel, request, &facts).await;
+    let super::About { tier, host, words, room } = about;
+    let details = Details {
+        run_mode: request.run_mode,
+        // Asked again after a crash it costs, but it changes nothing: it counts as a read.
+        read_only: true,
+        command: Some(words),
+        host: (!host.is_empty()).then(|| host.to_owned()),
+        room,
+        tier: tier.to_owned(),
+        ..Details::of(&request.tool, request.input.clone())
+    };
+    let mut facts = without_files(kernel, request, details, None)?;
+    facts.call.ask_extensions(kernel).await;
     Ok(facts)
 }
 
-/// What differs between a tool's call and a syscall.
-struct Parts {
-    trusted: Arc<Trusted>,
+/// What a call has to do with files and rooms.
+struct Surroundings {
     places: Vec<Place>,
-    command: Option<Vec<String>>,
-    size: Option<u64>,
-    read_only: bool,
     room: Option<Template>,
     secrets: Gitignore,
     root: Root,
     project: PathBuf,
 }
 
-fn facts(kernel: &Kernel, request: &Request, caller: Caller, parts: Parts) -> Result<Facts, Fault> {
-    let Caller { name, role, user, zone, mode, session, head, replays } = caller;
-    let Parts { trusted, places, command, size, read_only, room, secrets, root, project } = parts;
+fn facts(kernel: &Kernel, request: &Request, trusted: Arc<Trusted>, details: Details, around: Surroundings) -> Result<Facts, Stop> {
+    let Origin { zone, session, head, replays } = origin(kernel, request)?;
+    let Surroundings { places, room, secrets, root, project } = around;
     let bound = |task| like::bind(request, task, &session, &zone, &head);
     let bind = bound(request.task);
     let then = replays.map(|of| kernel.then(of, &request.tool, bound(Some(of)))).transpose()?;
-    let url = request.input["url"].as_str();
-    let (host, port) = (url.and_then(host_of), url.and_then(tool::port_of));
-    // Left out, it is GET, and a rule about GET means that too.
-    let method = host.as_ref().map(|_| request.input["method"].as_str().unwrap_or("GET").to_ascii_uppercase());
-    let to = To { host: host.as_deref(), port, method: method.as_deref() };
-    let like = like::like(request, &bind, &places, command.as_deref(), to);
+    let to = To { host: details.host.as_deref(), port: details.port, method: details.method.as_deref() };
+    let like = like::like(request, &bind, &places, details.command.as_deref(), to);
     let token = request.token.as_ref().and_then(|(text, peer)| kernel.presented(text, peer.clone()));
-    Ok(Facts {
-        trusted,
-        places,
-        command,
-        size,
-        read_only,
-        room,
-        tags: tags(request.pid, &role),
-        caller: name,
-        role,
-        tier: String::new(),
-        user,
-        mode,
-        zone,
-        bind,
-        then,
-        demanded: None,
-        like,
-        host,
-        method,
-        port,
-        token,
-        opinions: Vec::new(),
-        project,
-        secrets,
-        root,
-    })
-}
-
-/// What kind of caller it is.
-pub(crate) fn tags(pid: Pid, role: &str) -> Vec<String> {
-    vec![role.to_owned(), if pid == Pid::OPERATOR { "operator" } else { "brain" }.to_owned()]
+    let mut call = CallFacts::new(kernel, request.who(), trusted, details)?;
+    (call.bind, call.token) = (bind, token);
+    Ok(Facts { call, places, room, then, demanded: None, like, project, secrets, root })
 }
 
 /// The host of a URL, by the reader that the request itself goes through: two readers would be two opinions.
@@ -290,16 +226,18 @@ fn open_places(request: &Request, tool: &Tool, root: &Root, project: &std::path:
 
 /// Why no call may touch these places, whatever the policy says of them.
 fn masked(secrets: &Gitignore, places: &[Place]) -> Option<Refusal> {
-    let place = places.iter().find(|place| is_secret(secrets, place))?;
-    let hint = "take it out of `mask` in skep.yml and run `skep trust`, if it is not secret";
-    Some(Refusal::new(Code::Denied, format!("`{}` is masked: no brain may see it", shown(&place.real))).hint(hint))
+    let inside = places.iter().filter_map(|place| match &place.real {
+        Real::Inside(path) => Some(path.clone()),
+        Real::Outside(_) => None,
+    });
+    masked_path(secrets, inside)
 }
 
-fn is_secret(secrets: &Gitignore, place: &Place) -> bool {
-    match &place.real {
-        Real::Inside(path) => secrets.matched_path_or_any_parents(path, false).is_ignore(),
-        Real::Outside(_) => false,
-    }
+/// The same of paths of the project.
+pub(crate) fn masked_path(secrets: &Gitignore, mut inside: impl Iterator<Item = String>) -> Option<Refusal> {
+    let path = inside.find(|path| secrets.matched_path_or_any_parents(path, false).is_ignore())?;
+    let hint = "take it out of `mask` in skep.yml and run `skep trust`, if it is not secret";
+    Some(Refusal::new(Code::Denied, format!("`{path}` is masked: no brain may see it")).hint(hint))
 }
 
 fn shown(real: &Real) -> &str {
@@ -308,86 +246,23 @@ fn shown(real: &Real) -> &str {
     }
 }
 
-impl Facts {
-    fn to(&self) -> To<'_> {
-        To { host: self.host.as_deref(), port: self.port, method: self.method.as_deref() }
+fn owned(real: &Real) -> OwnedPath {
+    match real {
+        Real::Inside(path) => OwnedPath::Inside(path.clone()),
+        Real::Outside(path) => OwnedPath::Outside(path.clone()),
     }
+}
 
+impl Facts {
     /// Whether all that the call can do ends with its task's workspace.
     pub fn stays_inside(&self, request: &Request) -> bool {
         let closed = self.room.as_ref().is_none_or(|room| room.network == sandbox::Network::None);
-        matches!(self.root, Root::Desk(_)) && self.host.is_none() && closed && request.hands == Hands::Kernel
-    }
-
-    /// Why this call is refused before any rule is asked.
-    pub fn masked(&self) -> Option<Refusal> {
-        masked(&self.secrets, &self.places)
-    }
-
-    /// The real paths in the policy's words.
-    pub fn paths(&self) -> Vec<RealPath<'_>> {
-        let real = self.places.iter().map(|place| &place.real);
-        real.map(|real| match real {
-            Real::Inside(path) => RealPath::Inside(path),
-            Real::Outside(path) => RealPath::Outside(path),
-        })
-        .collect()
-    }
-
-    /// May a result of this call name `path`? Not what is masked, nor what the policy denies to this tool, nor what a rule or one of
-    /// these bans keeps from being read; and what would ask only with a person's leave.
-    pub fn shows(&self, request: &Request, path: &str, bans: &[Ban], granted: bool) -> bool {
-        if self.secrets.matched_path_or_any_parents(path, false).is_ignore() {
-            return false;
-        }
-        let paths = [RealPath::Inside(path)];
-        let standing = Standing { grant: None, calls_left: None };
-        let own = policy::Facts { opinions: &[], ..self.as_policy(request, &paths, None) };
-        let read = policy::Facts { tool: "fs.read", ..own.clone() };
-        if bans.iter().any(|ban| policy::ban_covers(ban, &own, "") || policy::ban_covers(ban, &read, "")) {
-            return false;
-        }
-        match policy::decide(&self.trusted.policy, &own, &standing) {
-            Verdict::Deny { .. } => return false,
-            Verdict::Review { .. } if !granted => return false,
-            Verdict::Review { .. } | Verdict::Allow(_) => {}
-        }
-        match policy::decide(&self.trusted.policy, &read, &standing) {
-            // Silence about reading says nothing against a search that a rule allows.
-            Verdict::Deny { rules, .. } => rules.is_empty(),
-            Verdict::Review { .. } | Verdict::Allow(_) => true,
-        }
+        matches!(self.root, Root::Desk(_)) && self.call.seen().host.is_none() && closed && request.hands == Hands::Kernel
     }
 
     /// The real paths as records hold them: relative inside the project, absolute outside.
     pub fn real_paths(&self) -> Vec<String> {
         self.places.iter().map(|place| shown(&place.real).to_owned()).collect()
-    }
-
-    pub fn as_policy<'a>(&'a self, request: &'a Request, paths: &'a [RealPath<'a>], token: Option<&'a TokenFacts>) -> policy::Facts<'a> {
-        policy::Facts {
-            tool: &request.tool,
-            read_only: self.read_only,
-            paths,
-            caller: &self.caller,
-            caller_tags: &self.tags,
-            role: &self.role,
-            tier: &self.tier,
-            user: &self.user,
-            zone: &self.zone,
-            mode: self.mode,
-            run_mode: request.run_mode.as_str(),
-            workflow_state: "idle",
-            command: self.command.as_deref(),
-            host: self.host.as_deref(),
-            method: self.method.as_deref(),
-            size: self.size,
-            sandbox: self.room.as_ref().map(|template| template.name.as_str()),
-            network: self.room.as_ref().map(|template| template.network.as_str()),
-            port: self.port,
-            token,
-            opinions: &self.opinions,
-        }
     }
 }
 

@@ -4,16 +4,17 @@
 //! use of a grant or budget admit exactly one.
 
 use super::facts::Facts;
+use super::judge::{Around, Judgement, instead};
 use super::{Request, settle};
 use crate::Kernel;
 use crate::fault::Fault;
 use crate::ledger::Unrecorded;
 use crate::replay;
 use crate::token::Presented;
-use policy::{Standing, Verdict, Warrant};
+use policy::{Verdict, Warrant};
 use serde_json::Value;
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
-use world::{Alternative, Ban, CallId, Code, Event, Grant, GrantId, Moment, Pid, Refusal, ReviewState, What, World, ZoneId, limits};
+use world::{CallId, Code, Event, Grant, GrantId, Moment, Refusal, ReviewState, World, limits};
 
 pub(super) enum Admission {
     Admitted { permit: Permit, rules: Vec<String> },
@@ -106,43 +107,22 @@ struct Asked<'a> {
 fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
     let Asked { request, facts, sealed, now, now_ms, with } = asked;
     let (pid, task) = (request.pid, request.task);
-    if world.zones.get(&request.zone).map(|zone| zone.policy_version) != Some(facts.trusted.version) {
+    if world.zones.get(&request.zone).map(|zone| zone.policy_version) != Some(facts.call.trusted.version) {
         return (Vec::new(), Ruling::Stale);
     }
     if let Err(refusal) = may_act(world, request) {
         return refuse(world, asked, refusal, Vec::new());
     }
-    let paths = facts.paths();
-    let token = facts.token.as_ref().and_then(|token| token.facts(world, now));
-    let spoken = facts.as_policy(request, &paths, token.as_ref());
-    if let Some(ban) = bans(world, (pid, request.zone)).find(|ban| policy::ban_covers(ban, &spoken, &facts.bind)) {
-        return refuse(world, asked, refused_for_good(ban), vec![ban.id.to_string()]);
-    }
-    let grant = pick(world, (pid, request.zone), &spoken, &facts.bind, now, *now_ms);
-    let standing = Standing { grant: grant.map(|grant| grant.id), calls_left: world.calls_left(task) };
-    if let Some((refusal, rules)) = beyond_its_parents(world, asked, &spoken) {
-        return refuse(world, asked, refusal, rules);
-    }
-    let verdict = policy::decide(&facts.trusted.policy, &spoken, &standing);
-    // A call that may have happened already is a person's to repeat, whatever the policy says of it.
-    let lost = task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.lost.contains(&facts.bind));
+    let around = Around::call(world, &facts.call, now, *now_ms);
+    let Judgement { verdict, used } = facts.call.judge(&around);
     // INVARIANT: a grant that sets fields of the input is used with those, and a call that a grant has changed is that grant's alone.
-    let used = match &verdict {
-        Verdict::Allow(warrant) => {
-            if lost {
-                standing.grant
-            } else {
-                warrant.grant()
-            }
-        }
-        Verdict::Review { .. } | Verdict::Deny { .. } => None,
-    };
-    let unmet = grant.is_some_and(|grant| Some(grant.id) == used && demands(grant, &request.input).is_some());
-    if unmet || (facts.demanded.is_some() && used != facts.demanded && !matches!(verdict, Verdict::Deny { .. })) {
+    let unmet = used.as_ref().is_some_and(|grant| demands(grant, &request.input).is_some());
+    let demanded = facts.demanded.is_some() && used.as_ref().map(|grant| grant.id) != facts.demanded;
+    if unmet || (demanded && !matches!(verdict, Verdict::Deny { .. })) {
         return (Vec::new(), Ruling::Stale);
     }
     match verdict {
-        Verdict::Allow(warrant) if !lost || grant.is_some() => {
+        Verdict::Allow(warrant) => {
             let call = world.next_call();
             let rules = warrant.rules().to_vec();
             let More { events: more, ahead } = match with(world, call, *now_ms) {
@@ -150,7 +130,7 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
                 Err(refusal) => return refuse(world, asked, refusal, rules),
             };
             // What is counted is on disk before it is used, or a crash gives it twice: a lease is there, the use of a grant is not.
-            let ahead = ahead && used.is_none() && warrant.token().is_none() && standing.calls_left.is_none();
+            let ahead = ahead && used.is_none() && warrant.token().is_none() && world.calls_left(task).is_none();
             let event = CallAdmitted {
                 pid,
                 task,
@@ -158,62 +138,36 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
                 tool: request.tool.clone(),
                 input: sealed.input.clone(),
                 digest: sealed.digest.clone(),
-                bind: facts.bind.clone(),
+                bind: facts.call.bind.clone(),
                 hands: request.hands,
-                read_only: facts.read_only,
+                read_only: facts.call.seen().read_only,
                 rules: rules.clone(),
-                grant: used,
-                token: warrant.token().and(facts.token.as_ref()).map(Presented::id),
+                grant: used.as_ref().map(|grant| grant.id),
+                token: warrant.token().and(facts.call.token.as_ref()).map(Presented::id),
                 paths: facts.real_paths(),
-                size: facts.size,
+                size: facts.call.seen().size,
                 of: request.of,
-                up: grant.filter(|grant| Some(grant.id) == used && grant.terms.rate.is_some()).map(|_| now.until()),
+                up: used.as_ref().filter(|grant| grant.terms.rate.is_some()).map(|_| now.until()),
             };
-            let grant = grant.filter(|grant| Some(grant.id) == used).cloned().map(Box::new);
+            let grant = used.map(Box::new);
             let events = std::iter::once(event.into()).chain(more).collect();
             (events, Ruling::Admit { call, warrant, grant, rules, ahead })
-        }
-        Verdict::Allow(_) => {
-            let reason = "this exact call was interrupted by a crash and may have taken effect".to_owned();
-            ask(world, asked, vec![reason], vec!["lost-call".into()])
         }
         Verdict::Review { reasons, rules } => ask(world, asked, reasons, rules),
         Verdict::Deny { refusal, rules } => refuse(world, asked, refusal, rules),
     }
 }
 
-/// The bans that hold for a process in a zone.
-pub(super) fn bans(world: &World, (pid, zone): (Pid, ZoneId)) -> impl Iterator<Item = &Ban> {
-    world.bans.values().filter(move |ban| world.in_scope(&ban.scope, pid, zone))
-}
-
-/// The grant this call would use: the exact one first.
-pub(crate) fn pick<'a>(
-    world: &'a World,
-    (pid, zone): (Pid, ZoneId),
-    facts: &policy::Facts<'_>,
-    bind: &str,
-    now: &Moment,
-    now_ms: i64,
-) -> Option<&'a Grant> {
-    let live = world.grants.values().filter(|grant| grant.is_live(now, now_ms) && world.in_scope(&grant.scope, pid, zone));
-    live.filter(|grant| policy::grant_covers(grant, facts, bind)).min_by_key(|grant| (matches!(grant.what, What::Like { .. }), grant.id))
-}
-
 /// The grant that demands something else than was asked, and the input as it wants it.
 pub(super) fn overridden(kernel: &Kernel, request: &Request, facts: &Facts) -> Option<(GrantId, Value)> {
     let now = kernel.moment();
-    let paths = facts.paths();
-    kernel.ledger.look(|world| {
-        let spoken = facts.as_policy(request, &paths, None);
-        let grant = pick(world, (request.pid, request.zone), &spoken, &facts.bind, &now, world.now_ms)?;
-        let input = demands(grant, &request.input)?;
-        // A call that needs no grant is nobody's to change.
-        let standing = Standing { grant: None, calls_left: world.calls_left(request.task) };
-        let lost = request.task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.lost.contains(&facts.bind));
-        let needed = lost || matches!(policy::decide(&facts.trusted.policy, &spoken, &standing), Verdict::Review { .. });
-        needed.then_some((grant.id, input))
-    })
+    let around = kernel.ledger.look(|world| Around::call(world, &facts.call, &now, world.now_ms));
+    let grant = around.grant_of(&facts.call)?;
+    let input = demands(grant, &request.input)?;
+    // A call that needs no grant is nobody's to change.
+    let id = grant.id;
+    let needed = matches!(facts.call.judge(&around).used, Some(used) if used.id == id);
+    needed.then_some((id, input))
 }
 
 /// The input as a grant wants it, where that is another.
@@ -223,49 +177,6 @@ fn demands(grant: &Grant, input: &Value) -> Option<Value> {
     let fields = wanted.as_object_mut()?;
     overrides.iter().for_each(|(key, value)| drop(fields.insert(key.clone(), value.clone())));
     (wanted != *input).then_some(wanted)
-}
-
-/// Who would speak about this call now, by the policy in force or by a candidate.
-pub(super) fn explain(kernel: &Kernel, request: &Request, facts: &Facts, candidate: Option<&policy::Policy>) -> policy::Explanation {
-    let now = kernel.moment();
-    let paths = facts.paths();
-    kernel.ledger.look(|world| {
-        let token = facts.token.as_ref().and_then(|token| token.facts(world, &now));
-        let spoken = facts.as_policy(request, &paths, token.as_ref());
-        let grant = pick(world, (request.pid, request.zone), &spoken, &facts.bind, &now, world.now_ms).map(|grant| grant.id);
-        let standing = Standing { grant, calls_left: world.calls_left(request.task) };
-        policy::explain(candidate.unwrap_or(&facts.trusted.policy), &spoken, &standing)
-    })
-}
-
-fn refused_for_good(ban: &Ban) -> Refusal {
-    let refusal = Refusal::new(Code::Denied, format!("{} refuses it: {}", ban.id, ban.reason));
-    match &ban.alternative {
-        Some(alternative) => refusal.hint(instead(alternative)),
-        None => refusal.hint(format!("`skep grant revoke {}` takes the ban back", ban.id)),
-    }
-}
-
-fn instead(alternative: &Alternative) -> String {
-    match &alternative.input {
-        Value::Null => format!("use `{}` instead", alternative.tool),
-        input => format!("use `{}` with {input} instead", alternative.tool),
-    }
-}
-
-/// A child's rights are a subset of its parent's: what policy denies to an ancestor, no descendant may do.
-fn beyond_its_parents(world: &World, asked: &Asked<'_>, spoken: &policy::Facts<'_>) -> Option<(Refusal, Vec<String>)> {
-    let parents = world.line(asked.request.pid).skip(1).filter(|process| process.pid != Pid::KERNEL);
-    for parent in parents {
-        let tags = super::tags(parent.pid, &parent.role);
-        let facts = policy::Facts { caller: &parent.name, caller_tags: &tags, role: &parent.role, user: &parent.user, ..spoken.clone() };
-        let standing = Standing { grant: None, calls_left: None };
-        if let Verdict::Deny { refusal, rules } = policy::decide(&asked.facts.trusted.policy, &facts, &standing) {
-            let reason = format!("its parent {} may not: {}", parent.name, refusal.reason);
-            return Some((Refusal { reason, ..refusal }, rules));
-        }
-    }
-    None
 }
 
 fn refuse(world: &World, asked: &Asked<'_>, refusal: Refusal, rules: Vec<String>) -> (Vec<Event>, Ruling) {
@@ -285,7 +196,7 @@ fn refuse(world: &World, asked: &Asked<'_>, refusal: Refusal, rules: Vec<String>
         hint,
         rules: rules.clone(),
         paths: asked.facts.real_paths(),
-        size: asked.facts.size,
+        size: asked.facts.call.seen().size,
         of: asked.request.of,
     };
     (vec![event.into()], Ruling::Refuse { call, refusal, rules })
@@ -315,13 +226,13 @@ fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String
     let Asked { request, facts, sealed, .. } = asked;
     let (pid, task) = (request.pid, request.task);
     if let Some(then) = &facts.then {
-        return match replay::answer(world, request, then, &facts.bind, facts.stays_inside(request)) {
+        return match replay::answer(world, request, then, &facts.call.bind, facts.stays_inside(request)) {
             // Decided anew, with the grant.
             Ok(given) => (vec![given], Ruling::Stale),
             Err(refusal) => refuse(world, asked, refusal, rules),
         };
     }
-    if let Some(review) = world.denied_review(pid, &facts.bind)
+    if let Some(review) = world.denied_review(pid, &facts.call.bind)
         && review.task == task
         && let ReviewState::Answered { by, reason, alternative, .. } = &review.state
     {
@@ -336,7 +247,7 @@ fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String
             ..refusal.hint(format!("`skep review show {review}`, then `skep review allow {review}` or `deny`"))
         }
     };
-    if let Some(review) = world.open_review(pid, &facts.bind) {
+    if let Some(review) = world.open_review(pid, &facts.call.bind) {
         return (Vec::new(), Ruling::Ask { refusal: pending(review.id), rules });
     }
     if world.open_reviews(pid) >= limits::REVIEWS_OPEN_MAX {
@@ -353,12 +264,12 @@ fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String
         review,
         tool: request.tool.clone(),
         input: sealed.input.clone(),
-        bind: facts.bind.clone(),
+        bind: facts.call.bind.clone(),
         like: facts.like.clone(),
         reasons: reasons.clone(),
         rules: rules.clone(),
         paths: facts.real_paths(),
-        size: facts.size,
+        size: facts.call.seen().size,
         zone: Some(request.zone),
     };
     (vec![event.into()], Ruling::Ask { refusal: pending(review), rules })

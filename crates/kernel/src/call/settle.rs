@@ -2,7 +2,8 @@
 
 use super::egress::Way;
 use super::facts::Facts;
-use super::gate::{self, Permit};
+use super::gate::Permit;
+use super::judge::Walk;
 use super::part::Parts;
 use super::{End, Outcome, Request};
 use crate::Kernel;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::{Context, Output, Pass, Tool, ToolStop};
 use world::event::{CallFinished, CallObserved, CallRefused, RecordsDropped};
-use world::{Ban, CallId, Code, Constraints, Event, Observe, Refusal, limits};
+use world::{CallId, Code, Constraints, Event, Observe, Refusal, limits};
 
 /// A request as the journal may hold it: secrets taken out, and a keyed hash of what was really said.
 pub(super) struct Sealed {
@@ -109,7 +110,8 @@ impl Permit {
     ) -> (Result<Output, Stop>, Duration) {
         let start = Instant::now();
         let places = std::mem::take(&mut facts.places);
-        let Facts { root, trusted, project, .. } = &facts;
+        let Facts { root, call, project, .. } = &facts;
+        let trusted = &call.trusted;
         let room = match root {
             super::facts::Root::Desk(desk) => Some(&desk.room),
             super::facts::Root::Project(_) | super::facts::Root::None => None,
@@ -119,8 +121,9 @@ impl Permit {
             return (Err(Stop::Failed(fault)), start.elapsed());
         };
         // A walk shows nothing that a call on the path itself would not.
-        let bans: Vec<Ban> = kernel.ledger.look(|world| gate::bans(world, (request.pid, request.zone)).cloned().collect());
-        let visible = |path: &str| facts.shows(request, path, &bans, self.grant.is_some());
+        let walk = Walk::of(kernel, call);
+        let is_secret = |path: &str| facts.secrets.matched_path_or_any_parents(path, false).is_ignore();
+        let visible = |path: &str| !is_secret(path) && walk.shows(path, self.grant.is_some());
         let template = facts.room.as_ref();
         let way = template.filter(|template| template.network == sandbox::Network::Restricted || template.models).and_then(|template| {
             let kernel = kernel.me.upgrade()?;

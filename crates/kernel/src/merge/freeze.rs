@@ -4,16 +4,14 @@
 //! the base, their texts are merged for a person to look at, or the path is a conflict that a person decides.
 
 use super::frozen::{Conflict, Frost, Frozen};
+use super::rights::{Deed, Rights};
+use super::three;
 use super::tree::{Now, State, Tree};
 use super::was::{Bases, Was};
-use super::{caller, facts, three};
-use crate::call::{self, Request};
 use crate::desk::Desk;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::ledger::Keeping;
-use crate::zone::Trusted;
-use crate::{Kernel, base, extension, git};
-use policy::{RealPath, Standing, Verdict};
+use crate::{Kernel, base, git};
 use sandbox::{Change, ChangeKind, FileKind, Refused};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -41,11 +39,12 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
     let (mut changes, mut conflicts) = (Vec::new(), Vec::new());
     // Who changed nothing does not wait for the base.
     if !wanted.is_empty() {
+        let rights = Rights::of(kernel, task)?;
         let paths: Vec<&str> = wanted.iter().filter_map(|change| change.path.to_str()).collect();
         let bases = Bases::load(kernel, task, &desk, &paths).await?;
         let (upper, tree) = (Tree::at(desk.work.join("upper"))?, Tree::of(kernel, task)?);
         let keeping = kernel.ledger.keeping();
-        let look = Look { kernel, task, trusted: &trusted, bases: &bases, keeping: &keeping, upper, tree };
+        let look = Look { kernel, rights: &rights, bases: &bases, keeping: &keeping, upper, tree };
         let renames = look.renames(&wanted)?;
         for change in &wanted {
             let path = change.path.to_string_lossy().into_owned();
@@ -109,8 +108,7 @@ fn word(change: &Change) -> &'static str {
 /// What is at hand while changes are looked at.
 struct Look<'a> {
     kernel: &'a Kernel,
-    task: &'a Task,
-    trusted: &'a Trusted,
+    rights: &'a Rights<'a>,
     bases: &'a Bases,
     keeping: &'a Keeping<'a>,
     upper: Tree,
@@ -153,13 +151,9 @@ impl Look<'_> {
 
     async fn at(&self, change: &Change, path: &str, renames: &Renames) -> Result<Found, Stop> {
         let (from, to) = (renames.from.get(path).cloned(), renames.to.get(path).cloned());
-        let tool = match (&from, &to, change.kind) {
-            (None, None, ChangeKind::Deleted) => "fs.delete",
-            (None, None, _) => "fs.write",
-            _ => "fs.move",
-        };
-        let both = [from.as_deref().unwrap_or(path), to.as_deref().unwrap_or(path)];
-        let question = match self.allowed(tool, &both, path, change.size).await {
+        // Every changed path passes the gate with the process's rights, whether or not the brain asked.
+        let deed = Deed::of(path, from.as_deref(), to.as_deref(), change.kind == ChangeKind::Deleted, change.size);
+        let question = match self.rights.path(&deed, path).await? {
             Ok(question) => question,
             Err(why) => return Ok(Found::Stays(why)),
         };
@@ -262,43 +256,6 @@ impl Look<'_> {
 
     fn clash(&self, frost: &Frost, why: &str, mine: Option<State>, marked: Option<String>) -> Conflict {
         Conflict { path: frost.path.clone(), why: why.to_owned(), size: frost.size, mine, theirs: frost.new.clone(), marked }
-    }
-
-    /// Every changed path passes the gate with the process's rights, whether or not the brain asked: bans, rules, extensions and grants.
-    async fn allowed(&self, tool: &str, both: &[&str; 2], path: &str, size: u64) -> Result<Option<String>, String> {
-        let Look { kernel, task, trusted, .. } = self;
-        let (name, role, user) = caller(kernel, task);
-        let paths: Vec<RealPath<'_>> =
-            both.iter().take(if both[0] == both[1] { 1 } else { 2 }).map(|path| RealPath::Inside(path)).collect();
-        let mut facts = facts(tool, task, &paths, &name, &role, &user);
-        facts.size = Some(size);
-        let mut opinions = Vec::new();
-        if !trusted.bundle.rules.is_empty() && !policy::preview(&trusted.policy, &facts).is_settled() {
-            let input = match tool {
-                "fs.move" => serde_json::json!({"from": both[0], "to": both[1]}),
-                _ => serde_json::json!({"path": path}),
-            };
-            let request = Request::new(task.pid, Some(task.id), task.zone, tool, input);
-            opinions = kernel.opinions(task.zone, trusted, &extension::described(&request, &request.input, &facts)).await;
-        }
-        facts.opinions = &opinions;
-        let now = kernel.moment();
-        let (ban, grant) = kernel.ledger.look(|world| {
-            let ban =
-                world.bans.values().find(|ban| world.in_scope(&ban.scope, task.pid, task.zone) && policy::ban_covers(ban, &facts, ""));
-            (
-                ban.map(|ban| format!("{} refuses it: {}", ban.id, ban.reason)),
-                call::pick(world, (task.pid, task.zone), &facts, "", &now, world.now_ms).map(|g| g.id),
-            )
-        });
-        if let Some(why) = ban {
-            return Err(why);
-        }
-        match policy::decide(&trusted.policy, &facts, &Standing { grant, calls_left: None }) {
-            Verdict::Allow(_) => Ok(None),
-            Verdict::Review { reasons, .. } => Ok(Some(format!("{path}: {}", reasons.join("; ")))),
-            Verdict::Deny { refusal, .. } => Err(refusal.reason),
-        }
     }
 }
 

@@ -3,14 +3,17 @@
 //! **Invariant.** It happens once; a path that somebody edited since stays as it is and is named. A boot finishes what a crash interrupted.
 
 use super::apply::{self, Plan};
+use super::rights::Deed;
 use super::tree::State;
-use super::{caller, facts};
 use crate::Kernel;
+use crate::call::judge::{self, Around, CallFacts, Details, Who};
 use crate::fault::{Fault, FaultKind, Stop};
-use policy::{RealPath, Standing, Verdict};
+use crate::zone::Trusted;
+use policy::{OwnedPath, Verdict};
+use serde_json::json;
 use std::sync::Arc;
 use world::event::{MergeUndoBegun, MergeUndone};
-use world::{Code, Merge, MergeId, MergePath, MergeState, Refusal, Task, TaskId};
+use world::{Code, Merge, MergeId, MergePath, MergeState, Pid, Refusal, Task, TaskId, UsedRoom};
 
 /// One merge, as lists show it.
 #[derive(Debug, Clone)]
@@ -53,7 +56,7 @@ impl Kernel {
         let merge = merge.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
         let snapshot = merge.snapshot.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
         let plan = Plan::load(self, &snapshot)?;
-        self.may_undo(&task, &plan)?;
+        self.may_undo(&task, &plan).await?;
         let pending = self.ledger.commit(|world, _| match world.merges.get(&merge.id).map(|merge| merge.state) {
             Some(MergeState::Applied) => {
                 (vec![MergeUndoBegun { pid: task.pid, task: Some(id), merge: merge.id, by: by.to_owned() }.into()], Ok(()))
@@ -66,25 +69,52 @@ impl Kernel {
         undo_rest(self, &task, merge.id, &plan).await
     }
 
-    /// A way back into the project is a merge like the way there. The operator's command answers a question; a denial stays one.
-    fn may_undo(&self, task: &Task, plan: &Plan) -> Result<(), Stop> {
-        let trusted =
-            self.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
-        let (name, role, user) = caller(self, task);
-        let judge = |tool: &str, paths: &[RealPath<'_>]| {
-            let facts = facts(tool, task, paths, &name, &role, &user);
-            match policy::decide(&trusted.policy, &facts, &Standing { grant: None, calls_left: None }) {
-                Verdict::Deny { refusal, .. } => Err(refusal),
-                Verdict::Allow(_) | Verdict::Review { .. } => Ok(()),
+    /// A way back into the project is a merge like the way there, and the operator's own call. The command answers a question.
+    async fn may_undo(&self, task: &Task, plan: &Plan) -> Result<(), Stop> {
+        let trusted = self.in_force(task.zone)?;
+        let who = Who { pid: Pid::OPERATOR, zone: task.zone, task: None };
+        let mut all = vec![whole(self, plan)?];
+        for step in &plan.steps {
+            let size = bytes(self, if step.before == State::Absent { &step.after } else { &step.before })?;
+            all.push(Deed::of(&step.path.path, None, None, step.before == State::Absent, size).details());
+        }
+        let now = self.moment();
+        for details in all {
+            let room = self.room_of_operator(&trusted, &details.tool)?;
+            let mut call = CallFacts::new(self, who, trusted.clone(), Details { room, ..details })?;
+            call.ask_extensions(self).await;
+            let around = self.ledger.look(|world| Around::call(world, &call, &now, world.now_ms)).without_leave();
+            if let Verdict::Deny { refusal, .. } = call.judge(&around).verdict {
+                return Err(refusal.into());
             }
-        };
-        let paths: Vec<RealPath<'_>> = plan.steps.iter().map(|step| RealPath::Inside(&step.path.path)).collect();
-        judge(super::APPLY, &paths)?;
-        for (step, path) in plan.steps.iter().zip(&paths) {
-            judge(if step.before == State::Absent { "fs.delete" } else { "fs.write" }, std::slice::from_ref(path))?;
         }
         Ok(())
     }
+
+    /// The room that the operator's own call of this tool has.
+    fn room_of_operator(&self, trusted: &Trusted, tool: &str) -> Result<Option<UsedRoom>, Stop> {
+        let manifest = self.tools.find(tool).ok().and_then(|tool| tool.manifest().template.clone());
+        Ok(Some(judge::used(self.templates(Some(trusted))?.of_tool(tool, manifest.as_deref())?)))
+    }
+}
+
+/// The way back as a whole: all its paths, and the bytes that are written back.
+fn whole(kernel: &Kernel, plan: &Plan) -> Result<Details, Fault> {
+    let paths: Vec<OwnedPath> = plan.steps.iter().map(|step| OwnedPath::Inside(step.path.path.clone())).collect();
+    let mut size: u64 = 0;
+    for step in &plan.steps {
+        size = size.saturating_add(bytes(kernel, &step.before)?);
+    }
+    let input = json!({ "undo": plan.steps.iter().map(|step| &step.path.path).collect::<Vec<_>>() });
+    Ok(Details { paths, size: Some(size), ..Details::of(super::APPLY, input) })
+}
+
+fn bytes(kernel: &Kernel, state: &State) -> Result<u64, Fault> {
+    Ok(match state {
+        State::Absent => 0,
+        State::Link { target } => target.len() as u64,
+        State::File { .. } => state.bytes(kernel)?.len() as u64,
+    })
 }
 
 async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &Plan) -> Result<Vec<MergePath>, Stop> {

@@ -14,7 +14,7 @@ use serde_json::json;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use world::budget::lease::{Bid, Plan, Share};
-use world::{AtCap, CallId, Cap, Code, Need, Pid, Refusal, Short, TaskId, ZoneId};
+use world::{AtCap, CallId, Cap, Code, Need, Pid, Refusal, Short, TaskId, UsedRoom, ZoneId};
 
 /// Output that is reserved for a request that does not say how much it wants; asked for in its place where a budget caps it.
 const OUTPUT_DEFAULT: u64 = 16_384;
@@ -26,6 +26,8 @@ pub(crate) struct ProcessDoor {
     zone: ZoneId,
     /// The running call that its requests are parts of, and that call's task.
     part: Option<(Option<TaskId>, CallId)>,
+    /// The room that they come from.
+    room: Option<UsedRoom>,
 }
 
 /// What a request could cost, and what may be answered.
@@ -97,12 +99,12 @@ pub(super) fn denial(trouble: Trouble, message: impl Into<String>) -> Denial {
 
 impl ProcessDoor {
     pub fn of(kernel: &Arc<Kernel>, pid: Pid, zone: ZoneId) -> ProcessDoor {
-        ProcessDoor { kernel: Arc::downgrade(kernel), pid, zone, part: None }
+        ProcessDoor { kernel: Arc::downgrade(kernel), pid, zone, part: None, room: None }
     }
 
     /// The same for requests that are parts of a running call of that process.
-    pub fn within(self, task: Option<TaskId>, call: CallId) -> ProcessDoor {
-        ProcessDoor { part: Some((task, call)), ..self }
+    pub fn within(self, task: Option<TaskId>, call: CallId, room: UsedRoom) -> ProcessDoor {
+        ProcessDoor { part: Some((task, call)), room: Some(room), ..self }
     }
 
     pub fn kernel(&self) -> Result<Arc<Kernel>, Denial> {
@@ -162,7 +164,8 @@ impl ProcessDoor {
                 }
             }
         };
-        let about = call::About { tier, host: wish.host, words: vec![wish.provider.to_owned(), wish.model.to_owned()] };
+        let words = vec![wish.provider.to_owned(), wish.model.to_owned()];
+        let about = call::About { tier, host: wish.host, words, room: self.room.clone() };
         let admitted = call::admit_model(kernel, &request, about, &reserve).await;
         let (share, short) = match paid.into_inner() {
             Some(Ok(share)) => (share, None),

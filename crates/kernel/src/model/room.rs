@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use gateway::{Gateway, Session};
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use world::CallId;
+use world::{CallId, UsedRoom};
 
 /// Where rooms find the gateway: beside the proxy.
 pub(crate) const GATEWAY_PORT: u16 = 61_129;
@@ -22,8 +22,8 @@ pub(crate) struct RoomModels {
 
 impl RoomModels {
     /// `call` is the one that runs the job.
-    pub fn open(kernel: &Arc<Kernel>, request: &Request, call: CallId) -> Result<RoomModels, Fault> {
-        let door = ProcessDoor::of(kernel, request.pid, request.zone).within(request.task, call);
+    pub fn open(kernel: &Arc<Kernel>, request: &Request, call: CallId, room: UsedRoom) -> Result<RoomModels, Fault> {
+        let door = ProcessDoor::of(kernel, request.pid, request.zone).within(request.task, call, room);
         let session = kernel.session_with(request.pid, None, Arc::new(door))?;
         Ok(RoomModels { gateway: kernel.gateway().clone(), session: Arc::new(session) })
     }

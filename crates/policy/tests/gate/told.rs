@@ -2,8 +2,8 @@
 
 use crate::{facts, rules};
 use policy::{
-    Action, Asked, Case, ChangeKind, Facts, Layer, Need, Opinion, OwnedFacts, OwnedPath, Policy, RealPath, Standing, decide,
-    default_policy, explain, preview, suggest, trial,
+    Action, Asked, Case, ChangeKind, Facts, Layer, Need, Opinion, OwnedFacts, OwnedPath, Policy, RealPath, Standing, Trial, decide,
+    default_policy, explain, preview, suggest,
 };
 use world::GrantId;
 
@@ -82,6 +82,10 @@ fn case(name: &str, tool: &str, path: &str, then: Action) -> Case {
     let mut facts = OwnedFacts::of(tool);
     facts.paths = vec![OwnedPath::Inside(path.into())];
     Case { name: name.into(), facts, then, by_token: false }
+}
+
+fn trial(candidate: &Policy, cases: &[Case]) -> Trial {
+    policy::trial(cases, |at| cases[at].facts.with(|facts| decide(candidate, facts, &Standing::default())))
 }
 
 #[test]

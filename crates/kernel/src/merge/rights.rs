@@ -1,0 +1,146 @@
+//! What rules say of a merge: of each path, and of the whole.
+//!
+//! **Invariant.** A path is judged at the merge by the facts that a call on it has at the door: the task's process with its tags, zone and
+//! mode, the bytes that change, and every room in which a job of the task ran. One no is a no, one question makes it a question.
+
+use super::frozen::Frozen;
+use crate::Kernel;
+use crate::call::judge::{Around, CallFacts, Details, Judgement, Who};
+use crate::fault::Stop;
+use crate::zone::Trusted;
+use parking_lot::Mutex;
+use policy::{OwnedPath, Verdict};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use world::{Moment, Task, UsedRoom, World};
+
+/// What a merge's paths and the merge itself are asked as.
+const TOOLS: [&str; 4] = [super::APPLY, "fs.write", "fs.delete", "fs.move"];
+
+pub(super) struct Rights<'a> {
+    kernel: &'a Kernel,
+    trusted: Arc<Trusted>,
+    who: Who,
+    rooms: Vec<UsedRoom>,
+    /// What grants have left while the paths of one proposal are looked at, one after the other.
+    around: Mutex<Around>,
+}
+
+/// One change of a path, as a call.
+pub(super) struct Deed<'a> {
+    pub tool: &'static str,
+    /// Old and new name of a move; else the one path.
+    pub paths: Vec<&'a str>,
+    pub size: u64,
+}
+
+impl<'a> Deed<'a> {
+    pub fn of(path: &'a str, from: Option<&'a str>, to: Option<&'a str>, gone: bool, size: u64) -> Deed<'a> {
+        match (from, to) {
+            (None, None) => Deed { tool: if gone { "fs.delete" } else { "fs.write" }, paths: vec![path], size },
+            (from, to) => Deed { tool: "fs.move", paths: vec![from.unwrap_or(path), to.unwrap_or(path)], size },
+        }
+    }
+
+    pub fn details(&self) -> Details {
+        let input = match self.paths[..] {
+            [from, to] => json!({ "from": from, "to": to }),
+            _ => json!({ "path": self.paths[0] }),
+        };
+        let paths = self.paths.iter().map(|path| OwnedPath::Inside((*path).to_owned())).collect();
+        Details { paths, size: Some(self.size), ..Details::of(self.tool, input) }
+    }
+}
+
+impl<'a> Rights<'a> {
+    pub fn of(kernel: &'a Kernel, task: &Task) -> Result<Rights<'a>, Stop> {
+        let trusted = kernel.in_force(task.zone)?;
+        let who = Who { pid: task.pid, zone: task.zone, task: Some(task.id) };
+        let rooms = kernel.rooms_of(&trusted, task)?;
+        let now = kernel.moment();
+        let around = kernel.ledger.look(|world| around(world, who, &now, world.now_ms));
+        Ok(Rights { kernel, trusted, who, rooms, around: Mutex::new(around) })
+    }
+
+    /// Whether a path may go in: a question for a person, or why it stays out.
+    pub async fn path(&self, deed: &Deed<'_>, path: &str) -> Result<Result<Option<String>, String>, Stop> {
+        let calls = self.calls(deed.details()).await?;
+        Ok(match judge(&calls, &mut self.around.lock()) {
+            Verdict::Allow(_) => Ok(None),
+            Verdict::Review { reasons, .. } => Ok(Some(format!("{path}: {}", reasons.join("; ")))),
+            Verdict::Deny { refusal, .. } => Err(refusal.reason),
+        })
+    }
+
+    /// The merge as a whole; rules about single paths have spoken in `path`.
+    pub async fn whole(&self, frozen: &Frozen) -> Result<Verdict, Stop> {
+        let calls = self.described_whole(frozen).await?;
+        Ok(judge(&calls, &mut self.around.lock().clone()))
+    }
+
+    async fn described_whole(&self, frozen: &Frozen) -> Result<Vec<CallFacts>, Stop> {
+        let paths: Vec<OwnedPath> = frozen.changes.iter().map(|change| OwnedPath::Inside(change.path.clone())).collect();
+        let size = Some(frozen.changes.iter().map(|change| change.size).sum());
+        let mut calls = self.calls(Details { paths, size, ..Details::of(super::APPLY, frozen.shown()) }).await?;
+        // A person's answer is bound to the digest.
+        calls.iter_mut().for_each(|call| call.bind.clone_from(&frozen.digest));
+        Ok(calls)
+    }
+
+    /// The same call in each room, with the extensions' opinion where one of the rooms leaves room for it.
+    async fn calls(&self, details: Details) -> Result<Vec<CallFacts>, Stop> {
+        let first = CallFacts::new(self.kernel, self.who, self.trusted.clone(), details)?;
+        let mut calls: Vec<CallFacts> = self.rooms.iter().map(|room| first.in_room(Some(room.clone()))).collect();
+        for at in 0..calls.len() {
+            calls[at].ask_extensions(self.kernel).await;
+            if !calls[at].seen().opinions.is_empty() {
+                let opinions = calls[at].seen().opinions.clone();
+                return Ok(calls.into_iter().map(|call| call.with_opinions(&opinions)).collect());
+            }
+        }
+        Ok(calls)
+    }
+}
+
+fn around(world: &World, who: Who, now: &Moment, now_ms: i64) -> Around {
+    Around::of(world, who, &TOOLS, now, now_ms).uncounted().without_demands()
+}
+
+/// The strictest word on one call in all its rooms. What it uses of grants is taken from `around`: one use, in however many rooms.
+fn judge(calls: &[CallFacts], around: &mut Around) -> Verdict {
+    let mut used = BTreeSet::new();
+    let (mut allowed, mut asked): (Option<Verdict>, Option<(Vec<String>, Vec<String>)>) = (None, None);
+    for call in calls {
+        let Judgement { verdict, used: grant } = call.judge(around);
+        match verdict {
+            Verdict::Deny { .. } => return verdict,
+            Verdict::Review { reasons, rules } => {
+                let (all, names) = asked.get_or_insert_default();
+                all.extend(reasons.into_iter().filter(|reason| !all.contains(reason)).collect::<Vec<_>>());
+                names.extend(rules.into_iter().filter(|rule| !names.contains(rule)).collect::<Vec<_>>());
+            }
+            Verdict::Allow(_) => allowed = Some(verdict),
+        }
+        used.extend(grant.map(|grant| grant.id));
+    }
+    let verdict = match (asked, allowed) {
+        (None, Some(allowed)) => allowed,
+        (asked, _) => {
+            let (reasons, rules) = asked.unwrap_or_else(|| (vec!["nobody knows where it was made".into()], Vec::new()));
+            // What a person is asked about needs no grant.
+            return Verdict::Review { reasons, rules };
+        }
+    };
+    used.iter().for_each(|grant| around.spend(*grant));
+    verdict
+}
+
+impl Kernel {
+    /// The rooms in which jobs of a task ran, in the words of rules; where none is on record, the one that a tool has that writes.
+    fn rooms_of(&self, trusted: &Trusted, _task: &Task) -> Result<Vec<UsedRoom>, Stop> {
+        let templates = self.templates(Some(trusted))?;
+        let own = self.tools.find("fs.write").ok().and_then(|tool| tool.manifest().template.clone());
+        Ok(vec![crate::call::judge::used(templates.of_tool("fs.write", own.as_deref())?)])
+    }
+}

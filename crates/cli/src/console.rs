@@ -1,13 +1,16 @@
 //! What every command is given: where the kernel lives, and where to print.
 
 use crate::home;
-use crate::show::{Line, Page, Screen, progress};
+use crate::show::{Line, Page, Screen, kernel, progress};
 use crate::start;
 use crate::trouble::Trouble;
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use wire::method::Nothing;
+use wire::method::journal::Doubts;
 use wire::{Client, Code};
 
 #[derive(Clone, Debug)]
@@ -23,8 +26,35 @@ pub type Outcome = Result<u8, Trouble>;
 pub const OK: Outcome = Ok(0);
 
 impl Console {
-    /// A connection to the kernel, which is started if there is none.
+    /// A connection to the kernel, which is started if there is none. What is wrong with its journal is told first.
     pub async fn kernel(&self) -> Result<Client, Trouble> {
+        let mut client = self.kernel_only().await?;
+        self.tell_doubts(&mut client).await?;
+        Ok(client)
+    }
+
+    /// Tells once what verification found and nobody has looked at, whatever the command is about.
+    pub async fn tell_doubts(&self, client: &mut Client) -> Result<(), Trouble> {
+        static TOLD: AtomicBool = AtomicBool::new(false);
+        if TOLD.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let found = client.call::<Doubts>(&Nothing {}).await?.doubts;
+        let open: Vec<_> = found.into_iter().filter(|doubt| doubt.seen_by.is_none()).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        if self.json {
+            self.err.json(&serde_json::json!({"doubts": open}));
+        } else {
+            let lines: Vec<String> = open.iter().map(|doubt| format!("{}: {}", doubt.what, doubt.why)).collect();
+            self.err.story(&kernel::doubts(&lines));
+        }
+        Ok(())
+    }
+
+    /// The same for commands whose answer tells the doubts.
+    pub async fn kernel_only(&self) -> Result<Client, Trouble> {
         let kernel = progress::wait(self.err, "starting the kernel", start::connect(&self.home)).await?;
         static TOLD: Once = Once::new();
         if let Some(file) = home::newer(&self.home) {

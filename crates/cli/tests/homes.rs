@@ -99,7 +99,9 @@ fn kept_homes_open_verify_and_go_on() {
         // The merge that was cut off between two files is finished by the boot.
         kept.until("task-5…merged");
         assert_eq!((read("c.txt"), read("m1.txt"), read("m2.txt")), ("three, merged\n".into(), "first\n".into(), "second\n".into()));
-        assert!(std::fs::read_dir(project()).unwrap().all(|entry| !entry.unwrap().file_name().to_string_lossy().starts_with(".skep-merge")));
+        assert!(
+            std::fs::read_dir(project()).unwrap().all(|entry| !entry.unwrap().file_name().to_string_lossy().starts_with(".skep-merge"))
+        );
 
         // What had ended stays as it ended.
         kept.until("task-1…merged");

@@ -4,8 +4,9 @@
 //! too, and the chain that names them still verifies.
 
 mod batch;
+mod forget;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -122,55 +123,12 @@ impl Blobs {
     pub fn read_into(&self, name: &str, out: &mut dyn Write) -> Result<u64, BlobError> {
         let path = self.path(name)?;
         let hash = from_hex::<32>(name).ok_or_else(|| BlobError::BadName { name: name.into() })?;
-        let changed = || BlobError::Changed { name: name.into() };
         let key = match key_of(&self.keys.lock(), &hash)? {
             Some(Some(key)) => key,
             Some(None) => return Err(BlobError::Forgotten { name: name.into() }),
             None => return Err(BlobError::Missing { name: name.into() }),
         };
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(BlobError::Missing { name: name.into() }),
-            Err(error) => return Err(JournalError::io("read", &path)(error).into()),
-        };
-        let cipher = XChaCha20Poly1305::new((&key).into());
-        let mut file = BufReader::with_capacity(CHUNK_BYTES + TAG_BYTES, file);
-        let mut hasher = Sha256::new();
-        let mut chunk = vec![0; CHUNK_BYTES + TAG_BYTES];
-        let (mut len, mut index) = (0, 0);
-        loop {
-            let filled = fill(&mut file, &mut chunk).map_err(JournalError::io("read", &path))?;
-            let is_last = filled < chunk.len();
-            let plain = cipher.decrypt(&nonce(index, is_last), &chunk[..filled]).map_err(|_| changed())?;
-            hasher.update(&plain);
-            out.write_all(&plain).map_err(BlobError::Source)?;
-            len += plain.len() as u64;
-            index += 1;
-            if is_last {
-                break;
-            }
-        }
-        let found: [u8; 32] = hasher.finalize().into();
-        if found == hash { Ok(len) } else { Err(changed()) }
-    }
-
-    /// Destroys the blob's key and file. Says whether there was one; the name stays known as forgotten.
-    pub fn forget(&self, name: &str) -> Result<bool, BlobError> {
-        let path = self.path(name)?;
-        let hash = from_hex::<32>(name).ok_or_else(|| BlobError::BadName { name: name.into() })?;
-        let keys = self.keys.lock();
-        let changed = keys
-            .execute("UPDATE key SET key = NULL WHERE name = ?1 AND key IS NOT NULL", [&hash[..]])
-            .map_err(JournalError::db("destroy the blob key"))?;
-        // The old page must not survive in the WAL either.
-        keys.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(JournalError::db("destroy the blob key"))?;
-        drop(keys);
-        match fs::remove_file(&path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(JournalError::io("remove", &path)(error).into()),
-        }
-        Ok(changed > 0)
+        decrypt(&path, name, &hash, &key, out)
     }
 
     /// Whether the blob is there and readable by key; its bytes are not checked.
@@ -188,8 +146,37 @@ impl Blobs {
     }
 }
 
+/// Writes what the file of a blob holds to `out`.
+pub(crate) fn decrypt(path: &Path, name: &str, hash: &[u8; 32], key: &[u8; 32], out: &mut dyn Write) -> Result<u64, BlobError> {
+    let changed = || BlobError::Changed { name: name.into() };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(BlobError::Missing { name: name.into() }),
+        Err(error) => return Err(JournalError::io("read", path)(error).into()),
+    };
+    let cipher = XChaCha20Poly1305::new(key.into());
+    let mut file = BufReader::with_capacity(CHUNK_BYTES + TAG_BYTES, file);
+    let mut hasher = Sha256::new();
+    let mut chunk = vec![0; CHUNK_BYTES + TAG_BYTES];
+    let (mut len, mut index) = (0, 0);
+    loop {
+        let filled = fill(&mut file, &mut chunk).map_err(JournalError::io("read", path))?;
+        let is_last = filled < chunk.len();
+        let plain = cipher.decrypt(&nonce(index, is_last), &chunk[..filled]).map_err(|_| changed())?;
+        hasher.update(&plain);
+        out.write_all(&plain).map_err(BlobError::Source)?;
+        len += plain.len() as u64;
+        index += 1;
+        if is_last {
+            break;
+        }
+    }
+    let found: [u8; 32] = hasher.finalize().into();
+    if found == *hash { Ok(len) } else { Err(changed()) }
+}
+
 /// The key of a blob; the inner `None` is a destroyed one.
-fn key_of(keys: &Connection, hash: &[u8; 32]) -> Result<Option<Option<[u8; 32]>>, JournalError> {
+pub(crate) fn key_of(keys: &Connection, hash: &[u8; 32]) -> Result<Option<Option<[u8; 32]>>, JournalError> {
     let found: Option<Option<Vec<u8>>> = keys
         .prepare_cached("SELECT key FROM key WHERE name = ?1")
         .and_then(|mut select| select.query_row([&hash[..]], |row| row.get(0)).optional())
@@ -222,6 +209,7 @@ fn fill(source: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
     use crate::chain::hex;
+    use std::fs;
 
     pub(super) fn store() -> (tempfile::TempDir, Blobs) {
         let home = tempfile::tempdir().unwrap();
@@ -270,8 +258,8 @@ mod tests {
         let name = blobs.put(b"to be forgotten").unwrap();
         let copy = fs::read(file_of(home.path(), &name)).unwrap();
         let key = key_of(&blobs.keys.lock(), &from_hex(&name).unwrap()).unwrap().unwrap().unwrap();
-        assert!(blobs.forget(&name).unwrap());
-        assert!(!blobs.forget(&name).unwrap());
+        assert_eq!(blobs.forget(std::slice::from_ref(&name)).unwrap(), 1);
+        assert_eq!(blobs.forget(std::slice::from_ref(&name)).unwrap(), 0);
         fs::write(file_of(home.path(), &name), copy).unwrap();
         assert!(matches!(blobs.get(&name), Err(BlobError::Forgotten { .. })));
         for file in ["blobs.db", "blobs.db-wal"] {

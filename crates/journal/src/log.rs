@@ -16,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 use crate::blob::Blobs;
 use crate::chain::{Class, Draft, Genesis, Head, Prepared, Tip};
 use crate::error::JournalError;
+use crate::evidence;
 use crate::fault::Faults;
 use crate::files;
 use crate::read::{self, Filter, Readers, Record};
@@ -25,7 +26,7 @@ use crate::snapshot::{self, Snapshot};
 use crate::store::{self, Store};
 use crate::ticket::{Receipt, Ticket};
 use crate::vault::Vault;
-use crate::verify::{self, Checker, Finding, Flaw, Report};
+use crate::verify::{self, Checker, Examination, Finding, Flaw, Names, Report};
 use crate::writer::{Batch, Gate, Job, Shared, Writer};
 
 /// So many records after the seal are checked at open; more than half a second never holds.
@@ -36,6 +37,8 @@ const UNSEALED_CHECK_MAX: u64 = 100_000;
 pub struct Options {
     /// Disk kept back for security events.
     pub reserve_bytes: u64,
+    /// Which blobs records name, for verification.
+    pub names: Names,
     /// Faults for crash tests.
     pub faults: Faults,
     /// The SQLite VFS to open the database with; the power-loss test brings its own.
@@ -46,7 +49,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { reserve_bytes: 8 << 20, faults: Faults::default(), vfs: None, unsafe_no_sync: false }
+        Self { reserve_bytes: 8 << 20, names: verify::no_names, faults: Faults::default(), vfs: None, unsafe_no_sync: false }
     }
 }
 
@@ -69,6 +72,9 @@ struct Inner {
     home: PathBuf,
     store: Store,
     genesis: Genesis,
+    /// The head when this journal was opened.
+    opened_with: Tip,
+    names: Names,
     key: SigningKey,
     shared: Arc<Shared>,
     readers: Readers,
@@ -90,14 +96,16 @@ impl Journal {
         files::sweep(home);
         files::sweep(&keys);
         let store = Store { vfs: options.vfs, synchronous: !options.unsafe_no_sync, ..Store::at(home) };
-        let (db, genesis) = store.open_writer()?;
-        let tip = store::tip(&db, &genesis)?;
+        let (mut db, genesis) = store.open_writer()?;
         let (key, key_is_new) = seal::signing_key(&keys)?;
-
         let slots = seal::read(home, &key.verifying_key())?;
+        // INVARIANT: before anything is folded; what no kernel wrote never counts.
+        let taken_out = evidence::take_out(home, &mut db, &slots)?;
+        let tip = store::tip(&db, &genesis)?;
         let is_new = key_is_new && tip.count == 0 && matches!(slots, Slots::Missing);
         let (unsealed, mut findings) = if is_new { (0, Vec::new()) } else { examine(home, &db, &genesis, &tip, &slots)? };
         let is_resealed = is_new || !findings.is_empty();
+        findings.extend(taken_out);
         for name in store::foreign_schema(&db)? {
             let why = format!("`{name}` is not as the journal made it");
             findings.push(Finding { seq: None, what: Flaw::ForeignSchema, why });
@@ -140,6 +148,8 @@ impl Journal {
             vault: Vault::open(home)?,
             store,
             genesis,
+            opened_with: tip,
+            names: options.names,
             key,
             shared,
             reserve,
@@ -242,7 +252,13 @@ impl Journal {
 
     /// Verifies the whole journal beside the running writer.
     pub fn verify(&self) -> Result<Report, JournalError> {
-        verify::verify_store(&self.0.home, &self.0.store)
+        verify::verify_store(&self.0.home, &self.0.store, self.0.names)
+    }
+
+    /// What every start should look at beside its work: the whole chain up to the head that was found then.
+    pub fn examination(&self) -> Examination {
+        let Inner { home, store, genesis, opened_with: head, names, .. } = &*self.0;
+        Examination { home: home.clone(), store: store.clone(), genesis: *genesis, head: *head, names: *names }
     }
 
     /// Whether the disk reserve is there. Without it the next full disk loses security events too.
@@ -311,14 +327,14 @@ fn examine(home: &Path, db: &Connection, genesis: &Genesis, tip: &Tip, slots: &S
     if findings.is_empty() && (1..=UNSEALED_CHECK_MAX).contains(&unsealed) {
         let from = sealed_line.map(|hash| Tip { count: sealed_count, hash });
         let mut checker = Checker::new(*genesis, from);
-        checker.run(db, sealed_count.cast_signed())?;
+        verify::walk(db, &mut checker, None, &|| true)?;
         findings.extend(checker.findings);
     }
     if !findings.is_empty() {
         let text: String = findings.iter().map(|finding| format!("{}: {}\n", finding.what, finding.why)).collect();
-        files::replace(&verify::evidence_path(home, "finding")?, &[text.as_bytes()])?;
+        files::replace(&evidence::place(home, "finding")?, &[text.as_bytes()])?;
         for slot in seal::slot_paths(home) {
-            match fs::rename(&slot, verify::evidence_path(home, "seal")?) {
+            match fs::rename(&slot, evidence::place(home, "seal")?) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(JournalError::io("move aside", &slot)(error)),

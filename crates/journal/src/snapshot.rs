@@ -82,7 +82,7 @@ pub(crate) fn load(
             Ok(snapshot) if best.as_ref().is_none_or(|best| best.seq < snapshot.seq) => best = Some(snapshot),
             Ok(_) => {}
             Err((seq, why)) => {
-                let aside = crate::verify::evidence_path(home, "snapshot")?;
+                let aside = crate::evidence::place(home, "snapshot")?;
                 fs::rename(&path, &aside).map_err(JournalError::io("move aside", &path))?;
                 findings.push(Finding { seq, what: Flaw::BadSnapshot, why: format!("{why}; kept as `{}`", name(&aside)) });
             }

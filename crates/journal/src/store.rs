@@ -86,6 +86,9 @@ impl Store {
             None => Connection::open_with_flags(&self.path, flags),
         };
         let db = opened.map_err(JournalError::db("open the connection"))?;
+        // A trigger that somebody left in the file is a finding; it must not run.
+        db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
+            .map_err(JournalError::db("set up the connection"))?;
         db.busy_timeout(std::time::Duration::from_secs(5)).map_err(JournalError::db("set up the connection"))?;
         Ok(db)
     }
@@ -122,6 +125,15 @@ pub(crate) fn line_hash(db: &Connection, seq: u64) -> Result<Option<[u8; 32]>, J
     db.query_row("SELECT line FROM record WHERE seq = ?1", [seq.cast_signed()], |row| Ok(sha256(text(row.get_ref(0)?).unwrap_or_default())))
         .optional()
         .map_err(JournalError::db("read a record"))
+}
+
+/// The bytes of one stored line, if it is there.
+pub(crate) fn line(db: &Connection, seq: u64) -> Result<Option<Vec<u8>>, JournalError> {
+    db.query_row("SELECT line FROM record WHERE seq = ?1", [seq.cast_signed()], |row| {
+        Ok(text(row.get_ref(0)?).unwrap_or_default().to_vec())
+    })
+    .optional()
+    .map_err(JournalError::db("read a record"))
 }
 
 /// Names in the schema that this crate did not make, or made differently: a trigger could change what is inserted.

@@ -7,7 +7,7 @@ use crate::notify::{self, Settings};
 use crate::outside::Outside;
 use crate::shown::Shown;
 use crate::template::Templates;
-use crate::{Home, Kernel, Tuning, moment, queue};
+use crate::{Home, Kernel, Tuning, moment, queue, verify};
 use journal::{Finding, Journal, Options, Redactor};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -15,9 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 use world::budget::lease;
-use world::event::{
-    CallLost, JournalDoubted, JournalResealed, KernelStarted, KernelStopped, ProcExited, ProcSpawned, TaskFailed, WorkspaceClosed,
-};
+use world::event::{CallLost, JournalResealed, KernelStarted, KernelStopped, ProcExited, ProcSpawned, TaskFailed, WorkspaceClosed};
 use world::{Event, Mode, Pid, TaskId, TaskState, World};
 
 impl Kernel {
@@ -50,10 +48,10 @@ impl Kernel {
         let shown = Shown::read(&settings.sandbox.show, &home.path).map_err(|why| {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
         })?;
+        let options = Options { names: verify::blob_names, ..options };
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
         let (ledger, broken) = Ledger::open(journal)?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
-        let doubts: Vec<String> = findings.iter().map(|finding| format!("{}: {}", finding.what, finding.why)).collect();
         let outside = Outside::read(&settings, &home.path, &tuning.variables).map_err(|why| {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
         })?;
@@ -68,7 +66,7 @@ impl Kernel {
             tools: tools(&home),
             launcher,
             home,
-            doubts,
+            verifier: verify::Verifier::default(),
             started_ms: jiff::Timestamp::now().as_millisecond(),
             kill_at,
             user: user_name(),
@@ -101,6 +99,7 @@ impl Kernel {
         for call in lost {
             kernel.ledger.journal().vault().delete(&call.to_string()).map_err(ledger::fault)?;
         }
+        verify::begin(&kernel);
         kernel.sweep().await?;
         kernel.compare_left().await?;
         let left = kernel.ledger.look(left);
@@ -118,6 +117,7 @@ impl Kernel {
         for (_, episode) in self.episodes.lock().drain() {
             episode.abort();
         }
+        self.verifier.stop().await;
         self.models.close();
         self.desks.close_all();
         self.rest_engines().await;
@@ -130,6 +130,8 @@ impl Kernel {
             events.push(stopped.into());
             (events, ())
         })?;
+        // INVARIANT: nothing of this kernel follows; a row after a sealed stop is somebody else's.
+        self.ledger.close();
         pending.durable().await?;
         self.ledger.snapshot()
     }
@@ -194,9 +196,7 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding]) -> Ve
         events.push(spawned(Pid::OPERATOR, Some(Pid::KERNEL), "operator").into());
     }
     events.push(KernelStarted { pid, task, version: env!("CARGO_PKG_VERSION").into(), boot: moment::boot_id() }.into());
-    for finding in findings {
-        events.push(JournalDoubted { pid, task, what: finding.what.to_string(), why: finding.why.clone() }.into());
-    }
+    events.extend(verify::doubts(world, findings, 0));
     if unsealed > 0 {
         events.push(JournalResealed { pid, task, unsealed }.into());
     }

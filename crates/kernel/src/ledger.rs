@@ -24,6 +24,8 @@ struct State {
     generation: u64,
     /// A batch failed and the journal could not yet start again: the world is ahead of the disk.
     broken: bool,
+    /// The kernel has stopped, and nothing follows its last record.
+    closed: bool,
     /// The world comes from disk, and its leases may be drawn from by requests that are not there.
     folded: bool,
     since_snapshot: u64,
@@ -101,7 +103,7 @@ impl Ledger {
     /// Folds the journal from its newest good snapshot, and says what the fold found wrong with the chain on its way.
     pub fn open(journal: Journal) -> Result<(Ledger, Vec<Finding>), Fault> {
         let (world, findings) = fold(&journal)?;
-        let state = State { world, generation: 0, broken: false, folded: true, since_snapshot: 0, volume: HashMap::new() };
+        let state = State { world, generation: 0, broken: false, closed: false, folded: true, since_snapshot: 0, volume: HashMap::new() };
         Ok((Ledger { journal, state: Mutex::new(state) }, findings))
     }
 
@@ -117,6 +119,9 @@ impl Ledger {
     /// Decides and records in one step. `decide` gets the world and the time, and returns what happened.
     pub fn commit<T>(&self, decide: impl FnOnce(&World, i64) -> (Vec<Event>, T)) -> Result<Pending<'_, T>, Fault> {
         let mut state = self.state.lock();
+        if state.closed {
+            return Err(Fault::new(FaultKind::Stopping, "nothing is recorded any more", "the kernel has stopped"));
+        }
         if state.broken {
             state.refold(&self.journal)?;
         }
@@ -145,6 +150,11 @@ impl Ledger {
         // A decision that adds nothing still waits for what it was made on.
         let ticket = if drafts.is_empty() { self.journal.barrier() } else { self.journal.append(drafts) };
         Ok(Pending { ledger: self, value, ticket, generation: state.generation })
+    }
+
+    /// From here on every commit fails.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
     }
 
     /// Waits for the disk.
@@ -373,7 +383,7 @@ fn journal_fault(error: &JournalError) -> Fault {
     Fault::new(FaultKind::Io, "the journal could not be written or read", error).fix("run `skep journal verify` and look at the disk")
 }
 
-fn blob_fault(error: journal::BlobError) -> Fault {
+pub(crate) fn blob_fault(error: journal::BlobError) -> Fault {
     match error {
         journal::BlobError::Journal(error) => journal_fault(&error),
         error => Fault::new(FaultKind::Io, "a blob could not be kept or read", error),

@@ -12,6 +12,7 @@ mod desk;
 mod episode;
 mod extension;
 mod fault;
+mod forget;
 mod git;
 mod hash;
 mod home;
@@ -36,6 +37,7 @@ mod template;
 mod token;
 mod trial;
 mod tuning;
+mod verify;
 mod zone;
 
 pub use call::{End, Outcome, Request};
@@ -58,6 +60,7 @@ pub use template::{SANDBOX_RUN, SandboxConfig, Templates};
 pub use token::TokenWish;
 pub use trial::{Piece, Trial};
 pub use tuning::Tuning;
+pub use verify::{Verification, blob_names};
 pub use zone::{Bundle, Parsed, Proposal, Trusted, locate};
 
 use desk::Desks;
@@ -73,8 +76,8 @@ pub struct Kernel {
     pub tools: tool::Registry,
     pub launcher: sandbox::Launcher,
     pub home: Home,
-    /// What the journal's verification said at start, for `status`.
-    pub doubts: Vec<String>,
+    /// The verification of the whole chain that this start began.
+    verifier: verify::Verifier,
     pub started_ms: i64,
     /// Where a crash test wants this kernel to die.
     kill_at: Option<(String, u64)>,

@@ -30,7 +30,7 @@ pub fn extension_child() -> std::process::ExitCode {
 
 /// Verifies a journal's files without a kernel.
 pub fn verify_offline(home: &std::path::Path) -> Result<wire::method::journal::VerifyResult, String> {
-    journal::verify(home).map(view::report).map_err(|error| error.to_string())
+    journal::verify_with(home, kernel::blob_names).map(view::report).map_err(|error| error.to_string())
 }
 
 /// Reads a file of a project as the kernel does: beneath it, through no link, an ordinary file of at most so many bytes. `None` for one

@@ -159,6 +159,19 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             raw(&Nothing {})
         }
         records::Read::NAME => raw(&view::records(kernel, &parse::<records::Read>(params)?)?),
+        records::Doubts::NAME => {
+            parse::<records::Doubts>(params)?;
+            raw(&view::doubts(kernel))
+        }
+        records::Acknowledge::NAME => {
+            kernel.acknowledge(parse::<records::Acknowledge>(params)?.upto, "operator").await.map_err(no)?;
+            raw(&view::doubts(kernel))
+        }
+        records::Forget::NAME => {
+            let records::ForgetParams { blobs, records, reason } = parse::<records::Forget>(params)?;
+            let reason = reason.unwrap_or_else(|| "asked for".to_owned());
+            raw(&records::ForgetResult { forgotten: kernel.forget(&blobs, &records, &reason, "operator").await.map_err(no)? })
+        }
         records::Verify::NAME => {
             parse::<records::Verify>(params)?;
             let kernel = kernel.clone();

@@ -26,8 +26,35 @@ pub(crate) fn status(kernel: &Kernel) -> itself::StatusResult {
         tasks_running: count(world, |state| state == TaskState::Running),
         tasks_parked: count(world, |state| matches!(state, TaskState::Parked { .. })),
         reviews_open: world.reviews.values().filter(|review| review.state == ReviewState::Open).count() as u64,
-        doubts: kernel.doubts.clone(),
+        doubts: open_doubts(world),
+        verification: verification(kernel),
     })
+}
+
+/// What nobody has looked at yet, one line each.
+fn open_doubts(world: &World) -> Vec<String> {
+    world.doubts.open().map(|doubt| format!("{}: {}", doubt.what, doubt.why)).collect()
+}
+
+pub(crate) fn doubts(kernel: &Kernel) -> records::DoubtsResult {
+    let view = |doubt: &world::Doubt| records::DoubtView {
+        number: doubt.number,
+        what: doubt.what.clone(),
+        why: doubt.why.clone(),
+        at_ms: doubt.at_ms,
+        seen_by: doubt.seen_by.clone(),
+    };
+    let doubts = kernel.ledger.look(|world| world.doubts.all().iter().map(view).collect());
+    records::DoubtsResult { doubts, verification: verification(kernel) }
+}
+
+fn verification(kernel: &Kernel) -> records::Verification {
+    match kernel.verification() {
+        kernel::Verification::Running => records::Verification::Running,
+        kernel::Verification::Whole => records::Verification::Whole,
+        kernel::Verification::Doubted => records::Verification::Doubted,
+        kernel::Verification::Failed => records::Verification::Failed,
+    }
 }
 
 fn resident_bytes() -> u64 {
@@ -80,7 +107,7 @@ pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::S
             tasks,
         });
     }
-    Ok(zone::StatusResult { zones: views })
+    Ok(zone::StatusResult { zones: views, doubts: kernel.ledger.look(open_doubts) })
 }
 
 /// The zone that holds `path`, by its own path.

@@ -94,6 +94,9 @@ pub const NAMES: &[&str] = &[
     sandbox::Run::NAME,
     journal::Read::NAME,
     journal::Verify::NAME,
+    journal::Doubts::NAME,
+    journal::Acknowledge::NAME,
+    journal::Forget::NAME,
     journal::Follow::NAME,
 ];
 

@@ -80,11 +80,16 @@ macro_rules! events {
 
 events! {
     KernelStarted = "kernel.started", Security { version: String, boot: String }
-    KernelStopped = "kernel.stopped", Fact { reason: String }
+    /// The last record of an orderly stop. What stands after it under the same seal was not written by a kernel.
+    KernelStopped = "kernel.stopped", Security { reason: String }
     /// The seal was behind the head at start: the last records before a crash.
     JournalResealed = "journal.resealed", Security { unsealed: u64 }
     /// Verification at start found something; it is kept, never repaired.
     JournalDoubted = "journal.doubted", Security { what: String, why: String }
+    /// A person has looked at the doubts up to this number; they are not shown any more.
+    JournalAcknowledged = "journal.acknowledged", Security { upto: u64, by: String }
+    /// The keys of these blobs are destroyed from here on: that they cannot be read is no loss, but was wanted.
+    BlobForgotten = "blob.forgotten", Security { blobs: Vec<String>, by: String, reason: String }
 
     ZoneOpened = "zone.opened", Fact { zone: ZoneId, path: String, branch: String }
     /// The bundle in `blob` is in force for the zone from here on.

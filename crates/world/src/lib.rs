@@ -4,8 +4,10 @@
 //! folded, and folding the same records always gives the same world.
 #![forbid(unsafe_code)]
 
+pub mod blob;
 pub mod budget;
 pub mod call;
+pub mod doubt;
 pub mod event;
 pub mod grant;
 pub mod id;
@@ -17,8 +19,10 @@ pub mod refusal;
 pub mod task;
 pub mod world;
 
+pub use blob::BlobNames;
 pub use budget::{Account, AtCap, Books, Budget, By, Cap, Figures, Lease, Need, Reserved, Row, Short, Spend};
 pub use call::{Hands, OpenCall, UsedRoom};
+pub use doubt::{Doubt, Doubts};
 pub use event::{Event, Weight};
 pub use grant::{
     Alternative, Answer, Ban, Constraints, Grant, Moment, Observe, Rate, Review, ReviewState, Scope, Terms, Token, Until, Used, What,

@@ -8,7 +8,7 @@ mod fold;
 
 use crate::event::Event;
 use crate::{
-    Ban, BanId, Books, CallId, Cap, Grant, GrantId, Lease, Merge, MergeId, Need, OpenCall, Pid, Process, Review, ReviewId, ReviewState,
+    Ban, BanId, Books, CallId, Cap, Doubts, Grant, GrantId, Lease, Merge, MergeId, Need, OpenCall, Pid, Process, Review, ReviewId, ReviewState,
     Scope, Short, Task, TaskId, TaskState, Token, TokenId, ZoneId,
 };
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,9 @@ pub struct World {
     /// Budgets, reservations and usage of models.
     #[serde(default)]
     pub books: Books,
+    /// What the journal's verification found.
+    #[serde(default)]
+    pub doubts: Doubts,
     /// Time of the newest event; a commit's clock never goes behind it.
     pub now_ms: i64,
     /// Highest number given out of each kind.

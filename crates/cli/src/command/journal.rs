@@ -1,7 +1,9 @@
 //! `skep journal`: the record of everything.
 
+mod doubts;
 pub mod export;
 pub mod filter;
+mod forget;
 pub mod page;
 mod verify;
 
@@ -45,6 +47,16 @@ enum What {
 When the kernel does not start, the files are verified without it."
     )]
     Verify(verify::Verify),
+    /// Show what verification found wrong, until you have looked at it
+    #[command(after_help = "Examples:\n  skep journal doubts\n  skep journal doubts --seen\n\n\
+Every start verifies the whole chain in the background; what it finds is told by every command until `--seen`.")]
+    Doubts(doubts::Doubts),
+    /// Destroy contents that records name; the records stay, and the chain still verifies
+    #[command(
+        after_help = "Examples:\n  skep journal forget 4521\n  skep journal forget 4521 --reason 'a password in the output' --yes\n\n\
+A record itself never changes. What it names (an output, a frozen change, a base) is encrypted with a key of its own, and the key goes."
+    )]
+    Forget(forget::Forget),
     /// Print the stored lines, byte for byte
     #[command(after_help = "Examples:\n  skep journal export --out journal.jsonl\n  skep journal export | sha256sum")]
     Export(export::Export),
@@ -55,11 +67,17 @@ impl Journal {
         if let What::Verify(verify) = self.what {
             return verify.run(console).await;
         }
-        let mut kernel = console.kernel().await?;
+        // What shows the doubts need not be told of them.
+        let mut kernel = match self.what {
+            What::Doubts(_) => console.kernel_only().await?,
+            _ => console.kernel().await?,
+        };
         match self.what {
             What::Log(filtered) => log(&mut kernel, filtered, console).await,
             What::Follow(filtered) => follow(&mut kernel, filtered, console).await,
             What::Verify(verify) => verify.run(console).await,
+            What::Doubts(doubts) => doubts.run(&mut kernel, console).await,
+            What::Forget(forget) => forget.run(&mut kernel, console).await,
             What::Export(export) => export.run(&mut kernel, console).await,
         }
     }

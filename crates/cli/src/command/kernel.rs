@@ -91,6 +91,7 @@ async fn stop(console: &Console) -> Outcome {
         console.show(&Nothing {}, |_| Page(vec![Line::new().faint("○ ").plain("no kernel runs")]));
         return OK;
     };
+    console.tell_doubts(&mut kernel).await?;
     let asked = Instant::now();
     console.wait("stopping the kernel", start::stop(&mut kernel)).await?;
     let took = measure::duration_us(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));

@@ -1,7 +1,7 @@
 //! `skep status`: who works on what, here or everywhere, or one task in full.
 
 use crate::console::{Console, OK, Outcome, folder};
-use crate::show::{measure, task, zone};
+use crate::show::{kernel, measure, task, zone};
 use std::path::{Path, PathBuf};
 use wire::TaskId;
 use wire::method::task::{Show, TaskParams};
@@ -31,8 +31,13 @@ impl Status {
             return OK;
         }
         let path = here(self.zone.as_deref(), self.all)?;
-        let result = console.kernel().await?.call::<Method>(&StatusParams { path }).await?;
-        console.show(&result, |result| zone::status(&result.zones, measure::now_ms()));
+        // The doubts are part of its answer.
+        let result = console.kernel_only().await?.call::<Method>(&StatusParams { path }).await?;
+        console.show(&result, |result| {
+            let mut page = kernel::doubts(&result.doubts);
+            page.append(zone::status(&result.zones, measure::now_ms()));
+            page
+        });
         OK
     }
 }

@@ -5,7 +5,7 @@ use super::sentence::sentence;
 use super::{Line, Page, Tone, table};
 use crate::record::Record;
 use jiff::tz::TimeZone;
-use wire::method::journal::VerifyResult;
+use wire::method::journal::{DoubtsResult, Verification, VerifyResult};
 
 pub fn log(records: &[Record], now_ms: i64, zone: &TimeZone) -> Page {
     let head = ["seq", "time", "pid", "kind", "what"].map(|name| Line::new().faint(name)).to_vec();
@@ -39,6 +39,30 @@ fn tone(kind: &str) -> Tone {
         "grant.given" | "task.finished" | "merge.finished" => Tone::Good,
         _ => Tone::Plain,
     }
+}
+
+/// What verification found, and how far the one of this start is.
+pub fn doubts(result: &DoubtsResult, now_ms: i64, zone: &TimeZone) -> Page {
+    let mut page = Page::new();
+    for doubt in &result.doubts {
+        let mark = if doubt.seen_by.is_some() { Line::new().faint("○ ") } else { Line::new().bad("✗ ") };
+        let line = mark.plain(format!("{}  ", doubt.number)).plain(&doubt.what);
+        page.push(line.faint(format!("  {}", clock(doubt.at_ms, now_ms, zone))));
+        page.because("why", &doubt.why);
+        if let Some(by) = &doubt.seen_by {
+            page.because("seen", &format!("by {by}"));
+        }
+    }
+    if result.doubts.iter().any(|doubt| doubt.seen_by.is_none()) {
+        page.because("next", "skep journal verify; then `skep journal doubts --seen`");
+    }
+    page.push(match result.verification {
+        Verification::Running => Line::new().wait("◍ ").plain("the chain is being verified"),
+        Verification::Whole => Line::new().good("✓ ").plain("the chain was verified after the kernel's start, and is whole"),
+        Verification::Doubted => Line::new().bad("✗ ").plain("the chain was verified after the kernel's start, and is not whole"),
+        Verification::Failed => Line::new().bad("✗ ").plain("the chain could not be verified to its end"),
+    });
+    page
 }
 
 /// The verdict, and how long it took to reach it.

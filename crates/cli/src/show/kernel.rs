@@ -2,11 +2,18 @@
 
 use super::measure::{bytes, count, duration_ms};
 use super::{Line, Node, Page, tree};
+use wire::method::journal::Verification;
 use wire::method::kernel::{DoctorResult, StatusResult};
 
 pub fn status(status: &StatusResult, now_ms: i64) -> Page {
     let fact = |name: &str, value: Line| Node::new(Line::new().faint(name)).cell(value);
     let up_ms = u64::try_from(now_ms.saturating_sub(status.started_ms)).unwrap_or(0);
+    let verified = match status.verification {
+        Verification::Running => ", being verified",
+        Verification::Whole => ", verified at start",
+        Verification::Doubted => ", in doubt",
+        Verification::Failed => ", not verified to its end",
+    };
     let tasks = Line::new()
         .name(format!("●{} active", status.tasks_running))
         .wait(format!("  ◍{} parked", status.tasks_parked))
@@ -15,7 +22,7 @@ pub fn status(status: &StatusResult, now_ms: i64) -> Page {
         .under(fact("home", Line::new().plain(&status.home)))
         .under(fact("up", Line::new().plain(duration_ms(up_ms)).faint(format!(", os pid {}", status.os_pid))))
         .under(fact("memory", Line::new().plain(bytes(status.rss_bytes))))
-        .under(fact("journal", Line::new().plain(format!("record {}", count(status.head_seq)))))
+        .under(fact("journal", Line::new().plain(format!("record {}", count(status.head_seq))).faint(verified)))
         .under(fact("processes", Line::new().plain(count(status.processes))))
         .under(fact("tasks", tasks));
     if status.reviews_open > 0 {
@@ -24,7 +31,23 @@ pub fn status(status: &StatusResult, now_ms: i64) -> Page {
     for doubt in &status.doubts {
         root = root.under(fact("doubt", Line::new().bad(doubt)));
     }
-    tree(&root)
+    let mut page = tree(&root);
+    if !status.doubts.is_empty() {
+        page.because("next", "skep journal doubts");
+    }
+    page
+}
+
+/// The doubts that every command tells of until somebody has looked at them.
+pub fn doubts(doubts: &[String]) -> Page {
+    let mut page = Page::new();
+    let Some(first) = doubts.first() else { return page };
+    page.push(Line::new().bad("✗ ").plain("the journal is in doubt: ").plain(first));
+    if let Some(more) = doubts.len().checked_sub(1).filter(|more| *more > 0) {
+        page.push(Line::new().faint(format!("  and {more} more")));
+    }
+    page.because("next", "skep journal doubts");
+    page
 }
 
 pub fn doctor(doctor: &DoctorResult) -> Page {
@@ -60,17 +83,19 @@ mod tests {
             tasks_parked: 0,
             reviews_open: 1,
             doubts: vec!["record 7 was edited".into()],
+            verification: Verification::Doubted,
         };
         let expected = "\
 ● kernel  skep 0.1.0
 ├─ home       /home/a/.skep
 ├─ up         1m 05s, os pid 42
 ├─ memory     13.4 MB
-├─ journal    record 4,521
+├─ journal    record 4,521, in doubt
 ├─ processes  3
 ├─ tasks      ●1 active  ◍0 parked  ◌2 queued
 ├─ reviews    1 open, see `skep review`
 └─ doubt      record 7 was edited
+  ↳ next skep journal doubts
 ";
         assert_eq!(status(&view, 65_000).render(false, None), expected);
     }

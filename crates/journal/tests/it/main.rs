@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test can't do, it fails at")]
 
 mod append;
+mod boot;
 mod crash;
 mod export;
 mod fault;

@@ -115,6 +115,8 @@ fn detail(event: &Event) -> String {
         Event::ProcSpawned(e) => e.name.clone(),
         Event::ProcExited(e) => e.reason.clone(),
         Event::JournalDoubted(e) => e.what.clone(),
+        Event::JournalAcknowledged(e) => format!("up to {} by {}", e.upto, e.by),
+        Event::BlobForgotten(e) => format!("{} by {}: {}", e.blobs.len(), e.by, e.reason),
         Event::KernelStarted(_)
         | Event::JournalResealed(_)
         | Event::ZoneOpened(_)

@@ -4,7 +4,7 @@ use super::{Scenario, journal};
 use crate::bed::Bed;
 use brain::script::Script;
 use brain::{Brain, Heard, Move, Wish};
-use kernel::{Ask, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenWish, Tuning};
+use kernel::{Ask, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenWish, Tuning, Verification};
 use policy::Peer;
 use sandbox::Launcher;
 use std::collections::HashMap;
@@ -316,7 +316,12 @@ impl<'a> Story<'a> {
 
 async fn boot(bed: &Bed, clock: &Clock, launcher: Option<Launcher>) -> Result<Arc<Kernel>, Stop> {
     let launcher = launcher.ok_or_else(|| wrong("no launcher is left"))?;
-    Ok(bed.boot_tuned(launcher, Tuning { clock: clock.clone(), ..Tuning::default() }).await?)
+    let kernel = bed.boot_tuned(launcher, Tuning { clock: clock.clone(), ..Tuning::default() }).await?;
+    // What the verification beside the work finds has its place in the story.
+    while kernel.verification() == Verification::Running {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Ok(kernel)
 }
 
 /// A record is dated back by ten years: still a record, and another one.

@@ -8,6 +8,12 @@ methods! {
     /// One page. The kernel may answer with fewer than `limit` to stay inside a frame; an empty page is the end.
     Read = "journal.read" (Filter) -> ReadResult;
     Verify = "journal.verify" (Nothing) -> VerifyResult, wait None;
+    /// What verification found and the world remembers, seen or not.
+    Doubts = "journal.doubts" (Nothing) -> DoubtsResult;
+    /// The operator has looked at the doubts up to a number.
+    Acknowledge = "journal.acknowledge" (AcknowledgeParams) -> DoubtsResult;
+    /// Destroys the keys of blobs. The records that name them stay as they are.
+    Forget = "journal.forget" (ForgetParams) -> ForgetResult;
     /// Answers `{}`, then sends [`RECORD`] for each matching record after `after_seq` (from now on without it) until the client
     /// hangs up.
     Follow = "journal.follow" (Filter) -> Nothing;
@@ -45,6 +51,62 @@ pub struct Filter {
     /// Newest first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reverse: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoubtsResult {
+    pub doubts: Vec<DoubtView>,
+    /// How far the verification after this kernel's start has come.
+    pub verification: Verification,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoubtView {
+    pub number: u64,
+    pub what: String,
+    pub why: String,
+    pub at_ms: i64,
+    /// Who has looked at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_by: Option<String>,
+}
+
+/// The verification of the whole chain that every start begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verification {
+    #[default]
+    Running,
+    /// It found nothing.
+    Whole,
+    /// It found something; the doubts say what.
+    Doubted,
+    /// It did not come to its end; the doubts say why.
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcknowledgeParams {
+    pub upto: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForgetParams {
+    #[serde(default)]
+    pub blobs: Vec<String>,
+    /// Records whose blobs are forgotten.
+    #[serde(default)]
+    pub records: Vec<u64>,
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForgetResult {
+    /// The names of the blobs that nobody can read any more.
+    pub forgotten: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

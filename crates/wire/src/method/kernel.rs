@@ -25,9 +25,11 @@ pub struct StatusResult {
     pub tasks_running: u64,
     pub tasks_parked: u64,
     pub reviews_open: u64,
-    /// What the kernel found wrong at its start and kept as it was.
+    /// What verification found wrong and nobody has looked at yet; see `journal.doubts`.
     #[serde(default)]
     pub doubts: Vec<String>,
+    #[serde(default)]
+    pub verification: super::journal::Verification,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -81,6 +81,9 @@ pub struct StatusParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusResult {
     pub zones: Vec<ZoneView>,
+    /// What is wrong with the journal and nobody has looked at yet; see `journal.doubts`.
+    #[serde(default)]
+    pub doubts: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,6 +28,8 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
             }
         }
         Event::KernelStarted(_) | Event::KernelStopped(_) | Event::JournalResealed(_) | Event::JournalDoubted(_) => Ok(()),
+        Event::JournalAcknowledged(e) => ensure(world.doubts.covers(e.upto), || format!("there is no doubt {}", e.upto)),
+        Event::BlobForgotten(e) => ensure(!e.blobs.is_empty(), || "no blob is named".into()),
         Event::ZoneOpened(e) => {
             ensure(e.zone == world.next_zone(), || format!("{} is not the next", e.zone))?;
             ensure(world.zone_at(&e.path).is_none(), || format!("`{}` is a zone already", e.path))

@@ -11,7 +11,9 @@ use crate::{
 
 pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
     match event {
-        Event::KernelStarted(_) | Event::KernelStopped(_) | Event::JournalResealed(_) | Event::JournalDoubted(_) => {}
+        Event::KernelStarted(_) | Event::KernelStopped(_) | Event::JournalResealed(_) | Event::BlobForgotten(_) => {}
+        Event::JournalDoubted(e) => world.doubts.add(&e.what, &e.why, at_ms),
+        Event::JournalAcknowledged(e) => world.doubts.acknowledge(e.upto, &e.by),
         Event::ZoneOpened(e) => {
             world.last.zone = world.last.zone.max(e.zone.0);
             let zone = Zone { id: e.zone, path: e.path.clone(), branch: e.branch.clone(), policy: None, policy_version: 0 };

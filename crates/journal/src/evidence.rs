@@ -1,0 +1,112 @@
+//! What contradicts the journal is moved to `evidence/`, told, and never applied.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use serde_json::{Value, json};
+
+use crate::canon;
+use crate::chain::hex;
+use crate::error::JournalError;
+use crate::files;
+use crate::layout::Layout;
+use crate::seal::Slots;
+use crate::store;
+use crate::verify::{Finding, Flaw};
+
+/// How a journal says that its kernel came to rest.
+const STOPPED: &str = "kernel.stopped";
+
+/// A fresh place for a file that must be kept as proof.
+pub(crate) fn place(home: &Path, what: &str) -> Result<PathBuf, JournalError> {
+    let dir = home.join("evidence");
+    files::private_dir(&dir)?;
+    Ok(dir.join(format!("{what}-{}", hex(&files::random::<8>()?))))
+}
+
+pub(crate) fn list(home: &Path) -> Vec<String> {
+    let entries = fs::read_dir(home.join("evidence")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// How many records there were at an orderly stop, if the sealed record is one: nothing may follow it under the same seal.
+pub(crate) fn stop_below(db: &Connection, slots: &Slots) -> Result<Option<u64>, JournalError> {
+    let Slots::Sealed(seal) = slots else { return Ok(None) };
+    let Some(seq) = seal.count.checked_sub(1) else { return Ok(None) };
+    let line = store::line(db, seq)?.unwrap_or_default();
+    let is_sealed = hex(&crate::chain::sha256(&line)) == seal.hash;
+    let stopped = std::str::from_utf8(&line).is_ok_and(|line| Layout::parse(line).is_ok_and(|line| canon::unescape(line.kind) == STOPPED));
+    Ok((is_sealed && stopped).then_some(seal.count))
+}
+
+/// Takes out of the database what no kernel wrote: rows after the sealed record of an orderly stop, and rows below zero. They are on
+/// disk elsewhere before they go.
+pub(crate) fn take_out(home: &Path, db: &mut Connection, slots: &Slots) -> Result<Vec<Finding>, JournalError> {
+    let mut findings = Vec::new();
+    if let Some(count) = stop_below(db, slots)?
+        && let Some((rows, kept)) = take(home, db, "seq >= ?1", count.cast_signed())?
+    {
+        let why = format!("{rows} rows stood after record {}, with which the kernel had stopped; kept as `{kept}`", count - 1);
+        findings.push(Finding { seq: Some(count), what: Flaw::RowsAfterStop, why });
+    }
+    if let Some((rows, kept)) = take(home, db, "seq < ?1", 0)? {
+        findings.push(Finding { seq: None, what: Flaw::ForeignRows, why: format!("{rows} rows stood below record 0; kept as `{kept}`") });
+    }
+    Ok(findings)
+}
+
+/// Moves the rows to a file; gives their number and the file's name.
+fn take(home: &Path, db: &mut Connection, which: &str, bound: i64) -> Result<Option<(u64, String)>, JournalError> {
+    let database = || JournalError::db("move rows to the evidence");
+    let transaction = db.transaction().map_err(database())?;
+    let rows: u64 = transaction
+        .query_row(&format!("SELECT count(*) FROM record WHERE {which}"), [bound], |row| row.get::<_, i64>(0))
+        .map(i64::cast_unsigned)
+        .map_err(database())?;
+    if rows == 0 {
+        return Ok(None);
+    }
+    let path = place(home, "rows")?;
+    let io = |verb: &'static str| JournalError::io(verb, &path);
+    let mut file = BufWriter::new(files::create_private(&path).map_err(io("make"))?);
+    {
+        let sql = format!("SELECT {} FROM record WHERE {which} ORDER BY seq", store::COLUMNS);
+        let mut statement = transaction.prepare(&sql).map_err(database())?;
+        let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+        let mut found = statement.query([bound]).map_err(database())?;
+        while let Some(row) = found.next().map_err(database())? {
+            let mut columns = serde_json::Map::new();
+            for (index, name) in names.iter().enumerate() {
+                columns.insert(name.clone(), told(row.get_ref(index).map_err(database())?));
+            }
+            writeln!(file, "{}", Value::Object(columns)).map_err(io("write"))?;
+        }
+    }
+    file.into_inner().map_err(|error| error.into_error()).and_then(|file: File| file.sync_all()).map_err(io("write"))?;
+    if let Some(dir) = path.parent() {
+        files::sync_dir(dir)?;
+    }
+    transaction.execute(&format!("DELETE FROM record WHERE {which}"), [bound]).map_err(database())?;
+    transaction.commit().map_err(database())?;
+    let name = path.file_name().map(|name| format!("evidence/{}", name.to_string_lossy())).unwrap_or_default();
+    Ok(Some((rows, name)))
+}
+
+/// A column as it was, whatever was in it.
+fn told(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => number.into(),
+        ValueRef::Real(number) => number.into(),
+        ValueRef::Text(text) => match std::str::from_utf8(text) {
+            Ok(text) => text.into(),
+            Err(_) => json!({"hex": hex(text)}),
+        },
+        ValueRef::Blob(bytes) => json!({"hex": hex(bytes)}),
+    }
+}

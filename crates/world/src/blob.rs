@@ -62,7 +62,8 @@ impl World {
         if let Some(zone) = self.zones.values().find(|zone| zone.policy.as_deref() == Some(name)) {
             return Some(format!("the policy of {}", zone.id));
         }
-        let merges = self.merges.values().filter(|merge| !matches!(merge.state, MergeState::Applied | MergeState::Undone | MergeState::Rejected));
+        let merges =
+            self.merges.values().filter(|merge| !matches!(merge.state, MergeState::Applied | MergeState::Undone | MergeState::Rejected));
         for merge in merges {
             if merge.frozen == name || merge.snapshot.as_deref() == Some(name) {
                 return Some(merge.task.to_string());

@@ -8,8 +8,8 @@ mod fold;
 
 use crate::event::Event;
 use crate::{
-    Ban, BanId, Books, CallId, Cap, Doubts, Grant, GrantId, Lease, Merge, MergeId, Need, OpenCall, Pid, Process, Review, ReviewId, ReviewState,
-    Scope, Short, Task, TaskId, TaskState, Token, TokenId, ZoneId,
+    Ban, BanId, Books, CallId, Cap, Doubts, Grant, GrantId, Lease, Merge, MergeId, Need, OpenCall, Pid, Process, Review, ReviewId,
+    ReviewState, Scope, Short, Task, TaskId, TaskState, Token, TokenId, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -98,3 +98,19 @@ fn a_template_without_its_engine_is_a_refusal_with_its_remedy() {
     assert!(said.contains("no docker answers on this host") && said.contains("apt-get install docker.io"), "{said}");
     assert_eq!(site.count("call.finished"), 0);
 }
+
+#[test]
+fn a_tool_for_containers_runs_in_one() {
+    let site = site("runtime: podman\n", &[("a.txt", "old\n")]);
+    let folder = site.home().join("tools/boxed");
+    std::fs::create_dir_all(&folder).unwrap();
+    let tool = "name: boxed\nversion: 1.0.0\ndescription: d\nrunner: container\ncommand: [sh, -c, 'test -e /.skep && echo 7']\n\
+                input_schema: {type: object}\noutput_schema: {}\ntimeout_ms: 60000\n";
+    std::fs::write(folder.join("tool.yaml"), tool).unwrap();
+    site.ok(&["init"]);
+    let rule = "\n  - name: own-tools\n    match: { syscall: boxed }\n    action: allow\n    reason: it is ours\n";
+    let policy = site.read(".skep/policy.yaml");
+    site.write(".skep/policy.yaml", &format!("{policy}{rule}"));
+    site.ok(&["trust", "--yes"]);
+    assert_eq!(site.json(&["call", "boxed"])["output"], 7);
+}

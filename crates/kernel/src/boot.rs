@@ -223,7 +223,8 @@ fn tools(home: &Home) -> tool::Registry {
     let mut tools = tool::Registry::builtin();
     let folder = home.path.join("tools");
     if folder.is_dir() {
-        for error in tools.load(&folder) {
+        tools.load(&folder);
+        for error in tools.left_out() {
             eprintln!("skep: a tool was left out: {error}");
         }
     }

@@ -20,7 +20,7 @@ pub(crate) use facts::{aim, masked_path};
 use gate::Admission;
 pub(crate) use gate::More;
 use policy::Peer;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::{RunMode, Tool, ToolUnavailable};
 use world::{CallId, Code, Hands, Pid, Refusal, TaskId, ZoneId};
@@ -100,6 +100,9 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
         Ok(tool) => tool,
         Err(refusal) => return settle::refuse(kernel, request, refusal, start).await,
     };
+    if tool.is_adapted() {
+        return run_adapted(kernel, request, tool, start).await;
+    }
     // Calls of a task run side by side unless they touch the same paths; then in the order they came, each seeing the one before.
     let _lane = match request.task {
         Some(task) => Some(kernel.lanes(task).enter(tool.touches_by_name(&request.input)).await),
@@ -125,6 +128,33 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
     let output = permit.run(kernel, tool, pass, &considered.request, considered.facts).await;
     let end = settle::finish(kernel, Some(tool), &considered.request, &permit, output).await?;
     Ok(Outcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
+}
+
+/// Carries a call of a tool whose work a built-in one does: judged, recorded and run as that one, under its own names outside.
+async fn run_adapted(kernel: &Kernel, request: &Request, tool: &Tool, start: Instant) -> Result<Outcome, Fault> {
+    let inner = match tool.adapted(&request.input) {
+        Some(Ok((name, input))) => Request { tool: name.to_owned(), input, ..request.clone() },
+        Some(Err(refusal)) => return settle::refuse(kernel, request, refusal, start).await,
+        None => request.clone(),
+    };
+    let outcome = Box::pin(run(kernel, &inner)).await?;
+    let end = match outcome.end {
+        // A body that refused or failed says so in place of a result.
+        End::Done { ok: false, value } if value["error"].is_string() && value["reason"].is_string() => match tool.adapted_absence() {
+            Some(absent) if value["error"] == json!(Code::NotFound) => End::Done { ok: true, value: absent },
+            _ => End::Done { ok: false, value },
+        },
+        End::Done { ok, value } => match tool.adapted_output(request.run_mode, value) {
+            Ok(value) => End::Done { ok, value },
+            Err(refusal) => End::Refused(refusal),
+        },
+        End::Refused(refusal) if refusal.code == Code::NotFound => match tool.adapted_absence() {
+            Some(value) => End::Done { ok: true, value },
+            None => End::Refused(refusal),
+        },
+        other => other,
+    };
+    Ok(Outcome { end, ..outcome })
 }
 
 /// A tool that failed too often rests; its caller is told what there is instead.
@@ -261,6 +291,10 @@ fn unmet(kernel: &Kernel, request: &Request, facts: &Facts) -> Option<Refusal> {
 /// Who would speak about a call, and why. Decides nothing and records nothing.
 pub(crate) async fn explain(kernel: &Kernel, request: &Request, candidate: Option<&policy::Policy>) -> Result<policy::Explanation, Stop> {
     let tool = settle::found(kernel, request)?;
+    if let Some(adapted) = tool.adapted(&request.input) {
+        let (name, input) = adapted?;
+        return Box::pin(explain(kernel, &Request { tool: name.to_owned(), input, ..request.clone() }, candidate)).await;
+    }
     let facts = facts::gather_for(kernel, request, tool, Purpose::Explain).await?;
     let now = kernel.moment();
     let around = kernel.ledger.look(|world| judge::Around::call(world, &facts.call, &now, world.now_ms));

@@ -53,7 +53,8 @@ impl Kernel {
         let text = text.map_or(bundle.policy.as_str(), |text| text);
         let (rules, error, warnings) = match Policy::parse(text, POLICY_FILE) {
             Ok((policy, mut warnings)) => {
-                let tools = self.tools.list().map(|tool| tool.manifest().name.as_str());
+                // A rule about a tool that is judged as another would never speak.
+                let tools = self.tools.list().filter(|tool| !tool.is_adapted()).map(|tool| tool.manifest().name.as_str());
                 let calls = [crate::MERGE, crate::token::ISSUE, "policy.update", "model.request", "net.connect", "net.request"];
                 let calls: Vec<&str> = tools.chain(calls).collect();
                 let rooms: Vec<&str> = self.templates.list().map(|template| template.name.as_str()).collect();

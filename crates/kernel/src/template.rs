@@ -7,6 +7,7 @@
 use crate::Kernel;
 use crate::call::Request;
 use crate::config::Config;
+use crate::fault::Stop;
 use crate::runtime::Runtime;
 use crate::zone::Trusted;
 use sandbox::{Network, Profile, Template};
@@ -195,9 +196,25 @@ impl Kernel {
         })
     }
 
-    /// The bounds of a call's job. A caller may name a template with a way out, and the policy decides whether it gets that; in all
+    /// The bounds of a call's job, narrowed to what its tool's manifest asks for.
+    pub(crate) fn template_of(&self, trusted: &Trusted, request: &Request, tool: &tool::Tool) -> Result<Template, Stop> {
+        let mut template = self.template_asked(trusted, request, tool)?;
+        let manifest = tool.manifest();
+        if !manifest.may_use_network() {
+            template.network = Network::None;
+        }
+        let wants_container = manifest.runner == tool::Runner::Container;
+        if wants_container && self.runtime(request.zone, Some(&template.name))? == Runtime::Native {
+            let reason = format!("`{}` runs in containers only, and rooms of template `{}` are native", manifest.name, template.name);
+            let hint = format!("add `sandbox: {{templates: {{{}: {{runtime: podman}}}}}}` to config.yml in $SKEP_HOME", template.name);
+            return Err(Refusal::new(Code::Unsupported, reason).hint(hint).into());
+        }
+        Ok(template)
+    }
+
+    /// A caller may name a template with a way out, and the policy decides whether it gets that; in all
     /// else only the operator's own calls may be wider than the tool.
-    pub(crate) fn template_of(&self, trusted: &Trusted, request: &Request, tool: &tool::Tool) -> Result<Template, Refusal> {
+    fn template_asked(&self, trusted: &Trusted, request: &Request, tool: &tool::Tool) -> Result<Template, Refusal> {
         let templates = self.templates(Some(trusted))?;
         let own = templates.of_tool(&request.tool, tool.manifest().template.as_deref())?;
         let Some(named) = request.input.get("template").and_then(serde_json::Value::as_str) else { return Ok(own.clone()) };

@@ -223,7 +223,8 @@ pub(crate) fn tools(kernel: &Kernel) -> call::ToolListResult {
             input_schema: manifest.input_schema.clone(),
         }
     });
-    call::ToolListResult { tools: tools.collect() }
+    let left_out = kernel.tools.left_out().iter().map(|error| call::ToolLeftOut { file: error.file.clone(), why: error.what.clone() });
+    call::ToolListResult { tools: tools.collect(), left_out: left_out.collect() }
 }
 
 pub(crate) fn ran(called: Called) -> call::RunResult {

@@ -15,6 +15,7 @@ mod unified;
 mod would;
 mod write;
 
+use crate::adapter::Adapter;
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::Manifest;
 use crate::net::Aim;
@@ -50,6 +51,8 @@ pub(crate) enum Body {
     HttpRequest,
     /// The command of a `tool.yaml` that was loaded.
     Foreign,
+    /// The work of a built-in tool under a manifest of its own; the door makes a call of that tool of it.
+    Adapted(Adapter),
 }
 
 impl Body {
@@ -86,14 +89,14 @@ impl Body {
             Body::FsList | Body::SearchGrep | Body::SearchGlob => vec![at("path", Access::List)],
             Body::ShellRun | Body::SandboxRun => vec![at("cwd", Access::Run)],
             Body::GitCommit => words(input, "paths").into_iter().map(|path| Target { path, access: Access::Name }).collect(),
-            Body::TestRun | Body::GitStatus | Body::HttpRequest | Body::Foreign => Vec::new(),
+            Body::TestRun | Body::GitStatus | Body::HttpRequest | Body::Foreign | Body::Adapted(_) => Vec::new(),
         }
     }
 
     /// Set for what may touch more than it names: a program, or the repository as a whole.
     pub fn touches_all(self) -> Option<Access> {
         match self {
-            Body::ShellRun | Body::SandboxRun | Body::TestRun | Body::Foreign | Body::GitCommit => Some(Access::Run),
+            Body::ShellRun | Body::SandboxRun | Body::TestRun | Body::Foreign | Body::Adapted(_) | Body::GitCommit => Some(Access::Run),
             Body::GitStatus | Body::GitDiff | Body::GitLog => Some(Access::Read),
             _ => None,
         }
@@ -157,6 +160,10 @@ impl Body {
             Body::GitCommit => git::commit(input, &places.collect::<Vec<_>>(), context, time).await,
             Body::HttpRequest => http::run(input, context).await,
             Body::Foreign => foreign::run(manifest, input, context).await,
+            // INVARIANT: the door makes another call of it before anything runs.
+            Body::Adapted(adapter) => {
+                Err(Refusal::new(Code::Unsupported, format!("`{}` runs as `{}`", manifest.name, adapter.tool())).into())
+            }
         }
     }
 }

@@ -9,6 +9,7 @@
 //! they meet on a path; and the [`Sanitizer`], through which a result goes last.
 #![forbid(unsafe_code)]
 
+mod adapter;
 mod breaker;
 mod builtin;
 mod env;
@@ -18,6 +19,7 @@ mod leave;
 mod live;
 mod manifest;
 mod net;
+mod permission;
 mod pipeline;
 mod place;
 mod registry;

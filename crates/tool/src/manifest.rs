@@ -3,6 +3,7 @@
 //! `environment` and `template`.
 
 use crate::env;
+use crate::permission::{Permission, Permissions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -166,9 +167,11 @@ impl Manifest {
             return Some("`template` is for tools with `room: sandbox`".to_owned());
         }
         match (self.runner, self.command.first()) {
-            (Runner::Shell, Some(program)) if program.is_empty() => return Some("`command` names no program".to_owned()),
-            (Runner::Shell, _) | (_, None) => {}
-            (_, Some(_)) => return Some("`command` is for `runner: shell`".to_owned()),
+            (Runner::Shell | Runner::Container, Some(program)) if program.is_empty() => {
+                return Some("`command` names no program".to_owned());
+            }
+            (Runner::Shell | Runner::Container, _) | (_, None) => {}
+            (_, Some(_)) => return Some("`command` is for `runner: shell` and `runner: container`".to_owned()),
         }
         if self.output_mode == OutputMode::Patch && self.runner != Runner::Shell {
             return Some("`output_mode: patch` is for `runner: shell`".to_owned());
@@ -188,6 +191,12 @@ impl Manifest {
         }
         let unfit = self.mock_responses.iter().enumerate().find_map(|(index, response)| Some((index, output.validate(response).err()?)));
         unfit.map(|(index, error)| format!("`mock_responses[{index}]` does not fit `output_schema`: {error}"))
+    }
+
+    /// May its job have a way out, if its template has one? Permissions that name no network are a bound like any other.
+    pub fn may_use_network(&self) -> bool {
+        let named = Permissions::of(self).is_ok_and(|given| given.covers(&Permission::Network("*".to_owned())));
+        self.permissions.is_empty() || named || self.runner == Runner::Internal
     }
 
     /// [`Manifest::result_tokens_max`] in bytes.

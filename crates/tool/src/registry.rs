@@ -1,7 +1,9 @@
 //! The tools there are, by name.
 
+use crate::adapter::Adapter;
 use crate::builtin::Body;
-use crate::manifest::{Manifest, ManifestError, Room, Runner};
+use crate::manifest::{Manifest, ManifestError, Room};
+use crate::permission::{Permission, Permissions};
 use crate::tool::Tool;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,6 +16,7 @@ const MANIFEST_BYTES_MAX: u64 = 256 * 1024;
 #[derive(Debug)]
 pub struct Registry {
     tools: BTreeMap<String, Tool>,
+    left_out: Vec<ManifestError>,
 }
 
 impl Registry {
@@ -23,11 +26,12 @@ impl Registry {
             Ok(manifest) => (manifest.name.clone(), Tool::new(manifest, *body)),
             Err(error) => panic!("a built-in manifest is broken: {error}"),
         };
-        Registry { tools: Body::ALL.iter().map(tool).collect() }
+        Registry { tools: Body::ALL.iter().map(tool).collect(), left_out: Vec::new() }
     }
 
-    /// Adds the tools of a folder: each subfolder with a `tool.yaml` is one. What cannot be used is told and left out.
-    pub fn load(&mut self, folder: &Path) -> Vec<ManifestError> {
+    /// Adds the tools of a folder: each subfolder with a `tool.yaml` is one. What cannot be used is left out, and kept for
+    /// [`Registry::left_out`].
+    pub fn load(&mut self, folder: &Path) {
         let (mut files, mut errors) = (Vec::new(), Vec::new());
         match std::fs::read_dir(folder) {
             Ok(entries) => files.extend(entries.flatten().map(|entry| entry.path().join("tool.yaml")).filter(|file| file.is_file())),
@@ -39,7 +43,12 @@ impl Registry {
                 errors.push(error);
             }
         }
-        errors
+        self.left_out.extend(errors);
+    }
+
+    /// Manifests that were found and cannot be used, with the reason of each.
+    pub fn left_out(&self) -> &[ManifestError] {
+        &self.left_out
     }
 
     fn load_file(&mut self, file: &Path) -> Result<(), ManifestError> {
@@ -51,23 +60,37 @@ impl Registry {
         let text = std::fs::read_to_string(file).map_err(|error| unusable(file, error.to_string()))?;
         let mut manifest = Manifest::parse(&text, &shown)?;
         manifest.check(&shown)?;
-        match manifest.runner {
-            Runner::Shell if !manifest.command.is_empty() => {}
-            Runner::Shell => return Err(unusable(file, "`runner: shell` wants a `command`".to_owned())),
-            _ => return Err(unusable(file, "only `runner: shell` is run; other runners come as plugins".to_owned())),
-        }
+        let body = self.body(&manifest).map_err(|what| unusable(file, what))?;
         // Models know a tool without its dot, so two that differ in nothing else would be one to them.
         let plain = |name: &str| name.replace('.', "_");
         if let Some(known) = self.tools.keys().find(|known| plain(known) == plain(&manifest.name)) {
             let why = if *known == manifest.name { "" } else { ", and to a model that is the same name" };
             return Err(unusable(file, format!("there is a tool `{known}` already{why}")));
         }
-        // Its own word that it only reads, or belongs in the kernel's process, is not proof.
-        manifest.read_only = false;
-        manifest.retries = None;
-        manifest.room = Room::Sandbox;
-        self.tools.insert(manifest.name.clone(), Tool::new(manifest, Body::Foreign));
+        // Its own word that it only reads, or belongs in the kernel's process, is not proof; the built-in tool's is.
+        let does = match body {
+            Body::Adapted(adapter) => self.tools.get(adapter.tool()).map(Tool::manifest),
+            _ => None,
+        };
+        (manifest.read_only, manifest.room) = does.map_or((false, Room::Sandbox), |does| (does.read_only, does.room));
+        self.tools.insert(manifest.name.clone(), Tool::new(manifest, body));
         Ok(())
+    }
+
+    /// Who does a manifest's work: its own command in a room, or a built-in tool.
+    fn body(&self, manifest: &Manifest) -> Result<Body, String> {
+        if manifest.retries.is_some_and(|retries| retries > 0) {
+            return Err("`retries` is for built-in tools: that this one only reads is its own word".to_owned());
+        }
+        if manifest.command.is_empty() {
+            return Adapter::of(manifest).map(Body::Adapted);
+        }
+        let permissions = Permissions::of(manifest)?;
+        if !permissions.is_empty() && !permissions.covers(&Permission::Exec) {
+            let what = format!("its `command` can do all that its room lets it, and its `permissions` do not name `{}`", Permission::Exec);
+            return Err(what);
+        }
+        Ok(Body::Foreign)
     }
 
     pub fn find(&self, name: &str) -> Result<&Tool, Refusal> {
@@ -135,14 +158,22 @@ mod tests {
         put("c", format!("name: count2\n{}", good.replace("runner: shell\ncommand: [sh, -c, 'wc -c']", "runner: http")));
         put("d", "name: [".to_owned());
         put("e", format!("name: fs_read\n{good}"));
+        put("f", format!("name: again\n{good}retries: 1\n"));
+        put("g", format!("name: narrow\n{good}permissions: ['network:request:*']\n"));
         std::fs::create_dir(folder.path().join("empty")).unwrap();
         let mut registry = Registry::builtin();
-        let told: Vec<String> = registry.load(folder.path()).into_iter().map(|error| error.what).collect();
-        assert_eq!(told[..2], ["there is a tool `fs.read` already", "only `runner: shell` is run; other runners come as plugins"]);
-        assert_eq!(told[3..], ["there is a tool `fs.read` already, and to a model that is the same name"]);
+        registry.load(folder.path());
+        let told: Vec<&str> = registry.left_out().iter().map(|error| &*error.what).collect();
+        assert_eq!(told[..2], ["there is a tool `fs.read` already", "`runner: http` wants a `url` in its input_schema"]);
+        let same = "there is a tool `fs.read` already, and to a model that is the same name";
+        let retries = "`retries` is for built-in tools: that this one only reads is its own word";
+        let network = "its `command` can do all that its room lets it, and its `permissions` do not name `shell:exec:workspace`";
+        assert_eq!(told[3..], [same, retries, network]);
         let manifest = registry.find("count").unwrap().manifest();
         assert_eq!((manifest.read_only, manifest.room), (false, Room::Sandbox), "a foreign tool's word is not proof");
-        assert_eq!(registry.load(&folder.path().join("nowhere")).len(), 1);
+        let before = registry.left_out().len();
+        registry.load(&folder.path().join("nowhere"));
+        assert_eq!(registry.left_out().len(), before + 1);
     }
 
     #[test]

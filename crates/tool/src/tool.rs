@@ -1,5 +1,6 @@
 //! One tool: manifest, input check, body.
 
+use crate::adapter::{self, Adapter};
 use crate::builtin::Body;
 use crate::fault::{ToolFault, ToolStop};
 use crate::leave::Leave;
@@ -140,7 +141,43 @@ impl Tool {
 
     /// Is it part of skep? Of other tools only their schema says what a field means.
     pub(crate) fn is_builtin(&self) -> bool {
-        self.body != Body::Foreign
+        !matches!(self.body, Body::Foreign | Body::Adapted(_))
+    }
+
+    /// The built-in tool that does this one's work, and what it gets for a checked input. A call is judged, recorded and run as that one.
+    pub fn adapted(&self, input: &Value) -> Option<Result<(&'static str, Value), Refusal>> {
+        let adapter = self.adapter()?;
+        Some(adapter.input(&self.manifest, input).map(|input| (adapter.tool(), input)))
+    }
+
+    /// The built-in tool's result under this tool's own names.
+    pub fn adapted_output(&self, mode: RunMode, value: Value) -> Result<Value, Refusal> {
+        let Some(adapter) = self.adapter() else { return Ok(value) };
+        let own = match mode {
+            // What it would do is said in the built-in tool's words.
+            RunMode::DryRun => return Ok(value),
+            RunMode::Mock => return self.mock().map(|output| output.value).map_err(adapter::refusal),
+            RunMode::Live => adapter.output(&self.manifest, &value)?,
+        };
+        self.check_output(&own).map_err(|fault| adapter::unfit(&fault))?;
+        Ok(own)
+    }
+
+    /// The result where the built-in tool found nothing, if this one says so instead of failing.
+    pub fn adapted_absence(&self) -> Option<Value> {
+        self.adapter()?.absent(&self.manifest)
+    }
+
+    /// Is a call of it judged as one of another tool?
+    pub fn is_adapted(&self) -> bool {
+        self.adapter().is_some()
+    }
+
+    fn adapter(&self) -> Option<Adapter> {
+        match self.body {
+            Body::Adapted(adapter) => Some(adapter),
+            _ => None,
+        }
     }
 
     /// Does the input fit the schema?

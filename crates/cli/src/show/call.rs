@@ -3,7 +3,7 @@
 use super::measure::{duration_us, many};
 use super::{Line, Page, Tone};
 use serde_json::Value;
-use wire::method::call::{Decision, RunResult, ToolView};
+use wire::method::call::{Decision, RunResult, ToolLeftOut, ToolListResult};
 
 /// A call as a person would say it: `Reading src/a.rs`.
 pub fn deed(tool: &str, input: &Value) -> String {
@@ -152,7 +152,7 @@ pub fn reckoning(result: &RunResult) -> Page {
 }
 
 /// `skep list tools`.
-pub fn tools(tools: &[ToolView]) -> Page {
+pub fn tools(ToolListResult { tools, left_out }: &ToolListResult) -> Page {
     let width = tools.iter().map(|tool| Line::new().plain(&tool.name).width()).max().unwrap_or(0);
     let mut page = Page::new();
     for tool in tools {
@@ -163,6 +163,13 @@ pub fn tools(tools: &[ToolView]) -> Page {
         };
         page.push(Line::new().name(&tool.name).pad(width).plain("  ").join(kind).plain("  ").plain(keys(&tool.input_schema)));
         page.push(Line::new().plain(" ".repeat(width + 2)).faint(&tool.description));
+    }
+    for ToolLeftOut { file, why } in left_out {
+        page.push(Line::new().bad("✗ ").plain("left out: ").name(file));
+        page.because("why", why);
+    }
+    if !left_out.is_empty() {
+        page.because("fix", "mend the file, then `skep kernel stop`; tools are loaded when the kernel starts");
     }
     page
 }
@@ -181,6 +188,7 @@ fn keys(schema: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+    use wire::method::call::ToolView;
     use wire::{CallId, TaskId};
 
     #[test]
@@ -236,6 +244,9 @@ mod tests {
     fn tools_name_their_arguments() {
         let schema = json!({"properties": {"path": {}, "limit": {}}, "required": ["path"]});
         let tool = ToolView { name: "fs.read".into(), description: "a file".into(), read_only: true, room: false, input_schema: schema };
-        assert_eq!(tools(&[tool]).render(false, None), "fs.read  reads      path= [limit=]\n         a file\n");
+        let mut list = ToolListResult { tools: vec![tool], left_out: Vec::new() };
+        assert_eq!(tools(&list).render(false, None), "fs.read  reads      path= [limit=]\n         a file\n");
+        list.left_out.push(ToolLeftOut { file: "x/tool.yaml".into(), why: "no `command`".into() });
+        assert!(tools(&list).render(false, None).contains("✗ left out: x/tool.yaml\n  ↳ why  no `command`\n"));
     }
 }

@@ -50,6 +50,7 @@ pub(super) fn tell(body: Body, manifest: &Manifest, input: &Value, places: &[Pla
             context.reach.check(&aim)?;
             format!("send {} to {} with {} bytes", aim.method, aim.url(), field("body").len())
         }
+        Body::Adapted(adapter) => format!("call `{}`", adapter.tool()),
         Body::Foreign => format!("run `{}` with the input as JSON", manifest.command.join(" ")),
     })
 }

@@ -3,18 +3,18 @@
 //! **Invariant.** It reads what jobs wrote and trusts none of it: no link is followed, no special file opened, no depth or number
 //! of entries goes unbounded. What a merge must never apply is listed as refused, without refusing the rest.
 
-use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
-use rustix::io::Errno;
+use rustix::fs::{FileType, Stat};
 
 use crate::job::TEMPORARY_PREFIX;
+use crate::layer::{
+    attribute, is_embedded, is_repository_in, is_whiteout, names, open_file, open_folder, read_link, readable, same_bytes, stat,
+};
 
 /// Deeper than any real project, shallow enough for the stack and the descriptor table.
 const DEPTH_MAX: usize = 200;
@@ -22,6 +22,8 @@ const DEPTH_MAX: usize = 200;
 const ENTRIES_MAX: usize = 1_000_000;
 /// Kept by git and by us; nothing in them is ever merged.
 const PROTECTED: &[&str] = &[".git", ".skep"];
+
+const EMBEDDED: &str = "it is an embedded repository";
 
 /// One path that differs from the project.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +74,7 @@ pub struct Changes {
 
 /// Compares the upper layer in `work` with the project. Blocks for as long as reading the changed files takes.
 pub fn changes(project: &Path, work: &Path) -> io::Result<Changes> {
-    let mut walk = Walk { found: Changes::default() };
+    let mut walk = Walk { found: Changes::default(), seeking: true };
     let upper = open_folder(rustix::fs::CWD, work.join("upper").as_os_str())?;
     let lower = open_folder(rustix::fs::CWD, project.as_os_str())?;
     walk.folder(&upper, Some(&lower), false, Path::new(""), 0)?;
@@ -83,6 +85,8 @@ pub fn changes(project: &Path, work: &Path) -> io::Result<Changes> {
 
 struct Walk {
     found: Changes,
+    /// Whether repositories are told apart; not in one, of which it is enough to know that something changed.
+    seeking: bool,
 }
 
 impl Walk {
@@ -93,6 +97,13 @@ impl Walk {
             return Ok(());
         }
         let names = names(upper)?;
+        // The project's own folder as a repository: there is no folder around it to refuse.
+        if depth == 0 && is_repository_in(upper, lower)? {
+            for name in &names {
+                self.refuse(&at.join(name), EMBEDDED);
+            }
+            return Ok(());
+        }
         for name in &names {
             self.entry(upper, lower, name, opaque, &at.join(name), depth)?;
         }
@@ -106,7 +117,7 @@ impl Walk {
 
     fn entry(&mut self, upper: &OwnedFd, lower: Option<&OwnedFd>, name: &OsStr, opaque: bool, at: &Path, depth: usize) -> io::Result<()> {
         if is_protected(name) {
-            let mut inner = Walk { found: Changes::default() };
+            let mut inner = Walk { found: Changes::default(), seeking: false };
             inner.plain_entry(upper, lower, name, opaque, at, depth)?;
             if inner.found != Changes::default() {
                 self.refuse(at, "it is kept by git or skep itself");
@@ -141,22 +152,30 @@ impl Walk {
             FileType::RegularFile => self.file(upper, lower, name, &now, same_kind, at)?,
             FileType::Symlink => self.symlink(upper, lower, name, &now, same_kind, at)?,
             FileType::Directory => {
+                let Some(inner) = readable(open_folder(upper, name))? else {
+                    self.refuse(at, "it cannot be read");
+                    return Ok(());
+                };
+                let inner_lower = match (lower, same_kind) {
+                    (Some(lower), Some(_)) => Some(open_folder(lower, name)?),
+                    _ => None,
+                };
+                if self.seeking && is_embedded(&inner, inner_lower.as_ref())? {
+                    let mut walk = Walk { found: Changes::default(), seeking: false };
+                    walk.plain_entry(upper, lower, name, opaque, at, depth)?;
+                    if walk.found != Changes::default() {
+                        self.refuse(at, EMBEDDED);
+                    }
+                    return Ok(());
+                }
                 let mode_changed = same_kind.is_some_and(|before| permissions(before) != permissions(&now));
                 match same_kind {
                     None => self.add(ChangeKind::Created, FileKind::Folder, at, &now)?,
                     Some(_) if mode_changed => self.add(ChangeKind::ModeChanged, FileKind::Folder, at, &now)?,
                     Some(_) => {}
                 }
-                let Some(upper) = readable(open_folder(upper, name))? else {
-                    self.refuse(at, "it cannot be read");
-                    return Ok(());
-                };
-                let lower = match (lower, same_kind) {
-                    (Some(lower), Some(_)) => Some(open_folder(lower, name)?),
-                    _ => None,
-                };
-                let opaque = opaque || attribute(&upper, c"user.overlay.opaque")?.as_deref() == Some(b"y");
-                self.folder(&upper, lower.as_ref(), opaque, at, depth + 1)?;
+                let opaque = opaque || attribute(&inner, c"user.overlay.opaque")?.as_deref() == Some(b"y");
+                self.folder(&inner, inner_lower.as_ref(), opaque, at, depth + 1)?;
             }
             _ => self.refuse(at, "it is a special file"),
         }
@@ -177,10 +196,6 @@ impl Walk {
         before: Option<&Stat>,
         at: &Path,
     ) -> io::Result<()> {
-        if now.st_mode & 0o6000 != 0 && before.is_none_or(|before| before.st_mode != now.st_mode) {
-            self.refuse(at, "it has a setuid or setgid bit");
-            return Ok(());
-        }
         let Some(content) = readable(open_file(upper, name))? else {
             self.refuse(at, "it cannot be read");
             return Ok(());
@@ -200,6 +215,10 @@ impl Walk {
             }
             _ => ChangeKind::Created,
         };
+        if now.st_mode & 0o6000 != 0 {
+            self.refuse(at, "it has a setuid or setgid bit");
+            return Ok(());
+        }
         self.add(kind, FileKind::File, at, now)
     }
 
@@ -247,6 +266,10 @@ impl Walk {
         };
         if file == FileKind::Folder && depth < DEPTH_MAX {
             let folder = open_folder(lower, name)?;
+            if self.seeking && is_embedded(&folder, None)? {
+                self.refuse(at, EMBEDDED);
+                return Ok(());
+            }
             for inner in names(&folder)? {
                 self.deleted(&folder, &inner, &at.join(&inner), depth + 1)?;
             }
@@ -268,7 +291,7 @@ impl Walk {
     }
 }
 
-/// Whether a link at `at` points outside, judged by its text: what lies on the way may change before the merge.
+/// Whether a link at `at` points outside by its text alone. Where it really leads is judged at the merge.
 fn leaves_project(at: &Path, target: &Path) -> bool {
     let mut depth = at.components().count() as i64 - 1;
     for part in target.components() {
@@ -292,91 +315,6 @@ fn is_protected(name: &OsStr) -> bool {
 
 fn permissions(stat: &Stat) -> u32 {
     stat.st_mode & 0o7777
-}
-
-fn stat(folder: impl AsFd, name: &OsStr) -> io::Result<Option<Stat>> {
-    match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(Some(stat)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn open_folder(folder: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(folder, name, flags, Mode::empty())?)
-}
-
-/// The entry was a regular file a moment ago; should it be something else by now, opening must neither follow nor wait.
-fn open_file(folder: impl AsFd, name: &OsStr) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(folder, name, flags, Mode::empty())?.into())
-}
-
-fn readable<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
-    match opened {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
-        other => other.map(Some),
-    }
-}
-
-fn read_link(folder: impl AsFd, name: &OsStr) -> io::Result<PathBuf> {
-    let target = rustix::fs::readlinkat(folder, name, Vec::new())?;
-    Ok(OsString::from_vec(target.into_bytes()).into())
-}
-
-fn names(folder: &OwnedFd) -> io::Result<BTreeSet<OsString>> {
-    let mut names = BTreeSet::new();
-    for entry in rustix::fs::Dir::read_from(folder)? {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.insert(OsString::from_vec(name.to_vec()));
-        }
-    }
-    Ok(names)
-}
-
-/// A deletion mark: a device that does not exist, or an empty file that says so.
-fn is_whiteout(folder: &OwnedFd, name: &OsStr, stat: &Stat) -> io::Result<bool> {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::CharacterDevice => Ok(stat.st_rdev == 0),
-        FileType::RegularFile if stat.st_size == 0 => match readable(open_file(folder, name))? {
-            Some(file) => Ok(attribute(&file, c"user.overlay.whiteout")?.is_some()),
-            None => Ok(false),
-        },
-        _ => Ok(false),
-    }
-}
-
-fn attribute(file: impl AsFd, name: &std::ffi::CStr) -> io::Result<Option<Vec<u8>>> {
-    let mut value = vec![0; 16];
-    match rustix::fs::fgetxattr(file, name, &mut value[..]) {
-        Ok(length) => {
-            value.truncate(length);
-            Ok(Some(value))
-        }
-        Err(Errno::NODATA | Errno::NOTSUP) => Ok(None),
-        Err(Errno::RANGE) => Ok(Some(Vec::new())),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn same_bytes(mut one: File, mut other: File) -> io::Result<bool> {
-    let (mut left, mut right) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
-    loop {
-        let got = one.read(&mut left)?;
-        if got == 0 {
-            return Ok(other.read(&mut right)? == 0);
-        }
-        match other.read_exact(&mut right[..got]) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
-            result => result?,
-        }
-        if left[..got] != right[..got] {
-            return Ok(false);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -109,6 +109,11 @@ pub(crate) fn weigh(guards: &[Guard], facts: &Facts<'_>, path: Option<RealPath<'
     }
 }
 
+/// Whether git or skep keeps what has this name, in any spelling that some file system takes for it.
+pub fn is_kept(name: &str) -> bool {
+    kept(name).is_some()
+}
+
 /// Whose name this is, also on file systems that see no difference between letters, drop final dots and blanks, or pass over
 /// characters without a shape: the project may lie on one, or go to one by git.
 fn kept(name: &str) -> Option<Builtin> {

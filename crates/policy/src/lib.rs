@@ -19,7 +19,7 @@ mod trial;
 mod units;
 mod yaml;
 
-pub use builtin::{Builtin, Guard};
+pub use builtin::{Builtin, Guard, is_kept};
 pub use decide::{Standing, Verdict, Warrant, decide};
 pub use explain::{Explanation, Layer, Voice, Weighed, explain};
 pub use facts::{Facts, Opinion, OwnedFacts, OwnedPath, RealPath};

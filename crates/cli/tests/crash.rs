@@ -136,13 +136,54 @@ fn base_is_lost() -> bool {
     true
 }
 
-/// Two files, and for each: before it, with the new content written beside it, and with it renamed but not yet made durable.
+/// Two files, and for each: before it, with the new content written beside it, and with both exchanged; of the old one, once it is removed.
 #[test]
 fn killed_at_each_step_of_a_merge() {
-    for n in 0..6 {
-        assert!(survive("merge", n), "the merge has a step {n}");
+    let deaths = (0..8).filter(|n| survive("merge", *n)).count();
+    assert_eq!(deaths, 7, "one of the files is new, so there is nothing to remove");
+    assert!(!survive("merge", 8), "the merge has no more steps");
+}
+
+/// The kernel dies with old and new file exchanged. What a person writes then, to either of them, is there when the next kernel is done.
+#[test]
+fn edits_around_a_death_in_a_merge_are_kept() {
+    // Whether the person had the old file open, or opens what is there now; and whether the kernel comes back before they are done.
+    for (opened, early) in [(true, true), (true, false), (false, false)] {
+        let site = Site::new(&[("a.txt", "old\n"), ("b.txt", "old\n")]);
+        let mut victim = site.kernel(Some("merge:2"));
+        let task = acknowledged(&site, &site.script("call fs.write path=a.txt content=\"new\\n\"\ndone\n"));
+        let open = || std::fs::OpenOptions::new().append(true).open(site.project().join("a.txt")).unwrap();
+        // Opened for reading alone, so that the merge begins; the same file is written to after the death.
+        let before = std::fs::File::open(site.project().join("a.txt")).unwrap();
+        wait_for(|| site.count("merge.proposed") == 1);
+        let review = site.json(&["review", "list"])["reviews"][0]["review"].as_str().unwrap().to_owned();
+        // From here on no command until the person has the file: one would start the next kernel.
+        drop(site.skep(&["review", "allow", &review]));
+        assert_eq!(victim.wait().unwrap().signal(), Some(9));
+        assert_eq!(site.read("a.txt"), "new\n", "it died with the new file in its place");
+        let mut file = match opened {
+            true => std::fs::OpenOptions::new()
+                .append(true)
+                .open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&before)))
+                .unwrap(),
+            false => open(),
+        };
+        if !early {
+            std::io::Write::write_all(&mut file, b"mine\n").unwrap();
+        }
+        finish(&site, &task);
+        if early {
+            std::io::Write::write_all(&mut file, b"mine\n").unwrap();
+        }
+        drop(file);
+        let said = if opened { "old\nmine\n" } else { "new\nmine\n" };
+        let all = held(&site);
+        assert!(all.values().any(|text| text == said), "{opened} {early}: {all:?}");
+        let told = site.records(&["--task", &task]);
+        let told = told.iter().find(|record| record["type"] == "merge.finished").unwrap()["payload"]["paths"].to_string();
+        assert!(told.contains("conflict"), "{told}");
+        assert_eq!(site.leftovers(), Vec::<String>::new());
     }
-    assert!(!survive("merge", 6), "the merge has six steps");
 }
 
 const CHANGES: &str =
@@ -191,9 +232,9 @@ fn survive_undo(n: u64) -> bool {
 
 #[test]
 fn killed_at_each_step_of_an_undo() {
-    let deaths = (0..15).filter(|n| survive_undo(*n)).count();
-    // Four paths; two come back by a write, which has one more step than a deletion.
-    assert!(deaths >= 9, "{deaths}");
+    let deaths = (0..20).filter(|n| survive_undo(*n)).count();
+    // Four paths: an edit has four steps, and what comes or goes alone has three.
+    assert_eq!(deaths, 13);
 }
 
 /// SIGKILL to the kernel while a job runs: the job's whole tree dies, and the call is a person's to repeat.

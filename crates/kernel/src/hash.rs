@@ -6,6 +6,17 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
+/// Of all that can be read.
+pub(crate) fn sha256_of(mut from: impl std::io::Read) -> std::io::Result<String> {
+    let (mut hash, mut piece) = (Sha256::new(), vec![0; 128 * 1024]);
+    loop {
+        match from.read(&mut piece)? {
+            0 => return Ok(hex(&hash.finalize())),
+            count => hash.update(&piece[..count]),
+        }
+    }
+}
+
 /// Hash of several parts that cannot be confused with each other: each is preceded by its length.
 pub(crate) fn of_parts(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();

@@ -6,17 +6,24 @@
 
 mod apply;
 mod auto;
+mod build;
 mod count;
 mod diff;
 mod freeze;
 mod frozen;
+mod links;
 mod place;
+mod remove;
 mod rights;
+mod shape;
 pub(crate) mod tally;
+#[cfg(test)]
+mod tests;
 mod three;
 mod tree;
 mod undo;
 mod was;
+mod whole;
 
 pub use diff::{FileDiff, MergeDiff};
 pub(crate) use tree::{Now, Tree};
@@ -24,6 +31,7 @@ pub use undo::MergeLine;
 pub(crate) use undo::finish_undone;
 pub(crate) use was::{Bases, Was};
 
+use crate::aside::aside;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::{Kernel, Reply, git};
 use apply::Plan;
@@ -184,6 +192,9 @@ async fn moved(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<&
         Some("the policy changed after the question")
     } else if !frozen.holds(&tree::Tree::of(kernel, task)?)? {
         Some("a file changed after the question")
+    } else if !aside(|| links::judge(&tree::Tree::of(kernel, task)?, &frozen.changes, links::Origin::Task).map_err(Stop::from))?.is_empty()
+    {
+        Some("a link or a folder changed after the question")
     } else {
         None
     })
@@ -194,7 +205,11 @@ async fn reject(kernel: &Kernel, task: &Task, merge: MergeId, by: &str, reason: 
     kernel.ledger.record(event).await
 }
 
-async fn carry_out(kernel: &Kernel, task: &Task, merge: MergeId, frozen: Frozen, by: &str) -> Result<(), Stop> {
+async fn carry_out(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: Frozen, by: &str) -> Result<(), Stop> {
+    // A side that a person chose was not among what was judged together.
+    let (swaps, tree) = (whole::Swaps::in_frozen(&frozen.changes), tree::Tree::of(kernel, task)?);
+    let left = aside(|| whole::settle(&swaps, &tree, &mut frozen.changes, links::Origin::Task))?;
+    frozen.refused.extend(left.into_iter().map(|(change, why)| MergePath { refused: Some(why), ..change.told() }));
     let plan = Plan::of(&frozen);
     let snapshot = plan.store(kernel)?;
     let started = MergeStarted { pid: task.pid, task: Some(task.id), merge, by: by.to_owned(), snapshot: Some(snapshot.clone()) };

@@ -1,4 +1,5 @@
-//! What a kernel is given from outside and a test gives differently: its clock, the addresses it may reach, its shares.
+//! What a kernel is given from outside and a test gives differently: its clock, the addresses it may reach, its shares,
+//! what its file system can do.
 
 use crate::moment::Clock;
 use world::limits;
@@ -12,6 +13,8 @@ pub struct Tuning {
     pub variables: Vec<(String, String)>,
     /// Bytes of outputs that are kept for one task.
     pub task_blob_bytes_max: u64,
+    /// False as on a file system that cannot exchange two files in one step.
+    pub exchanges_files: bool,
 }
 
 impl Default for Tuning {
@@ -21,6 +24,7 @@ impl Default for Tuning {
             reach: tool::Reach::default(),
             variables: Vec::new(),
             task_blob_bytes_max: limits::TASK_BLOB_BYTES_MAX,
+            exchanges_files: true,
         }
     }
 }

@@ -1,18 +1,23 @@
 //! Carries a merge out, and back, by a log that was kept before the first step.
 //!
-//! Many paths go together: all new contents are written beside their places, made durable at once, and then put in place one after the
+//! A folder and the file that takes its place, or the other way round, are swapped whole. Many places go together: all new contents are written beside their places, made durable at once, and then put in place one after the
 //! other.
 //!
 //! **Invariant.** A path is touched only while it still holds what the log says it held; one that holds its new content already is done.
 //! So a retry after a crash finishes exactly the rest, in both directions, and nothing that a person wrote meanwhile is overwritten.
 
-use super::frozen::Frozen;
-use super::place::{Half, Moment};
+use super::frozen::{Frost, Frozen};
+use super::links::Origin;
+use super::place::{Half, MOMENTS, Moment, Unit};
+use super::shape::{Blobs, Shape};
 use super::tree::{State, Tree};
+use super::whole::{self, Swaps};
 use crate::Kernel;
+use crate::aside::aside;
 use crate::fault::{Fault, FaultKind, Stop};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use world::{MergePath, Task};
 
 /// Paths that are made durable together; what they hold lies twice on the disk meanwhile.
@@ -33,14 +38,17 @@ pub(super) struct Step {
     pub after: State,
     /// The other half of a rename, which is told with the first.
     pub quiet: bool,
+    /// A person agreed to it though it cannot be guarded against an edit at the same moment.
+    #[serde(default)]
+    pub unguarded: bool,
 }
 
 impl Plan {
     pub fn of(frozen: &Frozen) -> Plan {
         let mut steps: Vec<Step> = Vec::new();
         for change in &frozen.changes {
-            let quiet = change.to.is_some();
-            steps.push(Step { path: change.told(), before: change.old.clone(), after: change.new.clone(), quiet });
+            let (quiet, unguarded) = (change.to.is_some(), change.unguarded);
+            steps.push(Step { path: change.told(), before: change.old.clone(), after: change.new.clone(), quiet, unguarded });
         }
         Plan { steps, left: frozen.refused.clone() }
     }
@@ -64,12 +72,25 @@ pub(super) fn forth(kernel: &Kernel, task: &Task, plan: &Plan) -> Result<Vec<Mer
     Ok(told)
 }
 
-/// The same way back, last step first.
+/// The same way back, last step first. Links lead inside afterwards, as they do after a merge.
 pub(super) fn back(kernel: &Kernel, task: &Task, plan: &Plan) -> Result<Vec<MergePath>, Stop> {
-    let mut told = Vec::new();
-    let steps = plan.steps.iter().rev().map(|step| (step, &step.after, &step.before));
-    run(kernel, task, "undo", steps, &mut told)?;
+    let mut back: Vec<Frost> = plan.steps.iter().map(reversed).collect();
+    let swaps = Swaps::in_frozen(&back);
+    let tree = Tree::of(kernel, task)?;
+    let left = aside(|| whole::settle(&swaps, &tree, &mut back, Origin::Project))?;
+    let stays: BTreeMap<&str, &str> = left.iter().map(|(change, why)| (change.path.as_str(), why.as_str())).collect();
+    let (stay, go): (Vec<&Step>, Vec<&Step>) = plan.steps.iter().rev().partition(|step| stays.contains_key(step.path.path.as_str()));
+    let refused = |step: &&Step| stays.get(step.path.path.as_str()).map(|why| (*why).to_owned());
+    let mut told: Vec<MergePath> = stay.iter().map(|step| MergePath { refused: refused(step), ..step.path.clone() }).collect();
+    run(kernel, task, "undo", go.into_iter().map(|step| (step, &step.after, &step.before)), &mut told)?;
     Ok(told)
+}
+
+/// A step as the change that takes it back.
+fn reversed(step: &Step) -> Frost {
+    let MergePath { path, kind, .. } = step.path.clone();
+    let (old, new) = (step.after.clone(), step.before.clone());
+    Frost { path, kind, from: None, to: None, size: 0, old, new, question: None, unguarded: step.unguarded }
 }
 
 fn run<'a>(
@@ -80,26 +101,76 @@ fn run<'a>(
     told: &mut Vec<MergePath>,
 ) -> Result<(), Stop> {
     let tree = Tree::of(kernel, task)?;
-    let steps: Vec<_> = steps.enumerate().collect();
-    for some in steps.chunks(TOGETHER) {
-        let at = |number: usize| move |moment: Moment| kernel.fault_at(point, number as u64 * 3 + moment as u64);
+    let steps: Vec<_> = steps.collect();
+    let blobs = |name: &str| kernel.ledger.blob(name);
+    let at = |number: usize, moment: Moment| kernel.fault_at(point, number as u64 * MOMENTS + moment as u64);
+    aside(|| carry(&tree, &steps, &blobs, &at, told)).map_err(Stop::from)
+}
+
+/// Puts all steps in place, those of one swap as one.
+pub(super) fn carry(
+    tree: &Tree,
+    steps: &[(&Step, &State, &State)],
+    blobs: &Blobs<'_>,
+    at: &dyn Fn(usize, Moment),
+    told: &mut Vec<MergePath>,
+) -> Result<(), Fault> {
+    let units: Vec<_> = units(steps).into_iter().enumerate().collect();
+    for some in units.chunks(TOGETHER) {
         let mut halves = Vec::with_capacity(some.len());
-        for (number, (step, from, to)) in some {
-            halves.push(tree.begin(kernel, &step.path.path, from, to, at(*number))?);
+        for (number, (unit, _)) in some {
+            halves.push(tree.begin(unit, blobs, |moment| at(*number, moment))?);
         }
-        let written = some.iter().zip(&halves).filter(|(_, half)| matches!(half, Half::Written));
-        tree.sync_written(&written.map(|((_, (step, ..)), _)| step.path.path.as_str()).collect::<Vec<_>>())?;
-        for ((number, (step, from, _)), half) in some.iter().zip(halves) {
+        let written =
+            some.iter().zip(&halves).filter(|((_, (unit, _)), half)| matches!(half, Half::Written) && unit.after != Shape::Absent);
+        tree.sync_written(&written.map(|((_, (unit, _)), _)| unit.place).collect::<Vec<_>>())?;
+        for ((number, (unit, members)), half) in some.iter().zip(halves) {
             let refused = match half {
                 Half::Done => None,
                 Half::Left(why) => Some(why),
-                Half::Written => tree.end(&step.path.path, from, at(*number))?,
+                Half::Written => tree.end(unit, blobs, |moment| at(*number, moment))?,
             };
-            if refused.is_some() || !step.quiet {
-                told.push(MergePath { refused, ..step.path.clone() });
-            }
+            let steps = members.iter().filter_map(|at| steps.get(*at)).filter(|(step, ..)| refused.is_some() || !step.quiet);
+            told.extend(steps.map(|(step, ..)| MergePath { refused: refused.clone(), ..step.path.clone() }));
         }
-        tree.sync_folders(&some.iter().filter_map(|(_, (step, ..))| Path::new(&step.path.path).parent()).collect())?;
+        tree.sync_folders(&some.iter().filter_map(|(_, (unit, _))| Path::new(unit.place).parent()).collect())?;
     }
     Ok(())
+}
+
+/// The places that steps are about, each with the numbers of its steps. A folder that a file takes the place of, or that takes a file's,
+/// is one place with all that is in it: it is swapped whole or not at all.
+fn units<'a>(steps: &[(&'a Step, &'a State, &'a State)]) -> Vec<(Unit<'a>, Vec<usize>)> {
+    let by_path: BTreeMap<&Path, usize> = steps.iter().enumerate().map(|(at, (step, ..))| (Path::new(&step.path.path), at)).collect();
+    // The topmost step on the way to each is its place.
+    let place_of = |path: &Path| path.ancestors().filter_map(|above| by_path.get(above)).last().copied();
+    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, (step, ..)) in steps.iter().enumerate() {
+        members.entry(place_of(Path::new(&step.path.path)).unwrap_or(at)).or_default().push(at);
+    }
+    let unit = |(root, members): (usize, Vec<usize>)| {
+        let (step, ..) = steps[root];
+        let shape = |side: fn(&(&'a Step, &'a State, &'a State)) -> &'a State| {
+            let own = side(&steps[root]);
+            let below: BTreeMap<PathBuf, State> = members
+                .iter()
+                .filter(|at| **at != root)
+                .filter_map(|at| {
+                    let path = Path::new(&steps[*at].0.path.path).strip_prefix(&step.path.path).ok()?;
+                    Some((path.to_owned(), side(&steps[*at]).clone()))
+                })
+                .filter(|(_, state)| !matches!(state, State::Absent | State::Folder))
+                .collect();
+            match own {
+                State::Folder => Shape::Folder(below),
+                State::Absent if below.is_empty() => Shape::Absent,
+                State::Absent => Shape::Folder(below),
+                own => Shape::Single(own.clone()),
+            }
+        };
+        let (before, after) = (shape(|(_, from, _)| from), shape(|(_, _, to)| to));
+        let unguarded = members.iter().all(|at| steps[*at].0.unguarded || *steps[*at].1 == State::Absent);
+        (Unit { place: &step.path.path, before, after, unguarded }, members)
+    };
+    members.into_iter().map(unit).collect()
 }

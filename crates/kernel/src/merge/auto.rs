@@ -141,7 +141,7 @@ impl Project {
             Ok::<_, Fault>(match tree.now(path)? {
                 Now::File { bytes, .. } => Script::Text(bytes),
                 Now::Link { target } => Script::Link(target),
-                Now::Absent | Now::Other => Script::Unreadable,
+                Now::Absent | Now::Folder | Now::Other => Script::Unreadable,
             })
         };
         let shown: Vec<PathBuf> = kernel.shown.binds(&tree.project)?.into_iter().map(|bind| bind.source).collect();
@@ -204,6 +204,7 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
             State::Absent => (Act::Delete { path }, None),
             State::File { blob, mode, .. } => (Act::Write { path, mode: *mode }, Some(aside(|| kernel.ledger.blob(blob))?)),
             State::Link { .. } => return Ok(Some("links are looked at".into())),
+            State::Folder => return Ok(Some("what became a folder is looked at".into())),
         };
         let outcome = scratch.room()?.run(JobSpec { act, ..JobSpec::exec(["true"]) }, stdin).await.map_err(room_fault)?;
         if !outcome.exit.success() {
@@ -306,6 +307,7 @@ mod tests {
             old,
             new,
             question: None,
+            unguarded: false,
         };
         assert!(by_content(&change(State::Absent, file(Some(0o755))), b"", b"x").is_some());
         assert!(by_content(&change(file(Some(0o755)), State::Absent), b"x", b"").is_some());

@@ -4,10 +4,13 @@
 //! the base, their texts are merged for a person to look at, or the path is a conflict that a person decides.
 
 use super::frozen::{Conflict, Frost, Frozen};
+use super::links::Origin;
 use super::rights::{Deed, Rights};
 use super::three;
 use super::tree::{Now, State, Tree};
 use super::was::{Bases, Was};
+use super::whole::{self, Fate, Left, Swaps};
+use crate::aside::aside;
 use crate::desk::Desk;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::ledger::Keeping;
@@ -33,6 +36,8 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
     let (named, nameless): (Vec<_>, Vec<_>) = found.changes.into_iter().partition(|change| change.path.to_str().is_some());
     refused.extend(nameless.iter().map(|change| left_out(&change.path.to_string_lossy(), word(change), "its name is not valid UTF-8")));
     let ignored = ignored(&desk, &named, &found.refused).await?;
+    let all: Vec<Change> = named.iter().chain(&nameless).cloned().collect();
+    let swaps = Swaps::of(&all, &ignored, &found.refused);
     let wanted: Vec<Change> = whole(named).into_iter().filter(|change| !ignored.contains(&*change.path.to_string_lossy())).collect();
     let trusted =
         kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
@@ -44,22 +49,25 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
         let bases = Bases::load(kernel, task, &desk, &paths).await?;
         let (upper, tree) = (Tree::at(desk.work.join("upper"))?, Tree::of(kernel, task)?);
         let keeping = kernel.ledger.keeping();
-        let look = Look { kernel, rights: &rights, bases: &bases, keeping: &keeping, upper, tree };
+        let look = Look { kernel, rights: &rights, bases: &bases, keeping: &keeping, swaps: &swaps, upper, tree };
         let renames = look.renames(&wanted)?;
         for change in &wanted {
             let path = change.path.to_string_lossy().into_owned();
             match look.at(change, &path, &renames).await? {
                 Found::Same => {}
                 Found::Goes(frost) => changes.push(frost),
+                Found::Clash(conflict) if swaps.has(&path) => refused.push(left_out(&path, "conflict", &conflict.why)),
                 Found::Clash(conflict) => conflicts.push(conflict),
                 Found::Stays(why) => refused.push(left_out(&path, word(change), &why)),
             }
+        }
+        for (change, why) in look.settle(&mut changes).await? {
+            refused.push(MergePath { refused: Some(why), ..change.told() });
         }
         drop(look);
         keeping.done()?;
         bases.close().await?;
     }
-    pair(&mut changes);
     let began = kernel.task(task.id)?.workspace.and_then(|workspace| workspace.head);
     let (head, policy_version) = (git::head(&desk.project, &kernel.home.path).await?, trusted.version);
     let summary = summary.to_owned();
@@ -76,19 +84,23 @@ pub(super) fn whole(changes: Vec<Change>) -> Vec<Change> {
     changes.into_iter().filter(kept).collect()
 }
 
-/// A rename of which only one half goes in is no rename.
-fn pair(changes: &mut [Frost]) {
+/// Renames of which only one half goes in. Each becomes what it is without the other.
+fn unpair(changes: &mut [Frost]) -> Vec<usize> {
     let gone: BTreeSet<String> = changes.iter().filter(|change| change.to.is_some()).map(|change| change.path.clone()).collect();
     let made: BTreeSet<String> = changes.iter().filter(|change| change.from.is_some()).map(|change| change.path.clone()).collect();
-    for change in changes {
+    let mut single = Vec::new();
+    for (at, change) in changes.iter_mut().enumerate() {
         if change.from.as_ref().is_some_and(|from| !gone.contains(from)) {
             change.from = None;
             change.kind = "created".into();
+            single.push(at);
         }
         if change.to.as_ref().is_some_and(|to| !made.contains(to)) {
             change.to = None;
+            single.push(at);
         }
     }
+    single
 }
 
 fn left_out(path: &str, kind: &str, why: &str) -> MergePath {
@@ -111,6 +123,7 @@ struct Look<'a> {
     rights: &'a Rights<'a>,
     bases: &'a Bases,
     keeping: &'a Keeping<'a>,
+    swaps: &'a Swaps,
     upper: Tree,
     tree: Tree,
 }
@@ -149,6 +162,35 @@ impl Look<'_> {
         Ok(renames)
     }
 
+    /// Takes out what must not go in without what stays out.
+    async fn settle(&self, changes: &mut Vec<Frost>) -> Result<Vec<Left>, Stop> {
+        let mut left = Vec::new();
+        loop {
+            left.extend(aside(|| whole::settle(self.swaps, &self.tree, changes, Origin::Task))?);
+            let mut refused = BTreeMap::new();
+            // It was judged as a move; alone it is something else.
+            for at in unpair(changes) {
+                let Some(change) = changes.get_mut(at) else { continue };
+                let path = change.path.clone();
+                let deed = Deed::of(&path, None, None, change.new == State::Absent, change.size);
+                match self.rights.path(&deed, &path).await? {
+                    Ok(question) => question.into_iter().for_each(|why| change.ask(why)),
+                    Err(why) => drop(refused.insert(path, why)),
+                }
+            }
+            if refused.is_empty() {
+                return Ok(left);
+            }
+            let (stays, goes): (Vec<Frost>, Vec<Frost>) =
+                std::mem::take(changes).into_iter().partition(|change| refused.contains_key(&change.path));
+            *changes = goes;
+            left.extend(stays.into_iter().filter_map(|change| {
+                let why = refused.remove(&change.path)?;
+                Some((change, why))
+            }));
+        }
+    }
+
     async fn at(&self, change: &Change, path: &str, renames: &Renames) -> Result<Found, Stop> {
         let (from, to) = (renames.from.get(path).cloned(), renames.to.get(path).cloned());
         // Every changed path passes the gate with the process's rights, whether or not the brain asked.
@@ -184,8 +226,33 @@ impl Look<'_> {
             old: State::Absent,
             new: State::Absent,
             question,
+            unguarded: false,
         };
-        self.compare(frost, &was, &mine, &theirs).await
+        let found = self.compare(frost, &was, &mine, &theirs).await?;
+        self.guard(found)
+    }
+
+    /// What stands there must not be lost to an edit at the same moment. Where that can't be held, a person is told.
+    fn guard(&self, found: Found) -> Result<Found, Stop> {
+        Ok(match found {
+            Found::Goes(mut frost) => {
+                if let Some(why) = self.tree.unguarded(&frost.path)? {
+                    frost.unguarded = true;
+                    if frost.old != State::Absent {
+                        frost.ask(format!("{}: {why}, so an edit of yours while it is merged could be lost", frost.path));
+                    }
+                }
+                Found::Goes(frost)
+            }
+            Found::Clash(mut conflict) => {
+                if let Some(why) = self.tree.unguarded(&conflict.path)? {
+                    conflict.unguarded = true;
+                    conflict.why = format!("{}; {why}, so an edit of yours while it is merged could be lost", conflict.why);
+                }
+                Found::Clash(conflict)
+            }
+            other => other,
+        })
     }
 
     /// Base, project and task: who changed what?
@@ -204,6 +271,15 @@ impl Look<'_> {
             };
         }
         frost.new = new;
+        match self.swaps.folder_at(&frost.path) {
+            // The files in it have bases of their own.
+            Some(Fate::Goes) if matches!(mine, Now::Folder) => {
+                frost.old = State::Folder;
+                return Ok(Found::Goes(frost));
+            }
+            Some(Fate::Comes) => frost.new = State::Folder,
+            _ => {}
+        }
         if (was.is(theirs) && same_mode) || frost.new.is(mine) {
             return Ok(Found::Same);
         }
@@ -255,7 +331,15 @@ impl Look<'_> {
     }
 
     fn clash(&self, frost: &Frost, why: &str, mine: Option<State>, marked: Option<String>) -> Conflict {
-        Conflict { path: frost.path.clone(), why: why.to_owned(), size: frost.size, mine, theirs: frost.new.clone(), marked }
+        Conflict {
+            path: frost.path.clone(),
+            why: why.to_owned(),
+            size: frost.size,
+            mine,
+            theirs: frost.new.clone(),
+            marked,
+            unguarded: false,
+        }
     }
 }
 

@@ -40,6 +40,9 @@ pub(crate) struct Frost {
     pub new: State,
     /// Why a person must look at this path.
     pub question: Option<String>,
+    /// It cannot be guarded against an edit at the moment of the merge; the question says so.
+    #[serde(default)]
+    pub unguarded: bool,
 }
 
 /// Two versions of one path, of which a person may choose one.
@@ -53,6 +56,9 @@ pub(crate) struct Conflict {
     pub theirs: State,
     /// Blob with both in one text, marked, where they are text.
     pub marked: Option<String>,
+    /// As for a change.
+    #[serde(default)]
+    pub unguarded: bool,
 }
 
 impl Frost {
@@ -126,6 +132,7 @@ impl Frozen {
                     old: mine.clone(),
                     new: conflict.theirs.clone(),
                     question: None,
+                    unguarded: conflict.unguarded,
                 }),
                 (Some(Side::Mine), _) => self.refused.push(conflict.told("yours stays".into())),
                 _ => self.refused.push(conflict.told(conflict.why.clone())),

@@ -45,7 +45,7 @@ pub(crate) fn proposed(kernel: &Kernel, task: &Task) -> Result<Tally, Fault> {
 
 fn stands(state: &State) -> Stands {
     match state {
-        State::Absent => Stands::Absent,
+        State::Absent | State::Folder => Stands::Absent,
         State::File { blob, mode, .. } => Stands::File(blob.clone(), mode.map(|mode| mode & 0o100 != 0)),
         State::Link { target } => Stands::Link(target.clone()),
     }
@@ -84,7 +84,7 @@ pub(crate) async fn of_desk(kernel: &Kernel, task: &Task, also: BTreeSet<String>
             Now::Absent if was == Was::Absent => continue,
             Now::Absent => Stands::Absent,
             Now::Link { target } => Stands::Link(target.clone()),
-            Now::Other => Stands::Unknown,
+            Now::Folder | Now::Other => Stands::Unknown,
         };
         tally.insert(path.clone(), stands);
     }

@@ -8,9 +8,10 @@ use crate::{Kernel, desk, hash};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use world::{Task, limits};
 
@@ -30,6 +31,8 @@ pub(crate) enum State {
     Link {
         target: String,
     },
+    /// A folder that takes the place of a file, or gives it up to one; what is in it are changes of their own.
+    Folder,
 }
 
 impl State {
@@ -41,6 +44,7 @@ impl State {
                 mode.is_none_or(|mode| mode == *now) && hash::sha256(bytes) == *blob
             }
             (State::Link { target }, Now::Link { target: now }) => target == now,
+            (State::Folder, Now::Folder) => true,
             _ => false,
         }
     }
@@ -48,7 +52,7 @@ impl State {
     /// Its bytes; a link's are its target.
     pub fn bytes(&self, kernel: &Kernel) -> Result<Vec<u8>, Fault> {
         match self {
-            State::Absent => Ok(Vec::new()),
+            State::Absent | State::Folder => Ok(Vec::new()),
             State::File { blob, .. } => kernel.ledger.blob(blob),
             State::Link { target } => Ok(format!("-> {target}\n").into_bytes()),
         }
@@ -67,7 +71,8 @@ pub(crate) enum Now {
     Link {
         target: String,
     },
-    /// A folder, something special, or a file that is too large to be read.
+    Folder,
+    /// Something special, or a file that is too large to be read.
     Other,
 }
 
@@ -78,7 +83,7 @@ impl Now {
             Now::Absent => Some(State::Absent),
             Now::File { bytes, mode, owner } => Some(State::File { blob: keeping.keep(bytes)?, mode: Some(*mode), owner: Some(*owner) }),
             Now::Link { target } => Some(State::Link { target: target.clone() }),
-            Now::Other => None,
+            Now::Folder | Now::Other => None,
         })
     }
 }
@@ -86,23 +91,25 @@ impl Now {
 pub(crate) struct Tree {
     pub(super) root: OwnedFd,
     pub(super) project: PathBuf,
+    /// Whether two files can be exchanged here, as far as the kernel was told.
+    pub(super) exchanges: bool,
 }
 
 impl Tree {
     pub fn of(kernel: &Kernel, task: &Task) -> Result<Tree, Stop> {
         let project = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| PathBuf::from(&zone.path)));
         let project = project.ok_or_else(|| Fault::new(crate::FaultKind::Bug, "the zone is gone", task.zone))?;
-        Ok(Tree::at(project)?)
+        Ok(Tree { exchanges: kernel.tuning.exchanges_files, ..Tree::at(project)? })
     }
 
     pub fn at(folder: PathBuf) -> Result<Tree, Fault> {
-        Ok(Tree { root: desk::open_root(&folder)?, project: folder })
+        Ok(Tree { root: desk::open_root(&folder)?, project: folder, exchanges: true })
     }
 
     /// A tree that is seen through a room.
     pub fn through(root: BorrowedFd<'_>, project: &Path) -> Result<Tree, Fault> {
         let root = root.try_clone_to_owned().map_err(|error| Fault::io("open", project, error))?;
-        Ok(Tree { root, project: project.to_owned() })
+        Ok(Tree { root, project: project.to_owned(), exchanges: true })
     }
 
     pub fn now(&self, path: &str) -> Result<Now, Fault> {
@@ -144,6 +151,48 @@ impl Tree {
         Ok(dir)
     }
 
+    /// Where a link at this path leads, by its text; `None` where there is no link.
+    pub(super) fn link(&self, path: &Path) -> Result<Option<OsString>, Fault> {
+        let Some(name) = path.file_name() else { return Ok(None) };
+        let read = self.parent(path, false).and_then(|parent| rustix::fs::readlinkat(&parent, name, Vec::new()));
+        match read {
+            Ok(target) => Ok(Some(OsString::from_vec(target.into_bytes()))),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::INVAL | Errno::LOOP | Errno::XDEV) => Ok(None),
+            Err(error) => Err(self.fault("read", path, error)),
+        }
+    }
+
+    /// The names in a folder, each with what it is; none where there is no folder.
+    pub(super) fn entries(&self, folder: &Path) -> Result<Vec<(OsString, FileType)>, Fault> {
+        let list = |folder: OwnedFd| -> Result<Vec<(OsString, FileType)>, Errno> {
+            let mut found = Vec::new();
+            for entry in rustix::fs::Dir::read_from(&folder)? {
+                let entry = entry?;
+                let name = entry.file_name().to_bytes();
+                if name == b"." || name == b".." {
+                    continue;
+                }
+                let name = OsString::from_vec(name.to_vec());
+                let kind = match entry.file_type() {
+                    // Some file systems do not tell.
+                    FileType::Unknown => match rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                        Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                        Err(Errno::NOENT) => continue,
+                        Err(error) => return Err(error),
+                    },
+                    kind => kind,
+                };
+                found.push((name, kind));
+            }
+            Ok(found)
+        };
+        match self.parent(&folder.join("x"), false).and_then(list) {
+            Ok(found) => Ok(found),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => Ok(Vec::new()),
+            Err(error) => Err(self.fault("list", folder, error)),
+        }
+    }
+
     pub(super) fn fault(&self, verb: &str, path: &Path, error: Errno) -> Fault {
         Fault::io(verb, &self.project.join(path), error)
     }
@@ -173,8 +222,21 @@ pub(super) fn read(parent: &OwnedFd, name: &OsStr) -> Result<Now, Errno> {
             Err(Errno::NOENT | Errno::INVAL) => Ok(Now::Other),
             Err(error) => Err(error),
         },
+        FileType::Directory => Ok(Now::Folder),
         _ => Ok(Now::Other),
     }
+}
+
+pub(super) fn names(folder: &OwnedFd) -> Result<Vec<OsString>, Errno> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name.to_vec()));
+        }
+    }
+    Ok(names)
 }
 
 pub(super) fn owner_of(root: impl AsFd) -> Result<(u32, u32), Errno> {

@@ -75,8 +75,10 @@ impl Kernel {
         let who = Who { pid: Pid::OPERATOR, zone: task.zone, task: None };
         let mut all = vec![whole(self, plan)?];
         for step in &plan.steps {
-            let size = bytes(self, if step.before == State::Absent { &step.after } else { &step.before })?;
-            all.push(Deed::of(&step.path.path, None, None, step.before == State::Absent, size).details());
+            // A file that gives its place back to a folder goes.
+            let is_gone = matches!(step.before, State::Absent | State::Folder);
+            let size = bytes(self, if is_gone { &step.after } else { &step.before })?;
+            all.push(Deed::of(&step.path.path, None, None, is_gone, size).details());
         }
         let now = self.moment();
         for details in all {
@@ -111,7 +113,7 @@ fn whole(kernel: &Kernel, plan: &Plan) -> Result<Details, Fault> {
 
 fn bytes(kernel: &Kernel, state: &State) -> Result<u64, Fault> {
     Ok(match state {
-        State::Absent => 0,
+        State::Absent | State::Folder => 0,
         State::Link { target } => target.len() as u64,
         State::File { .. } => state.bytes(kernel)?.len() as u64,
     })

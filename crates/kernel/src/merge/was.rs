@@ -45,7 +45,7 @@ impl Was {
             Now::Absent => *self == Was::Absent,
             Now::File { bytes, .. } => self.holds(bytes),
             Now::Link { target } => self.holds(target.as_bytes()),
-            Now::Other => false,
+            Now::Folder | Now::Other => false,
         }
     }
 

@@ -1,0 +1,221 @@
+//! A person saves a file while it is merged: whatever they wrote is in the project afterwards, or beside it under a name that is told.
+
+use super::random::Random;
+use super::{Vault, run, step};
+use crate::merge::place::Moment;
+use crate::merge::tree::State;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use world::MergePath;
+
+/// The ways in which editors and shells write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Opened long before, written to in two parts.
+    Held,
+    /// Opened, added to and closed.
+    Append,
+    /// Cut to nothing and written anew, in place.
+    Rewrite,
+    /// Cut by its path, then added to.
+    Truncate,
+    /// Written beside it and renamed over it.
+    Rename,
+}
+
+const WAYS: [Way; 5] = [Way::Held, Way::Append, Way::Rewrite, Way::Truncate, Way::Rename];
+
+fn pause(random: &mut Random, most_us: usize) {
+    let until = std::time::Instant::now() + Duration::from_micros(random.below(most_us) as u64);
+    while std::time::Instant::now() < until {
+        std::thread::yield_now();
+    }
+}
+
+/// Edits the file so that it holds `mark`. An editor that cannot open it tries again, as a person would.
+fn edit(path: &Path, way: Way, mark: &str, random: &mut Random, wait_us: usize) {
+    let again = |open: &dyn Fn() -> std::io::Result<fs::File>| loop {
+        match open() {
+            Ok(file) => break file,
+            Err(error) => assert!(matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::WouldBlock), "{error}"),
+        }
+    };
+    let append = || OpenOptions::new().append(true).open(path);
+    match way {
+        Way::Held => {
+            let mut file = again(&append);
+            pause(random, wait_us);
+            file.write_all(&mark.as_bytes()[..4]).unwrap();
+            pause(random, wait_us / 4);
+            file.write_all(&mark.as_bytes()[4..]).unwrap();
+        }
+        Way::Append => {
+            pause(random, wait_us);
+            again(&append).write_all(mark.as_bytes()).unwrap();
+        }
+        Way::Rewrite => {
+            pause(random, wait_us);
+            again(&|| OpenOptions::new().write(true).truncate(true).open(path)).write_all(mark.as_bytes()).unwrap();
+        }
+        Way::Truncate => {
+            pause(random, wait_us);
+            drop(again(&|| {
+                rustix::fs::ftruncate(OpenOptions::new().write(true).open(path)?, 7)?;
+                fs::File::open(path)
+            }));
+            again(&append).write_all(mark.as_bytes()).unwrap();
+        }
+        Way::Rename => {
+            pause(random, wait_us);
+            let beside = path.with_extension("save");
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).unwrap();
+            file.write_all(mark.as_bytes()).unwrap();
+            fs::rename(&beside, path).unwrap();
+        }
+    }
+}
+
+/// Files in which a mark stands.
+fn with(folder: &Path, mark: &str) -> Vec<PathBuf> {
+    let has = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| bytes.windows(mark.len()).any(|part| part == mark.as_bytes()));
+    fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).filter(has).collect()
+}
+
+/// What is kept is told, what is told is there, and nothing of ours is left beside it.
+fn is_told(folder: &Path, told: &[MergePath]) -> Result<(), String> {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(".skep-") {
+            return Err(format!("{name} is left behind: {told:?}"));
+        }
+        let named = told.iter().any(|path| path.refused.as_ref().is_some_and(|why| why.contains(&format!("`{name}`"))));
+        if name.contains(".skep-kept") != named {
+            return Err(format!("{name} is kept: {told:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// A merge of one file with an edit at the same moment, and a kill if `kill` says where. What was told, and whether the edit went first.
+fn race(seed: u64, way: Way, size: usize, deletes: bool, kill: Option<Moment>) -> Vec<MergePath> {
+    let mut random = Random::new(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f");
+    let mut vault = Vault::default();
+    let (old, new) = (vec![b'o'; size], vec![b'n'; size]);
+    fs::write(&file, &old).unwrap();
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let after = if deletes { State::Absent } else { vault.file(&new) };
+    let steps = [step("f", vault.file(&old), after)];
+    let mark = format!("<edit {seed}>");
+    let mut told = Vec::new();
+    // As long as a merge of it takes, more or less.
+    let wait_us = 200 + size / 300;
+    std::thread::scope(|scope| {
+        let person = scope.spawn(|| {
+            let mut random = Random::new(seed ^ 0xabcd);
+            // Once the file is gone there is nothing to open, and nothing is written.
+            if !deletes || way == Way::Rename {
+                edit(&file, way, &mark, &mut random, wait_us);
+                return true;
+            }
+            match OpenOptions::new().append(true).open(&file) {
+                Ok(mut held) => {
+                    pause(&mut random, wait_us);
+                    held.write_all(mark.as_bytes()).unwrap();
+                    true
+                }
+                Err(_) => false,
+            }
+        });
+        pause(&mut random, wait_us);
+        let died = catch_unwind(AssertUnwindSafe(|| {
+            run(folder.path(), &steps, &vault, false, &|_, moment| {
+                if kill.is_some_and(|kill| kill as u64 == moment as u64) {
+                    std::panic::resume_unwind(Box::new("killed"));
+                }
+            })
+        }));
+        told = match died {
+            Ok(told) => told,
+            Err(_) => {
+                // The next kernel may come before or after the person is done.
+                pause(&mut random, wait_us);
+                run(folder.path(), &steps, &vault, false, &|_, _| {})
+            }
+        };
+        let wrote = person.join().unwrap();
+        let found = with(folder.path(), &mark);
+        assert_eq!(found.is_empty(), !wrote, "seed {seed} {way:?}: the edit is lost; {told:?}");
+    });
+    is_told(folder.path(), &told).unwrap_or_else(|why| panic!("seed {seed} {way:?}: {why}"));
+    told
+}
+
+/// Threads that keep processors and disk busy, so that everything takes its time at any point.
+fn under_load<T>(work: impl FnOnce() -> T) -> T {
+    let folder = tempfile::tempdir().unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let (over, path) = (&over, folder.path().join(number.to_string()));
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    fs::write(&path, vec![number as u8; 256 * 1024]).unwrap();
+                    std::thread::yield_now();
+                }
+            });
+        }
+        let done = catch_unwind(AssertUnwindSafe(work));
+        over.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+#[test]
+fn two_hundred_edits_at_the_moment_of_a_merge_are_all_there() {
+    under_load(|| {
+        let (mut merged, mut left) = (0, 0);
+        for seed in 0..200u64 {
+            let way = WAYS[seed as usize % WAYS.len()];
+            let told = race(seed, way, if seed % 40 == 0 { 16 << 20 } else { 256 << 10 }, false, None);
+            match &told[0].refused {
+                None => merged += 1,
+                Some(_) => left += 1,
+            }
+        }
+        // Both ends of the race were met, or nothing is proven.
+        assert!(merged > 5 && left > 5, "{merged} merged, {left} left");
+    });
+}
+
+#[test]
+fn two_hundred_edits_of_files_that_a_merge_deletes_are_all_there() {
+    under_load(|| {
+        let (mut deleted, mut left) = (0, 0);
+        for seed in 1000..1200u64 {
+            let told = race(seed, WAYS[seed as usize % WAYS.len()], 128 << 10, true, None);
+            match &told[0].refused {
+                None => deleted += 1,
+                Some(_) => left += 1,
+            }
+        }
+        assert!(deleted > 5 && left > 5, "{deleted} deleted, {left} left");
+    });
+}
+
+#[test]
+fn two_hundred_edits_around_a_kill_between_the_steps_are_all_there() {
+    under_load(|| {
+        let moments = [Moment::Before, Moment::Written, Moment::Placed, Moment::Removed];
+        for seed in 2000..2200u64 {
+            let (way, kill) = (WAYS[seed as usize % WAYS.len()], moments[seed as usize / WAYS.len() % moments.len()]);
+            race(seed, way, 128 << 10, seed % 7 == 0, Some(kill));
+        }
+    });
+}

@@ -19,6 +19,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+const CLAUDE: &str = "@anthropic-ai/claude-code@2.1.197";
+const CODEX: &str = "@openai/codex@0.166.0";
+const OPENCODE: &str = "opencode-ai@1.18.33";
+const GEMINI: &str = "@google/gemini-cli@0.61.0";
 const PROMPT: &str = "Please write the greeting";
 const SAID: &str = "All done: the file says hello.";
 /// A client takes some seconds; a busy machine may take ten times that.
@@ -29,10 +33,14 @@ fn claude(base: &str, _: &Path, command: &mut Command) {
     command.args(["-p", PROMPT, "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"]);
 }
 
-fn codex(base: &str, _: &Path, command: &mut Command) {
+fn codex(base: &str, home: &Path, command: &mut Command) {
+    codex_with(&["-m", "gpt-5.5"], base, home, command);
+}
+
+fn codex_with(model: &[&str], base: &str, _: &Path, command: &mut Command) {
     let provider = format!(r#"model_providers.x={{name="x",base_url="{base}/v1",env_key="OPENAI_API_KEY",wire_api="responses"}}"#);
     command.env("OPENAI_API_KEY", "test");
-    command.args(["exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "gpt-5.5"]);
+    command.args(["exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]).args(model);
     command.args(["-c", "model_provider=x", "-c", &provider, PROMPT]);
 }
 
@@ -59,28 +67,73 @@ type Prepare = fn(&str, &Path, &mut Command);
 
 #[test]
 fn claude_completes_a_scripted_task() {
-    check("claude", "@anthropic-ai/claude-code@2.1.197", Dialect::Anthropic, claude);
+    check("claude", CLAUDE, Dialect::Anthropic, claude);
 }
 
 #[test]
 fn codex_completes_a_scripted_task() {
-    check("codex", "@openai/codex@0.166.0", Dialect::Responses, codex);
+    check("codex", CODEX, Dialect::Responses, codex);
 }
 
 #[test]
 fn opencode_completes_a_scripted_task() {
-    check("opencode", "opencode-ai@1.18.33", Dialect::Chat, opencode);
+    check("opencode", OPENCODE, Dialect::Chat, opencode);
 }
 
 #[test]
 fn gemini_completes_a_scripted_task() {
-    check("gemini", "@google/gemini-cli@0.61.0", Dialect::Gemini, gemini);
+    check("gemini", GEMINI, Dialect::Gemini, gemini);
+}
+
+/// Codex with the model that it takes by itself, whose tools come within the conversation.
+fn codex_by_default(base: &str, home: &Path, command: &mut Command) {
+    codex_with(&[], base, home, command);
+}
+
+#[test]
+fn codex_completes_a_scripted_task_with_its_default_model() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run-codex-default");
+    let script = Script::parse(include_str!("scripts/greet.script")).unwrap();
+    run(&npm::installed("codex", CODEX), &folder, codex_by_default, move |request| http::scripted(&script, request));
+    let _ = fs::remove_dir_all(&folder);
+}
+
+/// What the operator must read, as the door words it.
+const AT_CAP: &str = "the budget of kernel does not hold it; the operator can give more: `skep budget grant 1 --money 0.05`";
+
+/// At a cap each client shows our words at once and does not try again. Some ask twice by themselves: for a title or a route, and for the
+/// task.
+#[test]
+fn at_a_cap_each_client_shows_our_words_and_does_not_try_again() {
+    let clients: [(&str, &str, Prepare, usize); 4] = [
+        ("claude", CLAUDE, claude, 1),
+        ("codex", CODEX, codex_by_default, 1),
+        ("opencode", OPENCODE, opencode, 2),
+        ("gemini", GEMINI, gemini, 2),
+    ];
+    for (name, package, prepare, requests) in clients {
+        let program = npm::installed(name, package);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cap-{name}"));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&asked);
+        let (_, told) = ended(&program, &folder, prepare, move |request| {
+            let Some((dialect, _)) = Dialect::of(&request.method, &request.path) else { return http::absent() };
+            heard.lock().unwrap().push(request.path.clone());
+            let trouble = gateway::Trouble::Budget;
+            let reply = dialect.refusal(dialect.status(trouble), trouble, AT_CAP);
+            let chunks = vec![Chunk { after_ms: 0, bytes: reply.body }];
+            Rendered { status: reply.status, content_type: reply.content_type, headers: reply.headers, chunks, cut: false }
+        });
+        assert!(told.contains(AT_CAP), "{name}: {told}");
+        assert_eq!(asked.lock().unwrap().len(), requests, "{name} asked for {:?}\n{told}", asked.lock().unwrap());
+        let _ = fs::remove_dir_all(&folder);
+    }
 }
 
 fn check(name: &str, package: &str, dialect: Dialect, prepare: Prepare) {
     let program = npm::installed(name, package);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{name}"));
-    let cassette = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.cassette"));
+    let cassette = folder.with_extension("cassette");
     let _ = fs::remove_file(&cassette);
 
     let tape = Arc::new(Mutex::new(Recorder::open(&cassette, keep()).unwrap()));
@@ -121,6 +174,20 @@ fn keep() -> Redact {
 
 /// One run from an empty home, with what must come of it.
 fn run(program: &Path, folder: &Path, prepare: Prepare, answer: impl Fn(&Request) -> Rendered + Send + Sync + 'static) {
+    let (status, told) = ended(program, folder, prepare, answer);
+    assert!(status.success(), "{status}\n{told}");
+    assert_eq!(fs::read_to_string(folder.join("work/hello.txt")).expect(&told), "hello from the script\n");
+    // A client that shows text as it comes shows it in pieces.
+    assert!(told.contains(SAID) || (told.contains("All done: the file says") && told.contains(" hello.")), "{told}");
+}
+
+/// One run from an empty home: how it ended, and all that it said.
+fn ended(
+    program: &Path,
+    folder: &Path,
+    prepare: Prepare,
+    answer: impl Fn(&Request) -> Rendered + Send + Sync + 'static,
+) -> (std::process::ExitStatus, String) {
     let _ = fs::remove_dir_all(folder);
     let (home, work) = (folder.join("home"), folder.join("work"));
     fs::create_dir_all(&home).unwrap();
@@ -144,11 +211,7 @@ fn run(program: &Path, folder: &Path, prepare: Prepare, answer: impl Fn(&Request
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    let told = told(&out, &err);
-    assert!(status.success(), "{status}\n{told}");
-    assert_eq!(fs::read_to_string(work.join("hello.txt")).expect(&told), "hello from the script\n");
-    // A client that shows text as it comes shows it in pieces.
-    assert!(told.contains(SAID) || (told.contains("All done: the file says") && told.contains(" hello.")), "{told}");
+    (status, told(&out, &err))
 }
 
 fn told(out: &Path, err: &Path) -> String {

@@ -85,6 +85,7 @@ impl Heard {
                 ("message", Some("user")) => self.user(words(&item["content"])),
                 ("message", Some("assistant")) => self.model(),
                 ("message", _) => self.place(&words(&item["content"])),
+                ("additional_tools", _) => self.open_tools(&item["tools"]),
                 (kind, _) if kind.ends_with("_output") => self.results(vec![outcome(false, words(&item["output"]))]),
                 (kind, _) if kind == "reasoning" || kind.ends_with("_call") => self.model(),
                 _ => {}
@@ -102,6 +103,7 @@ impl Heard {
             match tool["type"].as_str() {
                 Some("function") => self.tool(tool["name"].as_str(), false, &tool["parameters"]),
                 Some("custom") => self.tool(tool["name"].as_str(), true, &Value::Null),
+                Some("namespace") => self.open_tools(&tool["tools"]),
                 _ => {}
             }
         }

@@ -137,6 +137,11 @@ fn verbs_fit_the_tools_of_each_client() {
     check(vec![bash], "shell", r#"{"command":"ls"}"#, "bash", Input::Json(json!({"command": "ls", "description": "scripted"})));
     let mcp = tool("mcp__skep__fs_write", json!({"path": {}, "content": {}}), json!([]));
     check(vec![mcp], "write", write, "mcp__skep__fs_write", Input::Json(json!({"path": "a.txt", "content": "x\ny\n"})));
+    let code = || Tool { name: "exec".into(), free: true, schema: Value::Null };
+    let ran = "const ran = await tools.exec_command({cmd: \"ls\"});\ntext(ran.output);\nif (ran.exit_code) text(`Exit code: ${ran.exit_code}`);\n";
+    check(vec![code()], "shell", r#"{"command":"ls"}"#, "exec", Input::Text(ran.into()));
+    let patched = "text(await tools.apply_patch(\"*** Begin Patch\\n*** Add File: a.txt\\n+x\\n+y\\n*** End Patch\\n\"));\n";
+    check(vec![code()], "write", write, "exec", Input::Text(patched.into()));
     check(vec![exec()], "exec_command", r#"{"cmd":"x"}"#, "exec_command", Input::Json(json!({"cmd": "x"})));
     let missing = tools::resolve("fly", &Map::new(), &heard(vec![exec()])).unwrap_err();
     assert_eq!(missing, "there is no tool `fly`: the request offers exec_command");
@@ -261,4 +266,23 @@ fn tokens_are_counted_and_models_listed() {
     assert!(counted["totalTokens"].as_u64().unwrap() > 2);
     let listed = script.respond(Dialect::Chat, Endpoint::Models, "/v1/models", b"");
     assert!(String::from_utf8(listed.body()).unwrap().contains("\"script\""));
+}
+
+/// Codex offers its tools within the conversation where its model takes that.
+#[test]
+fn tools_that_come_with_the_conversation_are_offered() {
+    let tools = json!([{"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"},
+        {"type": "function", "name": "wait", "parameters": {"type": "object"}}]}]);
+    let user = json!({"type": "message", "role": "user", "content": "write the greeting"});
+    let ask = |input: Value| {
+        let script = Script::parse("on \"greeting\"\n  call shell command=ls\n").unwrap();
+        let body = json!({"model": "m", "input": input}).to_string();
+        let rendered = script.respond(Dialect::Responses, crate::Endpoint::Generate, "/v1/responses", body.as_bytes());
+        (rendered.status, rendered.chunks.iter().map(|chunk| String::from_utf8_lossy(&chunk.bytes).into_owned()).collect::<String>())
+    };
+    let (status, text) = ask(json!([{"type": "additional_tools", "role": "developer", "tools": tools}, user]));
+    assert!(status == 200 && text.contains("custom_tool_call") && text.contains("tools.exec_command"), "{status} {text}");
+    // Without tools it is no request of the conversation.
+    let (status, text) = ask(json!([user]));
+    assert!(status == 200 && !text.contains("custom_tool_call"), "{status} {text}");
 }

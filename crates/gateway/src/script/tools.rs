@@ -75,7 +75,11 @@ pub(super) fn resolve(name: &str, input: &Map<String, Value>, heard: &Heard) -> 
             let input = Map::from_iter([("command".to_owned(), Value::from(command))]);
             Ok(Called { tool: tool.name.clone(), input: Input::Json(mapped(tool, &input, heard)) })
         }
-        _ => Err(unknown()),
+        _ => {
+            let code = offered(heard, &["exec"]).filter(|tool| tool.free).zip(by_code(verb, input));
+            let (tool, code) = code.ok_or_else(unknown)?;
+            Ok(Called { tool: tool.name.clone(), input: Input::Text(code) })
+        }
     }
 }
 
@@ -139,6 +143,17 @@ fn patch(verb: &str, input: &Map<String, Value>) -> Option<String> {
         _ => return None,
     };
     Some(format!("*** Begin Patch\n{body}*** End Patch\n"))
+}
+
+/// For a client whose one tool takes JavaScript that calls the others, as Codex has it with its newest models.
+fn by_code(verb: &str, input: &Map<String, Value>) -> Option<String> {
+    if let Some(patch) = patch(verb, input) {
+        return Some(format!("text(await tools.apply_patch({}));\n", Value::from(patch)));
+    }
+    let command = Value::from(by_shell(verb, input)?);
+    Some(format!(
+        "const ran = await tools.exec_command({{cmd: {command}}});\ntext(ran.output);\nif (ran.exit_code) text(`Exit code: ${{ran.exit_code}}`);\n"
+    ))
 }
 
 fn by_shell(verb: &str, input: &Map<String, Value>) -> Option<String> {

@@ -39,8 +39,7 @@ const CLAUDE: Agent = Agent {
 const CODEX: Agent = Agent {
     name: "codex",
     package: "@openai/codex@0.166.0",
-    line: "\"$0\" exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox -m gpt-5.5 -c model_provider=x \
-           -c 'model_providers.x={name=\"x\",base_url=\"'$OPENAI_BASE_URL'\",env_key=\"OPENAI_API_KEY\",wire_api=\"responses\"}' \"$1\" < /dev/null",
+    line: "\"$0\" exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox -m gpt-5.5 \"$1\" < /dev/null",
     header: ("authorization", "Bearer "),
 };
 
@@ -57,9 +56,7 @@ const OPENCODE: Agent = Agent {
 const GEMINI: Agent = Agent {
     name: "gemini",
     package: "@google/gemini-cli@0.61.0",
-    line: "mkdir -p $HOME/.gemini; echo '{\"security\":{\"auth\":{\"selectedType\":\"gemini-api-key\"}},\"privacy\":{\"usageStatisticsEnabled\":false},\
-           \"general\":{\"enableAutoUpdate\":false}}' > $HOME/.gemini/settings.json; GEMINI_CLI_TRUST_WORKSPACE=true \"$0\" -p \"$1\" \
-           --output-format stream-json --approval-mode yolo",
+    line: "\"$0\" -p \"$1\" --output-format stream-json --approval-mode yolo",
     header: ("x-goog-api-key", ""),
 };
 

@@ -50,6 +50,7 @@ pub use changes::{Change, ChangeKind, Changes, FileKind, Refused, changes};
 pub use disk::{Held, Overfull};
 pub use fault::{SandboxError, Step};
 pub use figures::Figures;
+pub use holder::tree::MODELS_PORT;
 pub use inlet::{Inlet, Inlets};
 pub use launcher::Launcher;
 pub use layer::is_repository;

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use world::{CallId, UsedRoom};
 
 /// Where rooms find the gateway: beside the proxy.
-pub(crate) const GATEWAY_PORT: u16 = 61_129;
+pub(crate) const GATEWAY_PORT: u16 = sandbox::MODELS_PORT;
 
 pub(crate) struct RoomModels {
     gateway: Arc<Gateway>,

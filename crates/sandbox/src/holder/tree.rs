@@ -242,9 +242,25 @@ fn folders(user: User) -> io::Result<()> {
     Ok(())
 }
 
-/// What programs are told about where they are. Codex would have its provider search the web and make pictures, which the gateway refuses;
-/// what stands here counts less than its own settings and arguments.
-pub(crate) const TOLD: &[(&str, &str)] = &[("etc/codex/config.toml", "web_search = \"disabled\"\n[features]\nimage_generation = false\n")];
+/// Where a job whose template has `models` finds them, on its own loopback.
+pub const MODELS_PORT: u16 = 61_129;
+
+/// What programs are told about where they are, so that they find the models of a room as they are started; what stands here counts less
+/// than their own settings and arguments. Codex does not heed `OPENAI_BASE_URL`, would have its provider search the web and make pictures,
+/// which the gateway refuses, and waits for names that a room does not have. Gemini asks how to sign in, and whether to trust the folder.
+pub(crate) const TOLD: &[(&str, &str)] = &[
+    (
+        "etc/codex/config.toml",
+        "web_search = \"disabled\"\nmodel_provider = \"skep\"\n\
+         [model_providers.skep]\nname = \"skep\"\nbase_url = \"http://127.0.0.1:61129/v1\"\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n\
+         [analytics]\nenabled = false\n[features]\nimage_generation = false\nplugins = false\n",
+    ),
+    (
+        "etc/gemini-cli/settings.json",
+        "{\"security\": {\"auth\": {\"selectedType\": \"gemini-api-key\"}, \"folderTrust\": {\"enabled\": false}}, \
+         \"privacy\": {\"usageStatisticsEnabled\": false}, \"general\": {\"enableAutoUpdate\": false}}\n",
+    ),
+];
 
 /// The files that name the users and groups of a room.
 pub(crate) fn accounts(User { uid, gid, .. }: User) -> (String, String) {
@@ -324,4 +340,15 @@ pub(crate) fn mask(root: &OwnedFd, path: &Path, covers: &Path) -> io::Result<()>
     sys::mount_setattr(&cover, false, READ_ONLY, None)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(rustix::mount::move_mount(&cover, "", target.as_fd(), "", flags)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codex_is_told_where_the_models_of_a_room_are() {
+        let (_, text) = TOLD.iter().find(|(name, _)| name.contains("codex")).unwrap();
+        assert!(text.contains(&format!("base_url = \"http://127.0.0.1:{MODELS_PORT}/v1\"\n")), "{text}");
+    }
 }

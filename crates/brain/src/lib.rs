@@ -57,7 +57,7 @@ pub enum Heard {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ended {
     Output { ok: bool, value: Value },
-    Refused { reason: String, hint: Option<String> },
+    Refused(world::Refusal),
 }
 
 /// What a brain is told about a tool.

@@ -373,10 +373,7 @@ fn wishes(calls: Vec<(String, String, serde_json::Value)>) -> Vec<Wish> {
 fn result(id: String, tool: String, end: Ended) -> Part {
     let (ok, text) = match end {
         Ended::Output { ok, value } => (ok, value.to_string()),
-        Ended::Refused { reason, hint } => {
-            let hint = hint.map_or_else(String::new, |hint| format!("\nhint: {hint}"));
-            (false, format!("refused: {reason}{hint}"))
-        }
+        Ended::Refused(refusal) => (false, refusal.told().to_string()),
     };
     Part::Result { id, tool, ok, text }
 }

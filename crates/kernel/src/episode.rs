@@ -124,9 +124,7 @@ async fn ask_all(kernel: &Kernel, task: &Task, wishes: Vec<Wish>, past: &mut Pas
             None => Ok(match ask(kernel, task, wish, Hands::Kernel).await?.end {
                 End::Done { ok, value } => (Some(Ended::Output { ok, value }), None),
                 End::Pending(Refusal { review: Some(review), .. }) => (None, Some(review)),
-                End::Refused(refusal) | End::Pending(refusal) => {
-                    (Some(Ended::Refused { reason: refusal.reason, hint: refusal.hint }), None)
-                }
+                End::Refused(refusal) | End::Pending(refusal) => (Some(Ended::Refused(refusal)), None),
                 End::Leave => unreachable!("leave is for the caller's own hands"),
             }),
         }

@@ -10,6 +10,8 @@ pub struct Fault {
     pub what: String,
     pub why: String,
     pub fix: Option<String>,
+    /// Might the same call go well in a moment?
+    pub is_retryable: bool,
 }
 
 /// Which part of the world, so that a caller knows whether to try again.
@@ -31,7 +33,7 @@ pub enum FaultKind {
 
 impl Fault {
     pub fn new(kind: FaultKind, what: impl Into<String>, why: impl fmt::Display) -> Fault {
-        Fault { kind, what: what.into(), why: why.to_string(), fix: None }
+        Fault { kind, what: what.into(), why: why.to_string(), fix: None, is_retryable: false }
     }
 
     #[must_use]

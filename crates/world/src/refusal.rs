@@ -1,6 +1,7 @@
 //! A refusal: the system works and says no.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::fmt;
 
 /// The closed list of reasons for a no. `wire` maps each to JSON-RPC and exit codes.
@@ -53,17 +54,37 @@ pub struct Refusal {
     /// The review that waits for an answer, with [`Code::Pending`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<crate::ReviewId>,
+    /// What a caller can act on beside the words: which tool, in which state, what there is instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Box<Value>>,
 }
 
 impl Refusal {
     pub fn new(code: Code, reason: impl Into<String>) -> Self {
-        Refusal { code, reason: short(reason.into()), hint: None, review: None }
+        Refusal { code, reason: short(reason.into()), hint: None, review: None, detail: None }
     }
 
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(short(hint.into()));
         self
+    }
+
+    #[must_use]
+    pub fn detail(mut self, detail: Value) -> Self {
+        self.detail = Some(Box::new(detail));
+        self
+    }
+
+    /// What a caller is told, as structure: `error`, `reason`, `hint`, whether the same call may be made again as it is, and the detail.
+    pub fn told(&self) -> Value {
+        let mut told = json!({"error": self.code, "reason": self.reason, "is_retryable": false});
+        if let Some(fields) = told.as_object_mut() {
+            fields.extend(self.hint.iter().map(|hint| ("hint".to_owned(), json!(hint))));
+            let detail = self.detail.as_deref().and_then(Value::as_object).cloned();
+            fields.extend(detail.unwrap_or_default());
+        }
+        told
     }
 }
 

@@ -93,6 +93,6 @@ async fn who_waits_for_something_that_changes_is_left_alone() {
     let files: String = ('a'..='z').collect();
     assert_eq!(go(&reads(Speech::Chat, &files), |_| output("")).await, (Vec::new(), done()));
     // And a refusal is an outcome as any other.
-    let refused = |_| Ended::Refused { reason: "no".into(), hint: None };
+    let refused = |_| Ended::Refused(world::Refusal::new(world::Code::Denied, "no"));
     assert!(go(&reads(Speech::Chat, &"ab".repeat(20)), refused).await.1.is_err());
 }

@@ -22,7 +22,9 @@ async fn a_task_with_parallel_calls_runs_in_every_speech() {
         let (said, next) = act(&mut brain, start(Vec::new())).await;
         let wanted = vec![wish("fs.read", json!({"path": "a"})), wish("shell.run", json!({"command": ["ls"]}))];
         assert_eq!((said, next), (vec!["I look.".to_owned()], Move::Call(wanted)), "{speech:?}");
-        let refused = Ended::Refused { reason: "no shell".into(), hint: Some("read instead".into()) };
+        let refused = Ended::Refused(
+            world::Refusal::new(world::Code::Denied, "no shell").hint("read instead").detail(json!({"current_state": "resting"})),
+        );
         let (said, next) = act(&mut brain, Heard::Ended(vec![output("text of a"), refused])).await;
         assert_eq!((said.join("\n"), next), ("It was\na typo.".into(), Move::Done("It was\na typo.".into())), "{speech:?}");
 
@@ -35,7 +37,9 @@ async fn a_task_with_parallel_calls_runs_in_every_speech() {
         };
         assert_eq!(asked[1].1, path);
         let second = asked[1].2.to_string();
-        for part in ["fix the bug", "text of a", "refused: no shell\\nhint: read instead", "fs_read", "Your role is worker"] {
+        for part in
+            ["fix the bug", "text of a", "no shell", "read instead", "is_retryable", "current_state", "fs_read", "Your role is worker"]
+        {
             assert!(second.contains(part), "{speech:?} lacks `{part}`: {second}");
         }
         assert!(!second.contains("fs.read"), "no vendor takes a dot in a name");

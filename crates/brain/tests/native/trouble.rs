@@ -148,13 +148,13 @@ async fn an_unknown_tool_and_arguments_that_are_none_come_back_as_errors() {
         let Move::Call(wishes) = act(&mut brain, start(Vec::new())).await.1 else { panic!("{speech:?} makes no call") };
         assert_eq!(wishes[0], Wish { tool: "no_such".into(), input: json!({}) });
         assert_eq!(wishes[1], Wish { tool: "fs.read".into(), input: json!("not an object") }, "{speech:?}");
-        let no = |reason: &str| Ended::Refused { reason: reason.into(), hint: None };
+        let no = |reason: &str| Ended::Refused(world::Refusal::new(world::Code::BadInput, reason));
         act(&mut brain, Heard::Ended(vec![no("there is no such tool"), no("`path` is missing")])).await;
         let body = tape.bodies().pop().unwrap().to_string();
         let marks = match speech {
             Speech::Messages => "\"is_error\":true",
-            Speech::Responses | Speech::Chat => "\"error: refused: there is no such tool\"",
-            Speech::Gemini => "\"error\":\"refused: there is no such tool\"",
+            Speech::Responses | Speech::Chat => "\"error: {\\\"error\\\":\\\"bad_input\\\"",
+            Speech::Gemini => "\"error\":\"{\\\"error\\\":\\\"bad_input\\\"",
         };
         assert!(body.contains(marks) && body.contains("`path` is missing"), "{speech:?}: {body}");
     }

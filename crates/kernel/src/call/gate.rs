@@ -194,6 +194,7 @@ fn refuse(world: &World, asked: &Asked<'_>, refusal: Refusal, rules: Vec<String>
         code,
         reason,
         hint,
+        detail: refusal.detail.clone(),
         rules: rules.clone(),
         paths: asked.facts.real_paths(),
         size: asked.facts.call.seen().size,

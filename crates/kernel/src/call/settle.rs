@@ -87,6 +87,7 @@ pub(super) async fn refuse(kernel: &Kernel, request: &Request, refusal: Refusal,
             code: no.code,
             reason: no.reason,
             hint: no.hint,
+            detail: no.detail,
             rules: Vec::new(),
             paths: Vec::new(),
             size: None,
@@ -154,8 +155,12 @@ impl Permit {
             result.map_err(|stop| match stop {
                 ToolStop::Refused(refusal) => Stop::Refused(refusal),
                 ToolStop::Failed(fault) => {
-                    let fix = fault.hint().map(str::to_owned);
-                    Stop::Failed(Fault { fix, ..Fault::new(FaultKind::Room, format!("`{}` could not run", request.tool), fault) })
+                    let (fix, is_retryable) = (fault.hint().map(str::to_owned), fault.is_passing());
+                    Stop::Failed(Fault {
+                        fix,
+                        is_retryable,
+                        ..Fault::new(FaultKind::Room, format!("`{}` could not run", request.tool), fault)
+                    })
                 }
             })
         };
@@ -249,8 +254,11 @@ pub(super) async fn finish(
     let (output, took) = output;
     let (ok, mut whole) = match output {
         Ok(output) => (output.ok, output.value),
-        Err(Stop::Refused(refusal)) => (false, json!({"error": refusal.code, "reason": refusal.reason, "hint": refusal.hint})),
-        Err(Stop::Failed(fault)) => (false, json!({"error": "fault", "reason": fault.to_string(), "hint": fault.fix})),
+        Err(Stop::Refused(refusal)) => (false, refusal.told()),
+        Err(Stop::Failed(fault)) => {
+            let Fault { fix, is_retryable, .. } = &fault;
+            (false, json!({"error": "fault", "reason": fault.to_string(), "hint": fix, "is_retryable": is_retryable}))
+        }
     };
     redact(kernel, &mut whole);
     permit.narrow(&mut whole);

@@ -54,8 +54,12 @@ impl Past {
                         past.outcomes.push((tool, digest, Ended::Output { ok: end.ok, value: end.output }));
                     }
                 }
-                Event::CallRefused(CallRefused { tool, digest, reason, hint, of: None, .. }) => {
-                    past.outcomes.push((tool, digest, Ended::Refused { reason, hint }));
+                Event::CallRefused(CallRefused { tool, digest, code, reason, hint, detail, of: None, .. }) => {
+                    past.outcomes.push((
+                        tool,
+                        digest,
+                        Ended::Refused(world::Refusal { hint, detail, ..world::Refusal::new(code, reason) }),
+                    ));
                 }
                 _ => {}
             }

@@ -120,7 +120,7 @@ fn a_figure_that_makes_no_sense_is_refused_with_its_reason() {
         (5, "grant 99 --money 1", "there is no process 99"),
         (5, "reconcile 99 --money 1", "there is no process 99"),
         (2, "reconcile 3 --tokens all=5", "`all` cannot be reconciled"),
-        (9, "reconcile 3 --money 0", "no money that process 3 has spent is an estimate"),
+        (9, "reconcile 3 --money 0", "no money that process 3 has spent is an estimate, and none is held"),
     ] {
         let said = site.fails(code, &[&["budget"], &*arguments.split(' ').collect::<Vec<_>>()].concat());
         assert!(said.contains(why), "budget {arguments}: {said}");

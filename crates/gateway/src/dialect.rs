@@ -14,6 +14,7 @@ mod gemini;
 mod image;
 mod meter;
 mod mode;
+mod reasoning;
 mod responses;
 pub(crate) mod runs;
 mod scan;
@@ -105,6 +106,8 @@ pub struct Ask {
     /// What the provider is to run by itself, by the names of `runs` in config.yml.
     pub runs: BTreeSet<String>,
     pub mode: Mode,
+    /// Whether it asks for thoughts, or asks for none, where it says so.
+    pub thinking: Option<bool>,
 }
 
 /// Why we answer instead of the provider; each dialect has its own word for it.
@@ -128,6 +131,8 @@ pub enum Trouble {
     Upstream,
     /// It cannot be asked until the operator mends the settings: no key, or a url that leads elsewhere.
     Unset,
+    /// The operator cancelled the work that it was for, or the kernel stops.
+    Cancelled,
 }
 
 /// An answer of our own.
@@ -223,6 +228,7 @@ impl Dialect {
             searches: 0,
             runs: BTreeSet::new(),
             mode: Mode::default(),
+            thinking: None,
         };
         if endpoint == Endpoint::Models {
             return Ok(ask);
@@ -246,6 +252,7 @@ impl Dialect {
             ask.searches = mode::searches(self, &members)?;
         }
         ask.mode = Mode::wanted(self, &members)?;
+        ask.thinking = reasoning::asked(self, body, &members)?;
         let answers = match self {
             Dialect::Anthropic | Dialect::Responses => None,
             Dialect::Chat => members.one(&["n"])?.map(|(value, _)| value),
@@ -442,9 +449,11 @@ impl Dialect {
         match trouble {
             Trouble::Unauthorized => 401,
             Trouble::Denied => 403,
-            // OpenAI's and Google's clients know a used-up quota by 429 and their own word for it.
-            Trouble::Budget if self == Dialect::Anthropic => 402,
-            Trouble::Budget | Trouble::RateLimited => 429,
+            // What its client shows at once, in our words, and does not try again: Codex takes a 402 for a fault of the moment, and
+            // each of them a 429.
+            Trouble::Budget | Trouble::Cancelled if self == Dialect::Responses => 400,
+            Trouble::Budget | Trouble::Cancelled => 402,
+            Trouble::RateLimited => 429,
             Trouble::BadRequest => 400,
             Trouble::TooLarge => 413,
             Trouble::NotFound => 404,

@@ -5,10 +5,12 @@ use crate::dialect::{Ask, Metered, Trouble};
 use crate::provider::Provider;
 use crate::route::Tier;
 use crate::settings::Names;
+use crate::stop::Stop;
 use hyper::body::Bytes;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use world::Ending;
 
 pub type Work<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -50,11 +52,16 @@ pub struct Leave {
     pub record: bool,
     /// Take down the exchange.
     pub tape: Option<Arc<Tape>>,
+    /// Ends it from outside.
+    pub stop: Stop,
     pub pass: Box<dyn Pass>,
 }
 
 /// An admitted request on its way.
 pub trait Pass: Send + 'static {
+    /// Notes that it leaves now, so that a crash knows of it. Asked before each try; after a no it must not leave.
+    fn leaves(&mut self) -> Work<'_, Result<(), Denial>>;
+
     /// Done when the admission is on disk; nothing of an answer is passed on before. A no takes the leave back.
     fn recorded(&mut self) -> Work<'_, Result<(), Denial>>;
 
@@ -69,16 +76,22 @@ pub struct Ended {
     pub status: Option<u16>,
     /// What the answer cost, where there was one.
     pub metered: Option<Metered>,
-    /// The answer was passed on to its end.
-    pub complete: bool,
+    pub ending: Ending,
     /// The provider may have seen the request, so it may have to be paid for.
     pub sent: bool,
-    /// Why it is not complete.
+    /// Why it did not come to its end.
     pub why: Option<String>,
     pub first_byte: Option<Duration>,
     pub bytes: u64,
     /// What was answered, if it is recorded and not too long for that.
     pub answer: Option<Vec<u8>>,
+}
+
+impl Ended {
+    /// The answer was passed on to its end.
+    pub fn is_complete(&self) -> bool {
+        self.ending == Ending::Complete
+    }
 }
 
 /// Why the gateway itself refuses a request, and the way to a yes.

@@ -3,7 +3,7 @@
 //! A dated table comes with the program (`prices.yaml`); a user's own table in the same form goes first. Money is whole millionths of a
 //! dollar and rounds up, so that many small requests never cost less than they do.
 //!
-//! **Invariant.** A model without a price costs what the dearest of its provider costs, and says so: no request is free by mistake.
+//! **Invariant.** A model without a price has none: nobody makes one up, and whoever needs one is told.
 
 use crate::{Ask, Mode, Pace, Usage};
 use serde::Deserialize;
@@ -64,15 +64,6 @@ struct Rate {
     cache_read: Pico,
     cache_write: Pico,
     cache_write_1h: Pico,
-}
-
-/// What a request costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost {
-    /// Millionths of a dollar.
-    pub micros: u64,
-    /// The model is in no table, and this is the price of its provider's dearest.
-    pub unknown: bool,
 }
 
 /// A table that cannot be read.
@@ -178,21 +169,11 @@ impl Prices {
         }
     }
 
-    /// The price of a model, and whether it is only the dearest of its provider. A provider that nobody knows has the dearest of all.
-    pub fn price(&self, provider: &str, model: &str) -> (Price, bool) {
-        let Some(known) = self.providers.get(provider) else {
-            return (dearest(self.providers.values()), true);
-        };
-        let named = known.models.get(model).or_else(|| known.models.get(undated(model))).or(known.any.as_ref());
-        match named {
-            Some(price) => (Price { modes: price.modes.or(known.modes), search: price.search.or(known.search), ..*price }, false),
-            None => (dearest([known].into_iter()), true),
-        }
-    }
-
-    pub fn cost(&self, provider: &str, model: &str, usage: &Usage) -> Cost {
-        let (price, unknown) = self.price(provider, model);
-        Cost { micros: price.micros(usage), unknown }
+    /// The price of a model, where a table has it.
+    pub fn price(&self, provider: &str, model: &str) -> Option<Price> {
+        let known = self.providers.get(provider)?;
+        let price = known.models.get(model).or_else(|| known.models.get(undated(model))).or(known.any.as_ref())?;
+        Some(Price { modes: price.modes.or(known.modes), search: price.search.or(known.search), ..*price })
     }
 }
 
@@ -244,30 +225,6 @@ impl Price {
             _ => self.rate,
         }
     }
-}
-
-/// Each figure the highest that any of these has.
-fn dearest<'a>(providers: impl Iterator<Item = &'a Provider>) -> Price {
-    let mut dear = Price::default();
-    let mut modes = LIST;
-    for (provider, price) in providers.flat_map(|provider| provider.models.values().map(move |price| (provider, price))) {
-        let known = price.modes.or(provider.modes).unwrap_or(LIST);
-        modes = Modes {
-            flex: modes.flex.max(known.flex),
-            priority: modes.priority.max(known.priority),
-            fast: modes.fast.max(known.fast),
-            us: modes.us.max(known.us),
-        };
-        for rate in [Some(price.rate), price.long.map(|(_, rate)| rate)].into_iter().flatten() {
-            dear.rate.input = dear.rate.input.max(rate.input);
-            dear.rate.output = dear.rate.output.max(rate.output);
-            dear.rate.cache_read = dear.rate.cache_read.max(rate.cache_read);
-            dear.rate.cache_write = dear.rate.cache_write.max(rate.cache_write);
-            dear.rate.cache_write_1h = dear.rate.cache_write_1h.max(rate.cache_write_1h);
-        }
-        dear.search = dear.search.max(price.search.or(provider.search));
-    }
-    Price { modes: Some(modes), ..dear }
 }
 
 /// A model's name without what names a snapshot of it: `-20250929`, `-2026-03-05`, `-latest`, `-001`, `@20250929`. Anything else behind a

@@ -5,17 +5,21 @@
 //! that has seen the end of its answer knows that the usage is on disk.
 
 use crate::cassette::Taking;
-use crate::dialect::{Meter, Source as Counted};
+use crate::dialect::{Dialect, Meter, Source as Counted, Trouble};
 use crate::door::{Denial, Ended, Pass, Work};
 use crate::limiter::Slot;
 use crate::mask::Masked;
 use crate::space::Space;
+use crate::stop::{Stop, Stopped};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
+use world::Ending;
 
 /// Bytes of one answer that are kept where recording is on.
 const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -30,13 +34,28 @@ pub(crate) struct Open {
     pub taking: Option<Taking>,
     /// What was answered so far, where it is kept.
     record: Option<Vec<u8>>,
+    stop: Stop,
     /// What the request takes of its process's memory; what is recorded holds it until the end.
     _space: Option<Space>,
 }
 
 impl Open {
-    pub fn new(pass: Box<dyn Pass>, space: Option<Space>) -> Open {
-        Open { pass: Some(pass), end: Ended::default(), meter: None, taking: None, record: None, _space: space }
+    pub fn new(pass: Box<dyn Pass>, stop: Stop, space: Option<Space>) -> Open {
+        Open { pass: Some(pass), end: Ended::default(), meter: None, taking: None, record: None, stop, _space: space }
+    }
+
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// It goes out now, and may have to be paid for.
+    pub async fn leaves(&mut self) -> Result<(), Denial> {
+        if let Some(pass) = &mut self.pass {
+            pass.leaves().await?;
+        }
+        // What an earlier try came to says nothing of this one.
+        (self.end.sent, self.end.status) = (true, None);
+        Ok(())
     }
 
     /// Waits until the admission is on disk.
@@ -57,11 +76,11 @@ impl Open {
         self.end.metered = self.meter.take().map(Meter::finish);
         // Codex hangs up at the last event, before the end of the answer itself: it has heard everything, and what it cost is known.
         if self.end.metered.as_ref().is_some_and(|metered| metered.complete && metered.usage.source == Counted::Reported) {
-            (self.end.complete, self.end.why) = (true, None);
+            (self.end.ending, self.end.why) = (Ending::Complete, None);
         }
         self.end.answer = self.record.take();
         if let Some(taking) = self.taking.take()
-            && let Err(why) = taking.end(self.end.status.unwrap_or_default(), self.end.complete)
+            && let Err(why) = taking.end(self.end.status.unwrap_or_default(), self.end.is_complete())
         {
             self.end.why.get_or_insert(why);
         }
@@ -71,7 +90,13 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.end.why.get_or_insert_with(|| "the client went away".to_owned());
+        if self.pass.is_none() {
+            return;
+        }
+        match self.stop.now() {
+            Some(Stopped { ending, words }) => (self.end.ending, self.end.why) = (ending, Some(words)),
+            None => drop(self.end.why.get_or_insert_with(|| "the client went away".to_owned())),
+        }
         // Without a runtime the kernel is going down: the call stays open and counts as lost at the next boot.
         if let Ok(runtime) = tokio::runtime::Handle::try_current()
             && let Some(work) = self.close()
@@ -131,17 +156,41 @@ pub struct Tee {
 enum Stage {
     /// A finished answer of our own, without anything to settle.
     Whole(Option<Bytes>),
-    Passing(Box<Passing>),
+    Passing(Arc<Mutex<Shared>>),
     /// The end is known and being recorded; then this last piece, or error, goes out.
     Settling(Work<'static, ()>, Option<Result<Bytes, Broken>>),
     Done,
+}
+
+/// An answer on its way, which somebody may stop even while its client takes nothing.
+#[derive(Default)]
+struct Shared {
+    /// `None` once it was stopped.
+    passing: Option<Passing>,
+    /// What the client is told then, as soon as the end is on record.
+    last: Option<Result<Bytes, Broken>>,
+    waker: Option<Waker>,
 }
 
 struct Passing {
     source: Source,
     open: Open,
     start: Instant,
+    /// The wire format, where the answer is a stream of events of any length and can take one more.
+    events: Option<Dialect>,
     _slot: Option<Slot>,
+}
+
+/// What an answer is passed on with.
+pub(crate) struct Flow {
+    pub source: Source,
+    pub open: Open,
+    pub record: bool,
+    pub slot: Option<Slot>,
+    pub start: Instant,
+    pub idle: Duration,
+    /// Set where it is a stream of events.
+    pub events: Option<Dialect>,
 }
 
 impl Tee {
@@ -150,28 +199,69 @@ impl Tee {
         Tee { stage: Stage::Whole(Some(bytes)), idle: Duration::MAX, alarm: Box::pin(tokio::time::sleep(Duration::ZERO)), left }
     }
 
-    pub(crate) fn passing(source: Source, record: bool, mut open: Open, slot: Option<Slot>, start: Instant, idle: Duration) -> Tee {
+    pub(crate) fn passing(flow: Flow) -> Tee {
+        let Flow { source, mut open, record, slot, start, idle, events } = flow;
         let left = match &source {
             Source::Upstream(body) => body.size_hint().exact(),
             Source::Played(_) => None,
         };
         open.record = record.then(Vec::new);
-        let passing = Box::new(Passing { source, open, start, _slot: slot });
-        Tee { stage: Stage::Passing(passing), idle, alarm: Box::pin(tokio::time::sleep(idle)), left }
+        let stop = open.stop();
+        let events = events.filter(|_| left.is_none());
+        let passing = Passing { source, open, start, events, _slot: slot };
+        let shared = Arc::new(Mutex::new(Shared { passing: Some(passing), ..Shared::default() }));
+        tokio::spawn(watch(stop, Arc::downgrade(&shared)));
+        Tee { stage: Stage::Passing(shared), idle, alarm: Box::pin(tokio::time::sleep(idle)), left }
     }
 
     /// Closes the upstream side and records; `last` goes out after that.
-    fn end(&mut self, complete: bool, why: Option<String>, last: Option<Result<Bytes, Broken>>) {
-        let Stage::Passing(passing) = std::mem::replace(&mut self.stage, Stage::Done) else { return };
-        let Passing { mut open, _slot, source, .. } = *passing;
-        drop((source, _slot));
-        open.end.complete = complete;
-        open.end.why = why;
-        self.stage = Stage::Settling(open.settle(), last);
+    fn end(&mut self, passing: Passing, ending: Ending, why: Option<String>, last: Option<Result<Bytes, Broken>>) {
+        self.stage = Stage::Settling(passing.end(ending, why), last);
+    }
+}
+
+/// Ends an answer when somebody stops it, whether or not its client takes what it is sent.
+async fn watch(mut stop: Stop, shared: std::sync::Weak<Mutex<Shared>>) {
+    let Some(Stopped { ending, words }) = stop.stopped().await else { return };
+    let Some(shared) = shared.upgrade() else { return };
+    let Some(passing) = shared.lock().passing.take() else { return };
+    let last = match passing.events {
+        // Behind whatever came last, so that a broken event does not swallow it.
+        Some(dialect) => {
+            let event = dialect.refusal_event(dialect.status(Trouble::Cancelled), Trouble::Cancelled, &words);
+            Ok(Bytes::from([b"\n\n".as_slice(), &event].concat()))
+        }
+        None => Err(Broken(words.clone())),
+    };
+    passing.end(ending, Some(words)).await;
+    let mut shared = shared.lock();
+    shared.last = Some(last);
+    if let Some(waker) = shared.waker.take() {
+        waker.wake();
     }
 }
 
 impl Passing {
+    /// Closes the upstream side and settles.
+    fn end(self, ending: Ending, why: Option<String>) -> Work<'static, ()> {
+        let Passing { mut open, _slot, source, .. } = self;
+        drop((source, _slot));
+        open.end.ending = ending;
+        open.end.why = why;
+        open.settle()
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
+        match &mut self.source {
+            Source::Upstream(body) => Pin::new(body).poll_frame(cx).map(|next| match next {
+                Some(Ok(frame)) => Some(Ok(frame.into_data().unwrap_or_default())),
+                Some(Err(error)) => Some(Err(error.to_string())),
+                None => None,
+            }),
+            Source::Played(played) => played.poll_next(cx),
+        }
+    }
+
     fn see(&mut self, data: &Bytes) {
         self.open.end.first_byte.get_or_insert_with(|| self.start.elapsed());
         self.open.end.bytes += data.len() as u64;
@@ -209,16 +299,19 @@ impl Body for Tee {
                     this.stage = Stage::Done;
                     return Poll::Ready(last.map(|last| last.map(Frame::data)));
                 }
-                Stage::Passing(passing) => {
-                    let next = match &mut passing.source {
-                        Source::Upstream(body) => Pin::new(body).poll_frame(cx).map(|next| match next {
-                            Some(Ok(frame)) => Some(Ok(frame.into_data().unwrap_or_default())),
-                            Some(Err(error)) => Some(Err(error.to_string())),
-                            None => None,
-                        }),
-                        Source::Played(played) => played.poll_next(cx),
+                Stage::Passing(shared) => {
+                    let shared = shared.clone();
+                    let mut state = shared.lock();
+                    let Some(passing) = &mut state.passing else {
+                        let Some(last) = state.last.take() else {
+                            state.waker = Some(cx.waker().clone());
+                            return Poll::Pending;
+                        };
+                        this.stage = Stage::Done;
+                        return Poll::Ready(Some(last.map(Frame::data)));
                     };
-                    match next {
+                    let next = passing.poll_next(cx);
+                    let end = match next {
                         Poll::Ready(Some(Ok(data))) => {
                             passing.see(&data);
                             this.alarm.as_mut().reset(tokio::time::Instant::now() + this.idle);
@@ -227,16 +320,20 @@ impl Body for Tee {
                                 return Poll::Ready(Some(Ok(Frame::data(data))));
                             }
                             // With a known length the client takes the last byte for the end, so it is told last.
-                            this.end(true, None, Some(Ok(data)));
+                            (Ending::Complete, None, Some(Ok(data)))
                         }
-                        Poll::Ready(Some(Err(error))) => this.end(false, Some(error.clone()), Some(Err(Broken(error)))),
-                        Poll::Ready(None) => this.end(true, None, None),
+                        Poll::Ready(Some(Err(error))) => (Ending::Broken, Some(error.clone()), Some(Err(Broken(error)))),
+                        Poll::Ready(None) => (Ending::Complete, None, None),
                         Poll::Pending => {
+                            state.waker = Some(cx.waker().clone());
                             std::task::ready!(this.alarm.as_mut().poll(cx));
                             let why = format!("nothing came for {} s", this.idle.as_secs_f64());
-                            this.end(false, Some(why.clone()), Some(Err(Broken(why))));
+                            (Ending::Broken, Some(why.clone()), Some(Err(Broken(why))))
                         }
-                    }
+                    };
+                    let Some(passing) = state.passing.take() else { continue };
+                    drop(state);
+                    this.end(passing, end.0, end.1, end.2);
                 }
             }
         }

@@ -15,7 +15,8 @@ use crate::route::Target;
 use crate::script::Rendered;
 use crate::secret::Secret;
 use crate::space::Space;
-use crate::tee::{Open, Played, Source, Tee};
+use crate::stop::Stopped;
+use crate::tee::{Flow, Open, Played, Source, Tee};
 use crate::upstream::Unanswered;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -23,6 +24,7 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, Heade
 use hyper::{Request, Response, StatusCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use world::Ending;
 
 /// Longer than this in line is an overload, where another provider can be asked.
 const IN_LINE: Duration = Duration::from_secs(10);
@@ -76,8 +78,8 @@ impl Trip<'_> {
         }
         let leave = self.session.door.admit(&wish).await?;
         let renamed = (*model != self.ask.model).then_some(model.as_str());
-        let Leave { output_max, record, tape, pass } = leave;
-        let open = Open::new(pass, self.space.clone());
+        let Leave { output_max, record, tape, stop, pass } = leave;
+        let open = Open::new(pass, stop, self.space.clone());
         if let Some(why) = tape.as_ref().and_then(|tape| tape.broken()) {
             return self.fail(open, no(Trouble::Upstream, why)).await;
         }
@@ -86,10 +88,19 @@ impl Trip<'_> {
             Ok(rewritten) => rewritten,
             Err(error) => return self.fail(open, no(Trouble::BadRequest, error.to_string())).await,
         };
-        match &provider.road {
-            Road::Http(_) => self.ask_http(open, keep, &path, body.into()).await,
-            Road::Script(play) => self.ask_script(open, keep, play, &path, &body).await,
-            Road::Cassette(reel) => self.ask_cassette(open, keep, reel).await,
+        let mut stop = open.stop();
+        let asked = async {
+            match &provider.road {
+                Road::Http(_) => self.ask_http(open, keep, &path, body.into()).await,
+                Road::Script(play) => self.ask_script(open, keep, play, &path, &body).await,
+                Road::Cassette(reel) => self.ask_cassette(open, keep, reel).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            arrival = asked => arrival,
+            // What is dropped here settles itself as stopped.
+            Some(Stopped { words, .. }) = stop.stopped() => Err(no(Trouble::Cancelled, words)),
         }
     }
 
@@ -139,8 +150,9 @@ impl Trip<'_> {
                 Ok(made) => made,
                 Err(denial) => return self.fail(open, denial).await,
             };
-            // What an earlier try came to says nothing of this one, which may have to be paid for.
-            (open.end.sent, open.end.status) = (true, None);
+            if let Err(denial) = open.leaves().await {
+                return self.fail(open, denial).await;
+            }
             let response = match self.gateway.upstream.send(request, provider.answer).await {
                 Ok(response) => mask::masked(response, secret.as_ref()),
                 Err(Unanswered { why, unseen }) => {
@@ -201,7 +213,9 @@ impl Trip<'_> {
             Err(why) => return self.fail(open, no(Trouble::BadRequest, why)).await,
         };
         let Rendered { status, content_type, headers, chunks, cut } = script.respond(self.ask.dialect, self.ask.endpoint, path, body);
-        open.end.sent = true;
+        if let Err(denial) = open.leaves().await {
+            return self.fail(open, denial).await;
+        }
         open.end.status = Some(status);
         if matches!(status, 429 | 503 | 529) && self.more {
             let message = format!("`{}` is overloaded ({status})", self.target.provider.name);
@@ -220,7 +234,9 @@ impl Trip<'_> {
             Ok(answer) => answer,
             Err(why) => return self.fail(open, no(Trouble::BadRequest, why)).await,
         };
-        open.end.sent = true;
+        if let Err(denial) = open.leaves().await {
+            return self.fail(open, denial).await;
+        }
         open.end.status = Some(status);
         let named = |(name, value): (String, String)| Some((name.parse::<HeaderName>().ok()?, HeaderValue::from_str(&value).ok()?));
         let headers: HeaderMap = headers.into_iter().filter_map(named).collect();
@@ -246,7 +262,10 @@ impl Trip<'_> {
         self.take_down(&mut open, &keep, &headers);
         let pieces = chunks.into_iter().map(|chunk| (Duration::from_millis(chunk.after_ms), Bytes::from(chunk.bytes))).collect();
         let source = Source::Played(Played::new(pieces, cut));
-        let mut response = Response::new(Tee::passing(source, keep.record, open, None, self.start, Duration::from_secs(86_400)));
+        let events = self.events(&headers);
+        let idle = Duration::from_secs(86_400);
+        let mut response =
+            Response::new(Tee::passing(Flow { source, open, record: keep.record, slot: None, start: self.start, idle, events }));
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         *response.headers_mut() = headers;
         Ok(Arrival::Answered(response))
@@ -299,20 +318,29 @@ impl Trip<'_> {
             open.meter = Some(if readable { meter } else { meter.packed() });
         }
         self.take_down(&mut open, &keep, &head.headers);
-        let tee = Tee::passing(Source::Upstream(body), keep.record, open, Some(slot), self.start, self.target.provider.idle);
-        let mut passed = Response::new(tee);
+        let (events, idle) = (self.events(&head.headers), self.target.provider.idle);
+        let flow = Flow { source: Source::Upstream(body), open, record: keep.record, slot: Some(slot), start: self.start, idle, events };
+        let mut passed = Response::new(Tee::passing(flow));
         *passed.status_mut() = head.status;
         *passed.headers_mut() = header::to_client(&head.headers);
         Ok(Arrival::Answered(passed))
     }
 
+    /// The wire format, where these are the headers of a stream of events.
+    fn events(&self, headers: &HeaderMap) -> Option<Dialect> {
+        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        kind.is_some_and(|kind| kind.starts_with("text/event-stream")).then_some(self.ask.dialect)
+    }
+
     async fn overloaded(&self, mut open: Open, denial: Denial) -> Result<Arrival, Denial> {
+        open.end.ending = Ending::Broken;
         open.end.why = Some(denial.message.clone());
         open.settle().await;
         Ok(Arrival::Overloaded(denial))
     }
 
     async fn fail(&self, mut open: Open, denial: Denial) -> Result<Arrival, Denial> {
+        open.end.ending = Ending::Broken;
         open.end.why = Some(denial.message.clone());
         open.settle().await;
         Err(denial)

@@ -23,7 +23,7 @@ async fn an_answer_passes_byte_for_byte_and_the_key_is_ours_no_more() {
     assert!(heard[0].ends_with(body), "the body is what the client sent: {}", heard[0]);
     assert!(!heard[0].contains(bed::KEY) && !heard[0].contains("cookie"));
     let ended = bed.ended().await;
-    assert!(ended.complete && ended.sent && ended.status == Some(200));
+    assert!(ended.is_complete() && ended.sent && ended.status == Some(200));
     bed.rest().await;
 }
 
@@ -63,7 +63,7 @@ async fn a_long_answer_passes_to_a_slow_reader_without_being_piled_up() {
     assert!(written < size, "{written} bytes were taken from the provider");
     let answer = client.rest().await;
     assert_eq!(answer.body.len(), size);
-    assert!(bed.ended().await.complete);
+    assert!(bed.ended().await.is_complete());
     bed.rest().await;
 }
 
@@ -86,7 +86,7 @@ async fn a_client_that_goes_away_cancels_its_upstream() {
         }
         bed.upstream_gone().await;
         let ended = bed.ended().await;
-        assert!(!ended.complete && ended.sent && ended.why.as_deref() == Some("the client went away"), "{ended:?}");
+        assert!(!ended.is_complete() && ended.sent && ended.why.as_deref() == Some("the client went away"), "{ended:?}");
         bed.rest().await;
     }
 }
@@ -101,7 +101,7 @@ async fn a_client_that_hangs_up_at_the_last_event_has_heard_everything() {
     drop(client);
     bed.upstream_gone().await;
     let ended = bed.ended().await;
-    assert!(ended.complete && ended.why.is_none(), "{ended:?}");
+    assert!(ended.is_complete() && ended.why.is_none(), "{ended:?}");
     let metered = ended.metered.unwrap();
     assert_eq!((metered.usage.source, metered.usage.input, metered.usage.output), (gateway::Source::Reported, 11, 7));
     bed.rest().await;
@@ -116,7 +116,7 @@ async fn whoever_goes_away_before_the_answer_is_settled_too() {
     drop(client);
     bed.upstream_gone().await;
     let ended = bed.ended().await;
-    assert!(ended.sent && !ended.complete && ended.status.is_none());
+    assert!(ended.sent && !ended.is_complete() && ended.status.is_none());
     bed.rest().await;
 }
 
@@ -128,7 +128,7 @@ async fn what_a_provider_says_against_a_request_reaches_the_client_as_it_is() {
     let answer = bed.post("/v1/messages", r#"{"model":"m"}"#).await;
     assert_eq!((answer.status(), answer.body.as_slice()), (500, error.as_bytes()));
     let ended = bed.ended().await;
-    assert!(ended.complete && ended.metered.is_none());
+    assert!(ended.is_complete() && ended.metered.is_none());
     bed.rest().await;
 }
 
@@ -143,7 +143,7 @@ async fn garbage_silence_and_a_torn_answer_are_told_and_leave_nothing_behind() {
         assert_eq!(answer.status(), status, "{}", answer.head);
         assert!(String::from_utf8_lossy(&answer.body).contains("`anthropic`: "));
         let ended = bed.ended().await;
-        assert!(ended.sent && !ended.complete);
+        assert!(ended.sent && !ended.is_complete());
         bed.rest().await;
     }
     // Torn in the middle: the client sees its own connection torn, and never an end that was none.
@@ -155,7 +155,7 @@ async fn garbage_silence_and_a_torn_answer_are_told_and_leave_nothing_behind() {
     ]);
     let answer = bed.post("/v1/messages", r#"{"model":"m","stream":true}"#).await;
     assert!(answer.torn && answer.body == b"event: me");
-    assert!(!bed.ended().await.complete);
+    assert!(!bed.ended().await.is_complete());
     bed.rest().await;
     // Silent in the middle.
     let bed = Bed::new("idle_ms: 200").await;
@@ -206,7 +206,7 @@ async fn overload_goes_to_the_next_provider_and_each_is_asked_for_at_the_door() 
     let heard = bed.heard();
     assert!(heard[0].contains(r#""first""#) && heard[1].contains(r#""second""#), "{heard:?}");
     let (first, second) = (bed.ended().await, bed.ended().await);
-    assert!(!first.complete && first.status == Some(529) && second.complete);
+    assert!(!first.is_complete() && first.status == Some(529) && second.is_complete());
     bed.rest().await;
 }
 

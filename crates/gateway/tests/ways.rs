@@ -60,7 +60,7 @@ async fn a_provider_behind_tls_is_asked_when_somebody_vouches_for_it_and_for_thi
         if passes {
             assert_eq!((answer.status(), answer.body.as_slice()), (200, bed::sse(3).concat().as_bytes()));
             assert!(bed.heard()[0].contains("x-api-key: sk-upstream\r\n"));
-            assert!(bed.ended().await.complete);
+            assert!(bed.ended().await.is_complete());
         } else {
             assert_eq!(answer.status(), 529, "{said}");
             assert!(said.contains("`tls`: it cannot be reached: invalid peer certificate"), "{said}");

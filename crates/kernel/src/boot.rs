@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
-use world::budget::lease;
+use world::budget::{crash, lease};
 use world::event::{CallLost, JournalResealed, KernelStarted, KernelStopped, ProcExited, ProcSpawned, TaskFailed, WorkspaceClosed};
 use world::{Event, Mode, Pid, TaskId, TaskState, World};
 
@@ -41,7 +41,6 @@ impl Kernel {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
         })?;
         let redactor = Arc::new(Redactor::new());
-        let models = crate::model::Models::new(&home.path, &settings.models(), redactor.clone())?;
         let templates = Templates::of_operator(&settings.sandbox).map_err(|why| {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
         })?;
@@ -51,6 +50,10 @@ impl Kernel {
         let options = Options { names: verify::blob_names, ..options };
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
         let (ledger, broken) = Ledger::open(journal)?;
+        let (flights, sent) = crate::model::Flights::open(&home.path, ledger.look(|world| world.starts))?;
+        let flights = Arc::new(flights);
+        ledger.heed(flights.clone());
+        let models = crate::model::Models::new(&home.path, &settings.models(), redactor.clone(), flights)?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
         let outside = Outside::read(&settings, &home.path, &tuning.variables).map_err(|why| {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
@@ -93,9 +96,10 @@ impl Kernel {
         let unsealed = opened.unsealed;
         let lost = kernel
             .ledger
-            .commit(|world, _| (opening(world, &user, unsealed, &findings), world.calls.keys().copied().collect::<Vec<_>>()))?
+            .commit(|world, _| (opening(world, &user, unsealed, &findings, &sent), world.calls.keys().copied().collect::<Vec<_>>()))?
             .durable()
             .await?;
+        kernel.models.flights.begin(kernel.ledger.look(|world| world.starts)).await?;
         for call in lost {
             kernel.ledger.journal().vault().delete(&call.to_string()).map_err(ledger::fault)?;
         }
@@ -107,6 +111,7 @@ impl Kernel {
         tokio::spawn(kernel.clone().offer_left(left));
         tokio::spawn(queue::run(kernel.clone()));
         tokio::spawn(notify::run(kernel.clone()));
+        tokio::spawn(crate::model::release_expired(Arc::downgrade(&kernel)));
         tokio::spawn(kernel.clone().sweep_containers());
         Ok(kernel)
     }
@@ -114,11 +119,13 @@ impl Kernel {
     /// Comes to rest: no episode runs on, the world is saved, the journal closed. Unfinished tasks resume at the next boot.
     pub async fn stop(&self, reason: &str) -> Result<(), Fault> {
         self.stopping.store(true, Ordering::SeqCst);
+        // Before their brains are gone, so that they are settled as stopped.
+        let settled = self.models.stop();
         for (_, episode) in self.episodes.lock().drain() {
             episode.abort();
         }
         self.verifier.stop().await;
-        self.models.close();
+        settled.await;
         self.desks.close_all();
         self.rest_engines().await;
         self.extensions.lock().clear();
@@ -133,6 +140,8 @@ impl Kernel {
         // INVARIANT: nothing of this kernel follows; a row after a sealed stop is somebody else's.
         self.ledger.close();
         pending.durable().await?;
+        // Last, so that whoever was stopped hears why.
+        self.models.close();
         self.ledger.snapshot()
     }
 
@@ -179,7 +188,7 @@ fn left(world: &World) -> Vec<TaskId> {
 }
 
 /// The first records of this boot.
-fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding]) -> Vec<Event> {
+fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding], left: &crash::Left) -> Vec<Event> {
     let (pid, task) = (Pid::KERNEL, None);
     let mut events: Vec<Event> = Vec::new();
     if world.processes.is_empty() {
@@ -200,6 +209,7 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding]) -> Ve
     if unsealed > 0 {
         events.push(JournalResealed { pid, task, unsealed }.into());
     }
+    events.extend(crash::settle(world, left));
     for (call, open) in &world.calls {
         let why = "the kernel ended before its outcome was known".to_owned();
         events.push(CallLost { pid: open.pid, task: open.task, call: *call, tool: open.tool.clone(), why }.into());

@@ -214,6 +214,11 @@ impl Entry {
         self.0.unrecorded.is_some()
     }
 
+    /// There will be such a call: its admission is on disk, or on its way there.
+    pub fn stands(&self, kernel: &Kernel) -> bool {
+        self.0.unrecorded.as_ref().is_none_or(|unrecorded| kernel.ledger.stands(unrecorded))
+    }
+
     /// Waits until the admission is on disk. After an error there is no such call, and its number may be another's.
     pub async fn recorded(&mut self, kernel: &Kernel) -> Result<(), Fault> {
         match self.0.unrecorded.take() {

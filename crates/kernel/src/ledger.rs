@@ -3,19 +3,22 @@
 //! A commit reads the clock once, decides on the world as it is, orders the events in the journal and applies them, all under one
 //! lock; so a budget cannot be spent twice nor a one-use grant used twice. **Invariant.** Nobody acts on a commit before its ticket is
 //! durable, but a request to a model that is paid from a lease on disk. If a batch fails, the world is folded again from what is on disk;
-//! and whenever that was done, the first commit says that the leases it found are lost.
+//! and whenever that was done, the first commit holds what requests cost that had left and are not there.
 
 use crate::fault::{Fault, FaultKind};
+use crate::model::Flights;
 use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Ticket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use world::budget::lease;
+use world::budget::crash;
 use world::event::{CallRefused, RecordsDropped};
 use world::{Event, Pid, TaskId, Weight, World, limits};
 
 pub struct Ledger {
     journal: Journal,
     state: Mutex<State>,
+    /// Requests that may have left before their records were on disk.
+    flights: std::sync::OnceLock<std::sync::Arc<Flights>>,
 }
 
 struct State {
@@ -26,7 +29,7 @@ struct State {
     broken: bool,
     /// The kernel has stopped, and nothing follows its last record.
     closed: bool,
-    /// The world comes from disk, and its leases may be drawn from by requests that are not there.
+    /// The world was folded again, and requests may be on their way that are not there.
     folded: bool,
     since_snapshot: u64,
     volume: HashMap<Pid, Volume>,
@@ -103,8 +106,8 @@ impl Ledger {
     /// Folds the journal from its newest good snapshot, and says what the fold found wrong with the chain on its way.
     pub fn open(journal: Journal) -> Result<(Ledger, Vec<Finding>), Fault> {
         let (world, findings) = fold(&journal)?;
-        let state = State { world, generation: 0, broken: false, closed: false, folded: true, since_snapshot: 0, volume: HashMap::new() };
-        Ok((Ledger { journal, state: Mutex::new(state) }, findings))
+        let state = State { world, generation: 0, broken: false, closed: false, folded: false, since_snapshot: 0, volume: HashMap::new() };
+        Ok((Ledger { journal, state: Mutex::new(state), flights: std::sync::OnceLock::new() }, findings))
     }
 
     pub fn journal(&self) -> &Journal {
@@ -128,7 +131,8 @@ impl Ledger {
         let now_ms = jiff::Timestamp::now().as_millisecond().max(state.world.now_ms);
         let mut drafts = Vec::new();
         if std::mem::take(&mut state.folded) {
-            for event in lease::lost(&state.world) {
+            let left = self.flights.get().map(|flights| flights.left()).unwrap_or_default();
+            for event in crash::unrecorded(&state.world, &left) {
                 state.take(&event, now_ms, &mut drafts)?;
             }
         }
@@ -155,6 +159,17 @@ impl Ledger {
     /// From here on every commit fails.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
+    }
+
+    /// Knows from now on which requests have left.
+    pub(crate) fn heed(&self, flights: std::sync::Arc<Flights>) {
+        self.flights.get_or_init(|| flights);
+    }
+
+    /// Can this still come to be on disk?
+    pub(crate) fn stands(&self, unrecorded: &Unrecorded) -> bool {
+        let state = self.state.lock();
+        state.generation == unrecorded.generation && !state.broken
     }
 
     /// Waits for the disk.

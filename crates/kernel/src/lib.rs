@@ -46,7 +46,7 @@ pub use fault::{Fault, FaultKind, Stop};
 pub use home::Home;
 pub use ledger::Ledger;
 pub use merge::{APPLY as MERGE, FileDiff, MergeDiff, MergeLine};
-pub use model::{CassetteView, ExchangeView, Opened, Traffic, Wait};
+pub use model::{CassetteView, ExchangeView, Known, Opened, Traffic, Wait};
 pub use moment::Clock;
 pub use queue::{Added, NewTask};
 pub use reader::read_project_file;

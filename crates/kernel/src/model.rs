@@ -6,6 +6,8 @@
 mod books;
 mod cassette;
 mod door;
+mod flight;
+mod held;
 mod lease;
 mod room;
 mod settle;
@@ -13,11 +15,14 @@ mod wait;
 
 use crate::Kernel;
 use crate::fault::{Fault, FaultKind, Stop};
+pub use books::Known;
 use cassette::Cassettes;
 pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};
 pub(crate) use door::{No, ProcessDoor};
-use gateway::{Client, Door, Gateway, Secret, Session, Upstream};
+pub(crate) use flight::Flights;
+use gateway::{Client, Door, Gateway, Secret, Session, Stopped, Upstream};
+pub(crate) use held::release_expired;
 use parking_lot::Mutex;
 pub(crate) use room::{GATEWAY_PORT, RoomModels};
 use std::collections::HashMap;
@@ -29,12 +34,15 @@ pub use wait::Wait;
 pub(crate) use wait::Waited;
 use wait::Waiting;
 use world::event::{ProcExited, ProcSpawned};
-use world::{Code, Pid, Refusal, ZoneId};
+use world::{Code, Ending, Pid, Refusal, ZoneId};
 
 /// The call that a request is.
 pub(crate) const REQUEST: &str = "model.request";
 /// The role of a program outside rooms that speaks to the gateway.
 pub(crate) const CLIENT: &str = "client";
+
+/// How long the end of requests may take when the kernel stops.
+const SETTLE_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The gateway and who listens at it.
 pub(crate) struct Models {
@@ -43,13 +51,19 @@ pub(crate) struct Models {
     pub record: bool,
     pub cassettes: Cassettes,
     pub leases: lease::Leases,
+    pub flights: Arc<Flights>,
     waiting: Waiting,
     loopback: bool,
     listeners: Mutex<HashMap<Pid, Vec<AbortHandle>>>,
 }
 
 impl Models {
-    pub fn new(home: &std::path::Path, settings: &gateway::Settings, redactor: Arc<journal::Redactor>) -> Result<Models, Fault> {
+    pub fn new(
+        home: &std::path::Path,
+        settings: &gateway::Settings,
+        redactor: Arc<journal::Redactor>,
+        flights: Arc<Flights>,
+    ) -> Result<Models, Fault> {
         let bad = |why: String| Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why);
         let hold = settings.gateway.hold.as_deref().map(policy::parse_duration).transpose();
         let hold = hold.map_err(|error| bad(format!("gateway.hold: {error}")).fix("mend config.yml in $SKEP_HOME"))?;
@@ -68,10 +82,22 @@ impl Models {
             record: settings.gateway.record,
             cassettes: Cassettes::default(),
             leases: lease::Leases::default(),
+            flights,
             waiting: Waiting::default(),
             loopback: settings.gateway.loopback,
             listeners: Mutex::default(),
         })
+    }
+
+    /// Stops every request that is on its way. Done when all are settled, or when that takes too long: then the next kernel holds them.
+    pub fn stop(&self) -> impl Future<Output = ()> + Send + use<> {
+        let words = "the kernel was stopped".to_owned();
+        let settled = self.flights.stop(&|_| true, &Stopped { ending: Ending::Stopped, words });
+        async move {
+            if tokio::time::timeout(SETTLE_MAX, settled).await.is_err() {
+                eprintln!("skep: requests to models were not settled in time");
+            }
+        }
     }
 
     /// Nobody is served any more.

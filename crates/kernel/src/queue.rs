@@ -121,14 +121,17 @@ impl Kernel {
 
     /// Stops a task where it is. What it wrote is dropped; the journal keeps what it did.
     pub async fn cancel(&self, id: TaskId, by: &str) -> Result<(), Stop> {
-        if let Some(episode) = self.episodes.lock().remove(&id) {
-            episode.abort();
-        }
         let pending = self.ledger.commit(|world, _| match cancelled(world, id, by) {
             Ok((pid, calls, events)) => (events, Ok((pid, calls))),
             Err(refusal) => (Vec::new(), Err(refusal)),
         })?;
         let (pid, calls) = pending.durable().await??;
+        // Stopped before its brain is gone, so that what they cost is settled as cancelled.
+        let settled = self.stop_requests_of(id);
+        if let Some(episode) = self.episodes.lock().remove(&id) {
+            episode.abort();
+        }
+        settled.await;
         for call in calls {
             self.ledger.journal().vault().delete(&call.to_string()).map_err(crate::ledger::fault)?;
         }
@@ -242,7 +245,9 @@ fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, V
     }
     let mut events: Vec<Event> = Vec::new();
     let mut calls = Vec::new();
-    for (call, open) in world.calls.iter().filter(|(_, open)| open.task == Some(id)) {
+    // A request to a model ends with what it cost.
+    let others = world.calls.iter().filter(|(call, open)| open.task == Some(id) && !world.books.reserved.contains_key(call));
+    for (call, open) in others {
         calls.push(*call);
         let output = serde_json::json!({"error": "cancelled"});
         events

@@ -2,7 +2,7 @@
 
 use crate::connection::send;
 use crate::method::{no, parse, raw};
-use kernel::{Kernel, Opened, Replayed, Traffic, Wait};
+use kernel::{Kernel, Known, Opened, Replayed, Traffic, Wait};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -12,7 +12,7 @@ use wire::method::model::{
 };
 use wire::method::task::{Divergence, ReplayResult};
 use wire::{Code, Method, Request, Response, RpcError};
-use world::{By, Pid};
+use world::{By, Figures, Pid};
 
 pub(crate) fn opens(request: &Request) -> bool {
     request.method == Open::NAME
@@ -72,15 +72,19 @@ impl Drop for Guard {
 
 pub(crate) fn usage(kernel: &Kernel, by: By) -> UsageResult {
     let (rows, total) = kernel.usage(by);
-    let rows = rows.into_iter().map(|(name, figures)| UsageRow { name, figures }).collect();
-    UsageResult { rows, total, prices_as_of: kernel.prices_as_of().to_owned(), unpriced: kernel.unpriced() }
+    let (mut held, held_total) = kernel.usage_held(by);
+    let mut rows: Vec<UsageRow> =
+        rows.into_iter().map(|(name, figures)| UsageRow { held: held.remove(&name).unwrap_or_default(), name, figures }).collect();
+    // A crash may leave nothing of a request but what it may have cost.
+    rows.extend(held.into_iter().map(|(name, held)| UsageRow { name, figures: Figures::default(), held }));
+    UsageResult { rows, total, prices_as_of: kernel.prices_as_of().to_owned(), unpriced: kernel.unpriced(), held: held_total }
 }
 
 pub(crate) fn budgets(kernel: &Kernel) -> BudgetsResult {
     let waits = kernel.waits();
-    let view = |(pid, name, account, guessed)| {
+    let view = |Known { pid, name, account, guessed, held }| {
         let waits = waits.iter().filter(|wait| wait.of() == pid).map(wait_view).collect();
-        AccountView { pid, name, account, guessed, waits }
+        AccountView { pid, name, account, guessed, held_of_its_own: held, waits }
     };
     BudgetsResult { accounts: kernel.accounts().into_iter().map(view).collect() }
 }

@@ -1,13 +1,18 @@
 //! What processes may spend on models, what they have spent, and who used what.
 //!
 //! A reservation is taken from the caller and all its ancestors, in the commit that admits the call, or before it from a [`Lease`]; so
-//! whoever looks sees a tree in which no cap is passed by spent, reserved and leased together. What nobody settled counts as spent.
+//! whoever looks sees a tree in which no cap is passed by spent, reserved, leased and held together. *Spent* is what was reported, or
+//! counted where nothing was; what a request may have cost beyond that is *held* for a day, or until somebody reads it off a bill.
 
 mod books;
+pub mod crash;
+pub mod held;
 pub mod lease;
 
 use crate::Pid;
+pub(crate) use books::day;
 pub use books::{Books, By, Figures, Guess, Reserved, Row};
+pub use held::{Ending, Held};
 pub use lease::Lease;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +66,7 @@ pub struct Spend {
 }
 
 impl Spend {
-    fn add(&mut self, tier: &str, tokens: u64, micros: u64) {
+    pub fn add(&mut self, tier: &str, tokens: u64, micros: u64) {
         let sum = self.tokens.entry(tier.to_owned()).or_default();
         *sum = sum.saturating_add(tokens);
         self.micros = self.micros.saturating_add(micros);
@@ -94,6 +99,9 @@ pub struct Account {
     /// Set aside for requests to come.
     #[serde(default)]
     pub leased: Spend,
+    /// What requests may have cost beyond what is known.
+    #[serde(default)]
+    pub held: Spend,
     /// The minute that `requests` counts, since 1970.
     pub minute: i64,
     pub requests: u32,
@@ -133,6 +141,20 @@ pub fn remedy(of: Pid, what: &str, missing: u64) -> String {
         None => format!("--money {}.{:02}", missing.div_ceil(10_000) / 100, missing.div_ceil(10_000) % 100),
     };
     format!("skep budget grant {of} {share}")
+}
+
+/// The command that gives a process this budget.
+pub fn command(pid: Pid, budget: &Budget) -> String {
+    let money = budget.micros.map(|micros| {
+        let cents = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+        format!("--money {}", cents.trim_end_matches('0').trim_end_matches('.'))
+    });
+    let tokens = budget.tokens.iter().map(|(tier, cap)| format!("--tokens {tier}={cap}"));
+    let rate = budget.requests_per_minute.map(|cap| format!("--requests-per-minute {cap}"));
+    let context = budget.context.map(|cap| format!("--context {cap}"));
+    let ask = (budget.at_cap == AtCap::Ask).then(|| "--ask".to_owned());
+    let caps: Vec<String> = money.into_iter().chain(tokens).chain(rate).chain(context).chain(ask).collect();
+    format!("skep budget set {pid} {}", caps.join(" "))
 }
 
 impl Short {
@@ -183,7 +205,7 @@ impl Account {
         context().or_else(money).or_else(tokens).or(rate)
     }
 
-    /// Tokens of a tier and money that nobody has spent, reserved or leased.
+    /// Tokens of a tier and money that nobody has spent, reserved or leased, and that are not held.
     pub fn left(&self, tier: &str) -> (u64, u64) {
         let Some(budget) = &self.budget else { return (u64::MAX, u64::MAX) };
         let caps = budget.tokens.iter().filter(|(of, _)| *of == tier || *of == ALL_TIERS);
@@ -192,11 +214,15 @@ impl Account {
     }
 
     fn used(&self, tier: &str) -> u64 {
-        [&self.spent, &self.reserved, &self.leased].into_iter().fold(0, |sum, spend| sum.saturating_add(spend.of(tier)))
+        self.parts().into_iter().fold(0, |sum, spend| sum.saturating_add(spend.of(tier)))
     }
 
     fn used_micros(&self) -> u64 {
-        [&self.spent, &self.reserved, &self.leased].into_iter().fold(0, |sum, spend| sum.saturating_add(spend.micros))
+        self.parts().into_iter().fold(0, |sum, spend| sum.saturating_add(spend.micros))
+    }
+
+    fn parts(&self) -> [&Spend; 4] {
+        [&self.spent, &self.reserved, &self.leased, &self.held]
     }
 
     /// Caps of which most is spent and nobody was told: its name, what is spent, and the cap.

@@ -5,8 +5,8 @@
 //! meaning: readers refuse what they do not know.
 
 use crate::{
-    Alternative, Answer, BanId, Budget, CallId, Code, Figures, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, ReviewId, Scope,
-    Side, TaskId, Terms, TokenId, Until, What, ZoneId,
+    Alternative, Answer, BanId, Budget, CallId, Code, Ending, Figures, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, ReviewId,
+    Scope, Side, TaskId, Terms, TokenId, Until, What, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub enum Weight {
 }
 
 macro_rules! events {
-    ($($(#[$doc:meta])* $name:ident = $kind:literal, $weight:ident { $($field:ident: $type:ty),* $(,)? })*) => {
+    ($($(#[$doc:meta])* $name:ident = $kind:literal, $weight:ident { $($(#[$attribute:meta])* $field:ident: $type:ty),* $(,)? })*) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ macro_rules! events {
                 pub pid: Pid,
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub task: Option<TaskId>,
-                $(pub $field: $type,)*
+                $($(#[$attribute])* pub $field: $type,)*
             }
 
             impl From<$name> for Event {
@@ -122,6 +122,8 @@ events! {
     CallRefused = "call.refused", Security {
         call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,
         paths: Vec<String>, size: Option<u64>, of: Option<CallId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<Box<Value>>,
     }
     /// A read met a passing fault and is made again.
     CallRetried = "call.retried", Fact { call: CallId, attempt: u32, why: String }
@@ -180,15 +182,28 @@ events! {
     BudgetLeased = "budget.leased", Fact { lease: CallId, tier: String, tokens: u64, micros: u64 }
     /// What was left of it is for everybody again.
     BudgetReturned = "budget.returned", Fact { lease: CallId, tokens: u64, micros: u64 }
-    /// The kernel died with it: what was left may be spent, so it counts as spent.
+    /// The kernel died with it, and what was left counts as spent. Recorded by versions before `model.held`.
     BudgetLost = "budget.lost", Fact { lease: CallId, tokens: u64, micros: u64 }
     /// What a process's estimates really were, as somebody read it off a bill: tokens of these tiers, and money.
     BudgetReconciled = "budget.reconciled", Security { tokens: BTreeMap<String, u64>, micros: Option<u64>, by: String }
-    /// What it did cost. Without usage from the provider, what was reserved is charged.
+    /// What it did cost: as reported, or counted from what had come. `held` is what it may have cost beyond that.
     ModelUsed = "model.used", Fact {
         call: CallId, provider: String, model: String, tier: String, figures: Figures, charged_tokens: u64, charged_micros: u64,
         status: Option<u16>, first_byte_ms: Option<u64>, asked: Option<String>, answered: Option<String>, notes: Vec<String>,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        held_tokens: u64,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        held_micros: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended: Option<Ending>,
     }
+    /// The kernel died with a request on its way: what it may have cost counts against the caps for a day. `lease` paid for a request
+    /// that left no other record.
+    ModelHeld = "model.held", Fact {
+        call: CallId, provider: String, model: String, tier: String, tokens: u64, micros: u64, lease: Option<CallId>, why: String,
+    }
+    /// So much of what is reserved or held for a request is for everybody again.
+    ModelReleased = "model.released", Fact { call: CallId, tokens: u64, micros: u64, why: String }
 
     /// The traffic with models is taken down in this file.
     CassetteStarted = "cassette.started", Fact { file: String }
@@ -202,6 +217,11 @@ events! {
     BrainRemembered = "brain.remembered", Fact { blob: String, anew: bool }
     /// Records of this kind were dropped because the process made too many.
     RecordsDropped = "records.dropped", Fact { kind: String, count: u64 }
+}
+
+/// A field that most records of its kind leave out.
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 #[cfg(test)]

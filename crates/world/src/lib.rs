@@ -20,7 +20,7 @@ pub mod task;
 pub mod world;
 
 pub use blob::BlobNames;
-pub use budget::{Account, AtCap, Books, Budget, By, Cap, Figures, Lease, Need, Reserved, Row, Short, Spend};
+pub use budget::{Account, AtCap, Books, Budget, By, Cap, Ending, Figures, Held, Lease, Need, Reserved, Row, Short, Spend};
 pub use call::{Hands, OpenCall, UsedRoom};
 pub use doubt::{Doubt, Doubts};
 pub use event::{Event, Weight};

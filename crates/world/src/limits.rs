@@ -34,3 +34,6 @@ pub const SNAPSHOT_EVERY: u64 = 10_000;
 pub const STOP_MS_MAX: u64 = 2_000;
 /// Ended tasks that stay in memory for `skep list`; older ones are in the journal only.
 pub const TASKS_REMEMBERED: usize = 1_000;
+/// How long what a request may have cost beyond what is known counts against the caps, unless somebody reconciles it before. A provider's
+/// own usage page shows a request within a day.
+pub const HELD_MS: i64 = 24 * 60 * 60 * 1_000;

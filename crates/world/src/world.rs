@@ -6,9 +6,10 @@
 mod check;
 mod fold;
 
+use crate::budget;
 use crate::event::Event;
 use crate::{
-    Ban, BanId, Books, CallId, Cap, Doubts, Grant, GrantId, Lease, Merge, MergeId, Need, OpenCall, Pid, Process, Review, ReviewId,
+    Ban, BanId, Books, Budget, CallId, Cap, Doubts, Grant, GrantId, Lease, Merge, MergeId, Need, OpenCall, Pid, Process, Review, ReviewId,
     ReviewState, Scope, Short, Task, TaskId, TaskState, Token, TokenId, ZoneId,
 };
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,9 @@ pub struct World {
     /// What the journal's verification found.
     #[serde(default)]
     pub doubts: Doubts,
+    /// How many kernels have started on this journal.
+    #[serde(default)]
+    pub starts: u64,
     /// Time of the newest event; a commit's clock never goes behind it.
     pub now_ms: i64,
     /// Highest number given out of each kind.
@@ -137,6 +141,16 @@ impl World {
 
     pub fn lease(&self, pid: Pid, tier: &str) -> Option<&Lease> {
         self.books.leases.get(&pid)?.iter().find(|lease| lease.tier == tier)
+    }
+
+    /// The process whose money is capped while nothing caps the tokens of a request: what has no price could cost anything there.
+    pub fn unbounded(&self, pid: Pid, tier: &str) -> Option<Pid> {
+        let capped = |process: &&Process| self.books.accounts.get(&process.pid).and_then(|account| account.budget.as_ref());
+        let bounded = |budget: &Budget| budget.tokens.keys().any(|of| of == tier || of == budget::ALL_TIERS);
+        if self.line(pid).filter_map(|process| capped(&process)).any(bounded) {
+            return None;
+        }
+        self.line(pid).find(|process| capped(process).is_some_and(|budget| budget.micros.is_some())).map(|process| process.pid)
     }
 
     /// Is anything that `pid` spends capped?

@@ -15,9 +15,9 @@ pub fn usage(result: &UsageResult, by: By, columns: Option<usize>) -> Page {
     }
     let head = ["", "requests", "input", "cache read", "cache write", "output", "cost", ""].map(|text| Line::new().faint(text)).to_vec();
     let mut rows = vec![head];
-    rows.extend(result.rows.iter().map(|row| figures(Line::new().plain(&row.name), &row.figures)));
+    rows.extend(result.rows.iter().map(|row| figures(Line::new().plain(&row.name), &row.figures, &row.held)));
     if result.rows.len() > 1 {
-        rows.push(figures(Line::new().strong("all"), &result.total));
+        rows.push(figures(Line::new().strong("all"), &result.total, &result.held));
     }
     let rows = flush_right(rows);
     let wide = table(rows.clone());
@@ -31,8 +31,13 @@ pub fn usage(result: &UsageResult, by: By, columns: Option<usize>) -> Page {
     if !result.unpriced.is_empty() {
         let (price, is) = if result.unpriced.len() == 1 { ("price", "is") } else { ("prices", "are") };
         let models = result.unpriced.join(", ");
-        page.push(Line::new().plain(format!("the {price} of {models} {is} not known, so the dearest that could be meant is taken")));
+        page.push(Line::new().plain(format!("the {price} of {models} {is} not known, and what that cost is in no sum")));
         page.because("fix", "name it in $SKEP_HOME/prices.yaml, or say `free: true` of its provider in config.yml");
+    }
+    if amount(&result.held).is_some() {
+        let held = "held is what requests that broke off may have cost beyond what is known; it counts against the caps for a day";
+        page.push(Line::new().plain(held));
+        page.because("fix", "`skep budget reconcile PID …` puts what the bill says in its place; `skep budget` has the pids");
     }
     page
 }
@@ -65,10 +70,25 @@ fn stacked(rows: Vec<Vec<Line>>) -> Page {
     page
 }
 
-fn figures(name: Line, figures: &Figures) -> Vec<Line> {
-    let estimated = match figures.estimated {
-        0 => Line::new(),
-        n => Line::new().faint(format!("{n} estimated")),
+/// Money, or tokens where there is none; nothing where there is neither.
+fn amount(spend: &Spend) -> Option<String> {
+    match (spend.micros, spend.of(wire::budget::ALL_TIERS)) {
+        (0, 0) => None,
+        (0, tokens) => Some(many(tokens, "token")),
+        (micros, _) => Some(dollars(micros)),
+    }
+}
+
+fn figures(name: Line, figures: &Figures, held: &Spend) -> Vec<Line> {
+    let estimated = (figures.estimated > 0).then(|| format!("{} estimated", figures.estimated));
+    let held = amount(held).map(|amount| format!("{amount} held"));
+    let remark: Vec<String> = estimated.into_iter().chain(held).collect();
+    let cost = match (figures.unpriced, figures.micros) {
+        (1.., 0) => "unknown".to_owned(),
+        (unpriced, micros) => {
+            let more = if unpriced > 0 { " + unknown" } else { "" };
+            format!("${}.{:06}{more}", count(micros / 1_000_000), micros % 1_000_000)
+        }
     };
     let number = |n: u64| Line::new().plain(count(n));
     vec![
@@ -78,8 +98,8 @@ fn figures(name: Line, figures: &Figures) -> Vec<Line> {
         number(figures.cache_read),
         number(figures.cache_write),
         number(figures.output),
-        Line::new().plain(format!("${}.{:06}", count(figures.micros / 1_000_000), figures.micros % 1_000_000)),
-        estimated,
+        Line::new().plain(cost),
+        Line::new().faint(remark.join(", ")),
     ]
 }
 
@@ -103,8 +123,14 @@ pub fn budgets(result: &BudgetsResult) -> Page {
         page.push(Line::new().faint("without a budget of their own"));
         page.append(table(free));
     }
-    for view in result.accounts.iter().filter(|view| guessed(view).is_some()) {
-        let fix = format!("`skep budget reconcile {} …` says what the estimates of {} really were", view.pid, view.name);
+    for view in &result.accounts {
+        let what = match (guessed(view), amounts(&view.held_of_its_own)) {
+            (None, None) => continue,
+            (Some(_), None) => "the estimates",
+            (None, Some(_)) => "what is held",
+            (Some(_), Some(_)) => "the estimates and what is held",
+        };
+        let fix = format!("`skep budget reconcile {} …` says what {what} of {} really were", view.pid, view.name);
         page.push(Line::new().plain(fix));
     }
     page
@@ -131,34 +157,46 @@ fn uncapped(view: &AccountView) -> Vec<Line> {
         Line::new().plain(format!("  {}", view.name)),
         Line::new().plain(format!("{} spent", dollars(micros))),
         Line::new().plain(many(view.account.spent.of(wire::budget::ALL_TIERS), "token")),
-        Line::new().faint(guessed(view).map(|guessed| format!("{guessed} are estimates")).unwrap_or_default()),
+        Line::new().faint(
+            [
+                guessed(view).map(|guessed| format!("{guessed} are estimates")),
+                amounts(&view.account.held).map(|held| format!("{held} held")),
+            ]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(", "),
+        ),
     ]
 }
 
 /// What of a process's own spending is only an estimate.
 fn guessed(view: &AccountView) -> Option<String> {
-    let tokens =
-        view.guessed.tokens.iter().filter(|(_, amount)| **amount > 0).map(|(tier, amount)| format!("{} {tier} tokens", count(*amount)));
-    let money = (view.guessed.micros > 0).then(|| dollars(view.guessed.micros));
+    amounts(&view.guessed)
+}
+
+fn amounts(spend: &Spend) -> Option<String> {
+    let tokens = spend.tokens.iter().filter(|(_, amount)| **amount > 0).map(|(tier, amount)| format!("{} {tier} tokens", count(*amount)));
+    let money = (spend.micros > 0).then(|| dollars(spend.micros));
     let all: Vec<String> = tokens.chain(money).collect();
     (!all.is_empty()).then(|| all.join(" and "))
 }
 
 fn caps(view: &AccountView, budget: &Budget) -> Vec<Vec<Line>> {
     let account = &view.account;
-    let row = |name: String, [spent, reserved, leased]: [u64; 3], cap: u64, written: fn(u64) -> String| {
+    let row = |name: String, [spent, reserved, leased, held]: [u64; 4], cap: u64, written: fn(u64) -> String| {
         let share = if cap == 0 { 100 } else { u64::try_from(u128::from(spent) * 100 / u128::from(cap)).unwrap_or(u64::MAX) };
         let share = match share {
             ..WARN_PERCENT => Line::new().plain(format!("{share} %")),
             WARN_PERCENT..100 => Line::new().wait(format!("{share} %, nearly used up")),
             _ => Line::new().bad(format!("{share} %, used up")),
         };
-        let held = [(reserved, "reserved"), (leased, "leased")].into_iter().filter(|(amount, _)| *amount > 0);
+        let held = [(reserved, "reserved"), (leased, "leased"), (held, "held")].into_iter().filter(|(amount, _)| *amount > 0);
         let held: Vec<String> = held.map(|(amount, word)| format!("{} {word}", written(amount))).collect();
         let used = format!("{} of {}", written(spent), written(cap));
         vec![Line::new().plain(format!("  {name}")), Line::new().plain(used), share, Line::new().faint(held.join(", "))]
     };
-    let parts = [&account.spent, &account.reserved, &account.leased];
+    let parts = [&account.spent, &account.reserved, &account.leased, &account.held];
     let mut rows = Vec::new();
     rows.extend(budget.micros.map(|cap| row("money".into(), parts.map(|part| part.micros), cap, dollars)));
     rows.extend(budget.tokens.iter().map(|(tier, cap)| row(format!("{tier} tokens"), parts.map(|part| part.of(tier)), *cap, count)));

@@ -28,6 +28,14 @@ pub fn told(event: &Event) -> Option<Line> {
             Line::new().name(e.call.to_string()).plain(what).faint(format!("{}/{}", e.provider, e.model))
         }
         Event::ModelUsed(e) => used(e),
+        Event::ModelHeld(e) => {
+            let what = format!("  {} held  ", share(&e.tier, e.tokens, e.micros));
+            Line::new().name(e.call.to_string()).plain(what).faint(format!("{}/{}  {}", e.provider, e.model, e.why))
+        }
+        Event::ModelReleased(e) => {
+            let what = format!("  {} released  ", share("", e.tokens, e.micros));
+            Line::new().name(e.call.to_string()).plain(what).faint(&e.why)
+        }
         Event::CassetteStarted(e) => Line::new().plain(&e.file),
         Event::ReplayStarted(e) => Line::new().faint("of ").name(e.of.to_string()),
         Event::ReplayFinished(e) => {
@@ -60,6 +68,11 @@ fn used(e: &ModelUsed) -> Line {
         kinds.into_iter().filter(|(_, tokens)| *tokens > 0).map(|(word, tokens)| format!("{} {word}", count(tokens))).collect();
     let line = if kinds.is_empty() { line } else { line.plain(format!("  {}", kinds.join(", "))) };
     let line = if figures.estimated > 0 { line.wait("  estimated") } else { line };
+    let line = match (e.held_micros, e.held_tokens) {
+        (0, 0) => line,
+        (0, tokens) => line.wait(format!("  {} tokens held", count(tokens))),
+        (micros, _) => line.wait(format!("  {} held", dollars(micros))),
+    };
     let status = e.status.filter(|status| !(200..300).contains(status)).map(|status| format!("  {status}"));
     let notes = if e.notes.is_empty() { String::new() } else { format!("  {}", e.notes.join("; ")) };
     line.bad(status.unwrap_or_default()).faint(format!("  {}/{}", e.provider, e.model)).faint(notes)

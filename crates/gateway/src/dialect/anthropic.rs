@@ -39,7 +39,7 @@ pub(super) fn tally(usage: &Value, tally: &mut Tally) {
 pub(super) fn error(trouble: Trouble, message: &str) -> Value {
     let kind = match trouble {
         Trouble::Unauthorized => "authentication_error",
-        Trouble::Denied => "permission_error",
+        Trouble::Denied | Trouble::Cancelled => "permission_error",
         Trouble::Budget => "billing_error",
         Trouble::RateLimited => "rate_limit_error",
         Trouble::BadRequest => "invalid_request_error",

@@ -39,6 +39,7 @@ pub(super) fn error(trouble: Trouble, message: &str) -> Value {
     let (kind, code) = match trouble {
         Trouble::Unauthorized => ("invalid_request_error", "invalid_api_key"),
         Trouble::Denied => ("permission_error", "permission_denied"),
+        Trouble::Cancelled => ("permission_error", "cancelled"),
         Trouble::Budget => ("insufficient_quota", "insufficient_quota"),
         Trouble::RateLimited => ("rate_limit_error", "rate_limit_exceeded"),
         Trouble::BadRequest => ("invalid_request_error", "invalid_request"),

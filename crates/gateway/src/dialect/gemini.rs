@@ -6,6 +6,7 @@ use std::ops::Range;
 
 pub(super) const CONFIG: &[&str] = &["generationConfig", "generation_config"];
 pub(super) const OUTPUT: &[&str] = &["maxOutputTokens", "max_output_tokens"];
+pub(super) const THINKING: &[&str] = &["thinkingConfig", "thinking_config"];
 pub(super) const ROUTING: &[&str] = &["routingConfig", "routing_config", "modelConfig", "model_config"];
 /// What is to be counted, where that is a whole request.
 pub(super) const COUNTED: &[&str] = &["generateContentRequest", "generate_content_request"];
@@ -74,6 +75,7 @@ pub(super) fn error(status: u16, trouble: Trouble, message: &str) -> Value {
     let word = match trouble {
         Trouble::Unauthorized => "UNAUTHENTICATED",
         Trouble::Denied => "PERMISSION_DENIED",
+        Trouble::Cancelled => "CANCELLED",
         Trouble::Budget | Trouble::RateLimited => "RESOURCE_EXHAUSTED",
         Trouble::BadRequest | Trouble::TooLarge => "INVALID_ARGUMENT",
         Trouble::NotFound => "NOT_FOUND",

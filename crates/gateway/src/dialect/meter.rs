@@ -35,6 +35,8 @@ const VALUES: &[&[&str]] = &[
     &["candidates", "[]", "finishReason"],
     &["stop_reason"],
     &["status"],
+    &["content_block", "type"],
+    &["item", "type"],
 ];
 
 /// What a meter read.
@@ -45,6 +47,8 @@ pub struct Metered {
     pub model: Option<String>,
     /// The answer came to its end; a stream that broke off did not.
     pub complete: bool,
+    /// The model thought, and what of that is billed may not be in the answer.
+    pub reasoned: bool,
     /// What was odd about the answer, for the record.
     pub notes: Vec<String>,
 }
@@ -93,6 +97,7 @@ struct Seen {
     model: Option<String>,
     /// The answer's own sign of its end.
     ended: bool,
+    reasoned: bool,
     error: Option<String>,
     unreadable: u64,
     packed: bool,
@@ -195,7 +200,7 @@ impl Meter {
             mode: tally.mode.unwrap_or(mode),
             source: if reported { Source::Reported } else { Source::Estimated },
         };
-        Metered { usage, model: seen.model, complete: seen.ended, notes }
+        Metered { usage, model: seen.model, complete: seen.ended, reasoned: seen.reasoned || tally.reasoning > 0, notes }
     }
 }
 
@@ -283,6 +288,9 @@ fn note(dialect: Dialect, tally: &mut Tally, seen: &mut Seen, index: usize, valu
             let message = value.get("message").unwrap_or(&value);
             let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
             seen.error = Some(message.chars().take(300).collect());
+        }
+        ["content_block" | "item", "type"] => {
+            seen.reasoned |= value.as_str().is_some_and(|kind| ["thinking", "redacted_thinking", "reasoning"].contains(&kind));
         }
         ["type"] => {
             if value == "error" {

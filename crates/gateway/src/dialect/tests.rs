@@ -284,9 +284,9 @@ fn refusals_are_in_the_providers_own_words() {
     };
     assert_eq!(body(Dialect::Anthropic), (402, r#"{"error":{"message":"no","type":"billing_error"},"type":"error"}"#.into()));
     let openai = r#"{"error":{"code":"insufficient_quota","message":"no","param":null,"type":"insufficient_quota"}}"#;
-    assert_eq!(body(Dialect::Chat), (429, openai.into()));
-    assert_eq!(body(Dialect::Responses), (429, openai.into()));
-    assert_eq!(body(Dialect::Gemini), (429, r#"{"error":{"code":429,"message":"no","status":"RESOURCE_EXHAUSTED"}}"#.into()));
+    assert_eq!(body(Dialect::Chat), (402, openai.into()));
+    assert_eq!(body(Dialect::Responses), (400, openai.into()));
+    assert_eq!(body(Dialect::Gemini), (402, r#"{"error":{"code":402,"message":"no","status":"RESOURCE_EXHAUSTED"}}"#.into()));
     assert!(Dialect::Chat.refusal(429, Trouble::RateLimited, "no").headers.is_empty());
     let event = String::from_utf8(Dialect::Anthropic.refusal_event(529, Trouble::Overloaded, "no")).unwrap();
     assert_eq!(event, "event: error\ndata: {\"error\":{\"message\":\"no\",\"type\":\"overloaded_error\"},\"type\":\"error\"}\n\n");

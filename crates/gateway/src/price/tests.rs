@@ -16,15 +16,15 @@ fn the_built_in_table_is_read_and_dated() {
     let prices = Prices::built_in().unwrap();
     assert!(prices.as_of.len() == 10 && prices.as_of.starts_with("20"));
     for (provider, model) in [("anthropic", "claude-opus-4-8"), ("openai", "gpt-5.5"), ("google", "gemini-3.8-flash")] {
-        assert!(!prices.price(provider, model).1, "{model}");
+        assert!(prices.price(provider, model).is_some(), "{model}");
     }
 }
 
 #[test]
 fn each_kind_of_token_has_its_price() {
     let prices = Prices::built_in().unwrap();
-    let cost = |provider: &str, model: &str, usage: Usage| prices.cost(provider, model, &usage);
-    let known = |micros: u64| Cost { micros, unknown: false };
+    let cost = |provider: &str, model: &str, usage: Usage| prices.price(provider, model).map(|price| price.micros(&usage));
+    let known = |micros: u64| Some(micros);
     assert_eq!(cost("anthropic", "claude-opus-4-8", usage(1_000_000, 1_000_000)), known(30_000_000));
     let cached = Usage { cache_read: 1_000_000, cache_write: 2_000_000, cache_write_1h: 1_000_000, searches: 3, ..Usage::default() };
     assert_eq!(cost("anthropic", "claude-opus-4-8", cached), known(500_000 + 6_250_000 + 10_000_000 + 30_000));
@@ -34,17 +34,15 @@ fn each_kind_of_token_has_its_price() {
     // A part of a millionth is a millionth.
     assert_eq!(cost("openai", "gpt-5-nano", usage(1, 0)), known(1));
     assert_eq!(cost("openai", "gpt-5-nano", usage(0, 0)), known(0));
-    assert_eq!(cost("openai", "gpt-5-nano", usage(u64::MAX, u64::MAX)).micros, u64::MAX / 100 * 45 + 7);
+    assert_eq!(cost("openai", "gpt-5-nano", usage(u64::MAX, u64::MAX)), known(u64::MAX / 100 * 45 + 7));
 }
 
 #[test]
-fn an_unknown_model_costs_what_the_dearest_does_and_says_so() {
-    let text = "as_of: 2026-01-01\nproviders:\n  p:\n    models:\n      cheap: { input: 1, output: 2, long: { over: 9, input: 7, output: 3 } }\n      dear: { input: 5, output: 9, cache_read: 0.5 }\n";
+fn an_unknown_model_has_no_price() {
+    let text = "as_of: 2026-01-01\nproviders:\n  p:\n    models:\n      dear: { input: 5, output: 9, cache_read: 0.5 }\n";
     let prices = Prices::parse(text).unwrap();
-    let million = usage(1_000_000, 1_000_000);
-    assert_eq!(prices.cost("p", "dear", &million), Cost { micros: 14_000_000, unknown: false });
-    assert_eq!(prices.cost("p", "dear-pro", &million), Cost { micros: 16_000_000, unknown: true });
-    assert_eq!(prices.cost("q", "dear", &million), Cost { micros: 16_000_000, unknown: true });
+    assert!(prices.price("p", "dear").is_some());
+    assert_eq!((prices.price("p", "dear-pro"), prices.price("q", "dear")), (None, None));
 }
 
 #[test]
@@ -52,9 +50,9 @@ fn a_users_own_table_goes_first() {
     let own = "as_of: 2026-02-02\nproviders:\n  anthropic:\n    models:\n      claude-opus-4-8: { input: 1, output: 1 }\n  ollama:\n    any: { input: 0, output: 0 }\n";
     let prices = Prices::built_in().unwrap().with(Prices::parse(own).unwrap());
     let million = usage(1_000_000, 1_000_000);
-    assert_eq!(prices.cost("anthropic", "claude-opus-4-8", &million).micros, 2_000_000);
-    assert_eq!(prices.cost("anthropic", "claude-opus-4-7", &million).micros, 30_000_000);
-    assert_eq!(prices.cost("ollama", "anything", &million), Cost { micros: 0, unknown: false });
+    assert_eq!(prices.price("anthropic", "claude-opus-4-8").unwrap().micros(&million), 2_000_000);
+    assert_eq!(prices.price("anthropic", "claude-opus-4-7").unwrap().micros(&million), 30_000_000);
+    assert_eq!(prices.price("ollama", "anything").unwrap().micros(&million), 0);
 }
 
 #[test]
@@ -64,7 +62,7 @@ fn a_reservation_is_never_less_than_the_bill() {
     for (provider, model) in
         [("anthropic", "claude-opus-4-8"), ("anthropic", "claude-haiku-5-5"), ("openai", "gpt-5.6"), ("google", "gemini-2.5-pro")]
     {
-        let (price, _) = prices.price(provider, model);
+        let price = prices.price(provider, model).unwrap();
         for (input, read, write, hour) in [(1000, 0, 0, 0), (0, 1000, 0, 0), (1, 2, 997, 500), (400_000, 1, 0, 0), (0, 0, 300_000, 300_000)]
         {
             let usage = Usage { input, cache_read: read, cache_write: write, cache_write_1h: hour, output: 77, ..Usage::default() };
@@ -91,7 +89,7 @@ fn a_bad_table_is_refused() {
 fn whoever_is_served_otherwise_pays_otherwise() {
     let prices = Prices::built_in().unwrap();
     let served = |pace: Pace, us: bool| Usage { input: 100_000, mode: Mode { pace, us }, ..Usage::default() };
-    let micros = |provider: &str, model: &str, usage: Usage| prices.cost(provider, model, &usage).micros;
+    let micros = |provider: &str, model: &str, usage: Usage| prices.price(provider, model).unwrap().micros(&usage);
     assert_eq!(micros("anthropic", "claude-opus-4-6", served(Pace::Fast, false)), 3_000_000);
     assert_eq!(micros("anthropic", "claude-opus-4-8", served(Pace::Fast, true)), 1_100_000);
     assert_eq!(micros("openai", "gpt-5.5", served(Pace::Priority, false)), 1_250_000);
@@ -100,13 +98,13 @@ fn whoever_is_served_otherwise_pays_otherwise() {
     // In a table of one's own, what is not said there stays as it was.
     let own = Prices::parse("as_of: x\nproviders: { openai: { models: { gpt-5.5: { input: 1, output: 1 } } } }").unwrap();
     let mine = prices.clone().with(own);
-    assert_eq!(mine.cost("openai", "gpt-5.5", &served(Pace::Priority, false)).micros, 200_000);
-    assert_eq!(mine.cost("openai", "gpt-5.5", &Usage { searches: 5, ..Usage::default() }).micros, 50_000);
+    assert_eq!(mine.price("openai", "gpt-5.5").unwrap().micros(&served(Pace::Priority, false)), 200_000);
+    assert_eq!(mine.price("openai", "gpt-5.5").unwrap().micros(&Usage { searches: 5, ..Usage::default() }), 50_000);
 }
 
 #[test]
 fn a_reservation_holds_what_was_asked_for() {
-    let (price, _) = Prices::built_in().unwrap().price("anthropic", "claude-opus-4-8");
+    let price = Prices::built_in().unwrap().price("anthropic", "claude-opus-4-8").unwrap();
     let most = |body: &str| price.micros_max(&ask(body), 1_000_000, 0);
     let plain = most(r#"{"model":"m"}"#);
     assert_eq!(most(r#"{"model":"m","speed":"fast"}"#), plain * 2);
@@ -116,7 +114,7 @@ fn a_reservation_holds_what_was_asked_for() {
     assert_eq!(most(r#"{"model":"m","tools":[{"type":"web_search_20250305","max_uses":3}]}"#), plain + 30_000);
     assert_eq!(most(r#"{"model":"m","tools":[{"type":"web_search_20250305"},{"name":"web_search","input_schema":{}}]}"#), plain + 100_000);
     // Who asks for less haste may get the usual.
-    let (price, _) = Prices::built_in().unwrap().price("openai", "gpt-5.5");
+    let price = Prices::built_in().unwrap().price("openai", "gpt-5.5").unwrap();
     let flex = Dialect::Chat.read("/v1/chat/completions", br#"{"model":"m","service_tier":"flex"}"#).unwrap();
     assert_eq!(price.micros_max(&flex, 1_000, 0), 5_000);
 }
@@ -125,14 +123,14 @@ fn a_reservation_holds_what_was_asked_for() {
 fn a_provider_of_any_name_is_known_by_its_host() {
     let mut prices = Prices::built_in().unwrap();
     let million = usage(1_000_000, 0);
-    assert!(prices.cost("work", "claude-opus-4-8", &million).unknown);
+    assert_eq!(prices.price("work", "claude-opus-4-8"), None);
     prices.known_by("work", "api.anthropic.com");
     prices.known_by("gemini", "generativelanguage.googleapis.com");
     prices.known_by("elsewhere", "models.example");
     // A name that is in the table keeps its own.
     prices.known_by("openai", "api.anthropic.com");
-    assert_eq!(prices.cost("work", "claude-opus-4-8", &million), Cost { micros: 5_000_000, unknown: false });
-    assert_eq!(prices.cost("gemini", "gemini-2.5-pro", &usage(1_000, 0)), Cost { micros: 1_250, unknown: false });
-    assert!(prices.cost("elsewhere", "claude-opus-4-8", &million).unknown);
-    assert_eq!(prices.cost("openai", "gpt-5.5", &usage(1_000, 0)).micros, 5_000);
+    assert_eq!(prices.price("work", "claude-opus-4-8").unwrap().micros(&million), 5_000_000);
+    assert_eq!(prices.price("gemini", "gemini-2.5-pro").unwrap().micros(&usage(1_000, 0)), 1_250);
+    assert_eq!(prices.price("elsewhere", "claude-opus-4-8"), None);
+    assert_eq!(prices.price("openai", "gpt-5.5").unwrap().micros(&usage(1_000, 0)), 5_000);
 }

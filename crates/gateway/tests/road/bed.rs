@@ -86,7 +86,13 @@ impl Door for Notes {
             if self.refuse.swap(false, Ordering::SeqCst) {
                 return Err(Denial { trouble: Trouble::Denied, message: "not today".into(), retry_after: None });
             }
-            Ok(Leave { output_max: None, record: false, tape: None, pass: Box::new(Note(self.ended.clone())) })
+            Ok(Leave {
+                output_max: None,
+                record: false,
+                tape: None,
+                stop: gateway::Stop::new().1,
+                pass: Box::new(Note(self.ended.clone())),
+            })
         })
     }
 
@@ -100,6 +106,10 @@ impl Door for Notes {
 struct Note(mpsc::UnboundedSender<Ended>);
 
 impl Pass for Note {
+    fn leaves(&mut self) -> Work<'_, Result<(), Denial>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     fn recorded(&mut self) -> Work<'_, Result<(), Denial>> {
         Box::pin(std::future::ready(Ok(())))
     }

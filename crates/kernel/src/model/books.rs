@@ -3,13 +3,25 @@
 use crate::Kernel;
 use crate::fault::Stop;
 use std::collections::BTreeMap;
-use world::budget::{ALL_TIERS, RECONCILED, UNRECORDED};
+use world::budget::{ALL_TIERS, held};
 use world::event::{BudgetGranted, BudgetReconciled, BudgetSet};
-use world::{Account, Budget, By, Code, Figures, Pid, Refusal, Spend, World};
+use world::{Account, Budget, By, Code, Figures, Held, Pid, Refusal, Spend, World};
 
 /// Millionths of a dollar as people write them.
 pub(crate) fn dollars(micros: u64) -> String {
     format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+/// What is known of one process's spending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub pid: Pid,
+    pub name: String,
+    pub account: Account,
+    /// What of its own spending is only an estimate.
+    pub guessed: Spend,
+    /// What its own requests may have cost beyond that.
+    pub held: Spend,
 }
 
 impl Kernel {
@@ -30,14 +42,11 @@ impl Kernel {
         })
     }
 
-    /// Models that cost something and whose price is in no table.
+    /// Models that were used without a price: what that cost, nobody here knows.
     pub fn unpriced(&self) -> Vec<String> {
-        let prices = &self.models.prices;
-        let unknown =
-            |row: &world::Row| ![UNRECORDED, RECONCILED].contains(&row.provider.as_str()) && prices.price(&row.provider, &row.model).1;
         self.ledger.look(|world| {
-            let costly = world.books.usage.iter().filter(|(row, figures)| figures.micros > 0 && unknown(row));
-            let names: std::collections::BTreeSet<String> = costly.map(|(row, _)| format!("{}/{}", row.provider, row.model)).collect();
+            let unknown = world.books.usage.iter().filter(|(_, figures)| figures.unpriced > 0);
+            let names: std::collections::BTreeSet<String> = unknown.map(|(row, _)| format!("{}/{}", row.provider, row.model)).collect();
             names.into_iter().collect()
         })
     }
@@ -47,11 +56,33 @@ impl Kernel {
         &self.models.prices.as_of
     }
 
-    /// Processes with a budget or with spending, by pid; and what of their own spending is only an estimate.
-    pub fn accounts(&self) -> Vec<(Pid, String, Account, Spend)> {
+    /// Processes with a budget or with spending, by pid.
+    pub fn accounts(&self) -> Vec<Known> {
         self.ledger.look(|world| {
-            let named = world.books.accounts.iter();
-            named.map(|(pid, account)| (*pid, name(world, *pid), account.clone(), world.books.guessed(*pid))).collect()
+            let known = |(pid, account): (&Pid, &Account)| Known {
+                pid: *pid,
+                name: name(world, *pid),
+                account: account.clone(),
+                guessed: world.books.guessed(*pid),
+                held: world.books.held_of(*pid),
+            };
+            world.books.accounts.iter().map(known).collect()
+        })
+    }
+
+    /// What is held, summed as usage is; and the sum of it all.
+    pub fn usage_held(&self, by: By) -> (BTreeMap<String, Spend>, Spend) {
+        self.ledger.look(|world| {
+            let (mut sums, mut total) = (BTreeMap::<String, Spend>::new(), Spend::default());
+            for held in world.books.held.values() {
+                let Held { pid, provider, model, tier, tokens, micros, day, .. } = held.clone();
+                total.add(&tier, tokens, micros);
+                let row = world::Row { day, pid, provider, model, tier };
+                for (_, name) in keys(world, by, &row) {
+                    sums.entry(name).or_default().add(&row.tier, tokens, micros);
+                }
+            }
+            (sums, total)
         })
     }
 
@@ -96,7 +127,7 @@ impl Kernel {
 
     /// Puts what a bill says in the place of what was only estimated of a process: tokens of these tiers, and money.
     pub async fn reconcile(&self, pid: Pid, tokens: BTreeMap<String, u64>, micros: Option<u64>, by: &str) -> Result<(), Stop> {
-        let guessed = self.ledger.look(|world| world.books.guessed(pid));
+        let (guessed, held) = self.ledger.look(|world| (world.books.guessed(pid), world.books.held_of(pid)));
         if !self.ledger.look(|world| world.processes.contains_key(&pid)) {
             return Err(nobody(pid).into());
         }
@@ -105,14 +136,19 @@ impl Kernel {
                 .hint("name the tiers: `--tokens strategic=1200 --tokens tactical=900`")
                 .into());
         }
-        let unknown = tokens.keys().find(|tier| guessed.of(tier) == 0).map(|tier| format!("`{tier}` tokens"));
-        let unknown = unknown.or_else(|| (micros.is_some() && guessed.micros == 0).then(|| "money".to_owned()));
+        let unknown = tokens.keys().find(|tier| guessed.of(tier) == 0 && held.of(tier) == 0).map(|tier| format!("`{tier}` tokens"));
+        let unknown = unknown.or_else(|| (micros.is_some() && guessed.micros == 0 && held.micros == 0).then(|| "money".to_owned()));
         if let Some(what) = unknown {
-            return Err(Refusal::new(Code::WrongState, format!("no {what} that process {pid} has spent is an estimate"))
+            return Err(Refusal::new(Code::WrongState, format!("no {what} that process {pid} has spent is an estimate, and none is held"))
                 .hint("`skep budget` says of which processes something is, and of which tier")
                 .into());
         }
-        Ok(self.ledger.record(BudgetReconciled { pid, task: None, tokens, micros, by: by.to_owned() }).await?)
+        let pending = self.ledger.commit(|world, _| {
+            let released = held::reconciled(world, pid, &tokens, micros);
+            let reconciled = BudgetReconciled { pid, task: None, tokens, micros, by: by.to_owned() };
+            (std::iter::once(reconciled.into()).chain(released).collect(), ())
+        })?;
+        Ok(pending.durable().await?)
     }
 
     fn alive(&self, pid: Pid) -> Result<(), Refusal> {

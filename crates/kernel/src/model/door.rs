@@ -3,18 +3,21 @@
 //! **Invariant.** What a request may cost at most is reserved in the commit that admits it, and that is on disk before it leaves, or drawn
 //! from a lease that is; so requests that race, a stream that is cancelled and a kernel that dies can't spend what is not there.
 
+use super::flight::Flying;
+use super::settle::Paid;
 use super::wait::{Wait, Waited};
 use super::{REQUEST, books, settle};
 use crate::Kernel;
 use crate::call::{self, More, Request};
 use crate::fault::{Fault, Stop};
+use gateway::price::Price;
 use gateway::{Ask, Denial, Door, Endpoint, Forbidden, Leave, Names, Trouble, Wish, Work};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use world::budget::lease::{Bid, Plan, Share};
-use world::{AtCap, CallId, Cap, Code, Need, Pid, Refusal, Short, TaskId, UsedRoom, ZoneId};
+use world::{AtCap, CallId, Cap, Code, Event, Need, Pid, Refusal, Short, TaskId, UsedRoom, ZoneId};
 
 /// Output that is reserved for a request that does not say how much it wants; asked for in its place where a budget caps it.
 const OUTPUT_DEFAULT: u64 = 16_384;
@@ -35,7 +38,20 @@ struct Estimate {
     tokens: u64,
     context: u64,
     micros: u64,
+    /// `None` where nobody knows it.
+    price: Option<Price>,
     output_max: Option<u64>,
+}
+
+/// How a request is paid for, or why it is not.
+enum Payment {
+    Made {
+        share: Option<Share>,
+        lease: Option<CallId>,
+    },
+    Short(Short),
+    /// Its model has no price, and a cap on money could not hold it.
+    Unpriced,
 }
 
 impl Door for ProcessDoor {
@@ -126,6 +142,9 @@ impl ProcessDoor {
     }
 
     pub async fn ask(&self, kernel: &Arc<Kernel>, wish: &Wish<'_>) -> Result<Leave, No> {
+        if kernel.stopping() {
+            return Err(No::Final(denial(Trouble::Cancelled, "the kernel is going down")));
+        }
         let allowed = kernel.trusted(self.zone).map_err(failed)?.and_then(|trusted| trusted.config.providers.clone());
         let task = self.task(kernel);
         // A recording is the project's own traffic, whoever answered it then.
@@ -137,29 +156,38 @@ impl ProcessDoor {
             recorded.map_err(failed)?;
             return Err(self.no(kernel, wish.tier.as_str(), refusal, None).await);
         }
+        kernel.release_held().await.map_err(failed)?;
         let estimate = self.estimate(kernel, wish);
-        let Estimate { context, output_max, .. } = estimate;
+        let Estimate { context, output_max, price, .. } = estimate;
         // What is on tape was paid for then.
         let (tokens, micros) = if replayed { (0, 0) } else { (estimate.tokens, estimate.micros) };
         let tape = kernel.tape(self.pid, task).map_err(failed)?;
         let request = self.request(kernel, wish, output_max);
         // Decided under the ledger's lock: how it is paid for, or which cap it does not fit under.
-        let paid: Mutex<Option<Result<Option<Share>, Short>>> = Mutex::new(None);
+        let paid: Mutex<Option<Payment>> = Mutex::new(None);
         let (pid, tier) = (self.pid, wish.tier.as_str());
         let reserve = |world: &world::World, call, now_ms| -> Result<More, Refusal> {
             if wish.ask.endpoint != Endpoint::Generate {
                 return Ok(More::default());
             }
+            if let Some(of) = world.unbounded(pid, tier).filter(|_| price.is_none() && !replayed) {
+                *paid.lock() = Some(Payment::Unpriced);
+                return Err(unpriced(world, of, wish, tokens));
+            }
             let need = Need { tier, tokens, context, micros };
             let bid = Bid { pid, task, call, provider: wish.provider, model: wish.model, need };
             match kernel.models.leases.plan(world, &bid, now_ms) {
                 Ok(Plan { events, ahead, share }) => {
-                    *paid.lock() = Some(Ok(share));
+                    let lease = events.iter().find_map(|event| match event {
+                        Event::ModelReserved(reserved) => reserved.lease,
+                        _ => None,
+                    });
+                    *paid.lock() = Some(Payment::Made { share, lease });
                     Ok(More { events, ahead })
                 }
                 Err(short) => {
                     let refusal = refusal(world, &short);
-                    *paid.lock() = Some(Err(short));
+                    *paid.lock() = Some(Payment::Short(short));
                     Err(refusal)
                 }
             }
@@ -167,29 +195,37 @@ impl ProcessDoor {
         let words = vec![wish.provider.to_owned(), wish.model.to_owned()];
         let about = call::About { tier, host: wish.host, words, room: self.room.clone() };
         let admitted = call::admit_model(kernel, &request, about, &reserve).await;
-        let (share, short) = match paid.into_inner() {
-            Some(Ok(share)) => (share, None),
-            Some(Err(short)) => (None, Some(short)),
-            None => (None, None),
-        };
+        let paid = paid.into_inner();
         match admitted {
             Ok(call::Entered::Admitted(permit)) => {
+                let (share, lease) = match paid {
+                    Some(Payment::Made { share, lease }) => (share, lease),
+                    _ => (None, None),
+                };
                 let ahead = permit.is_ahead();
-                let mut pass = settle::ModelPass::new(kernel.clone(), request, permit, wish, (tokens, micros), share, replayed);
+                let flying = Flying { pid, task, of: request.of, call: permit.call() };
+                let (place, stop) = kernel.models.flights.enter(flying);
+                let paid = Paid { price, reserved: (tokens, micros), lease, share };
+                let mut pass = settle::ModelPass::new(kernel.clone(), request, permit, wish, paid, replayed, place);
                 if !ahead {
                     pass.admitted().await.map_err(failed)?;
                 }
-                Ok(Leave { output_max, record: kernel.models.record, tape, pass: Box::new(pass) })
+                Ok(Leave { output_max, record: kernel.models.record, tape, stop, pass: Box::new(pass) })
             }
-            Ok(call::Entered::No(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(kernel, tier, refusal, short).await),
+            Ok(call::Entered::No(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(kernel, tier, refusal, paid).await),
             Err(Stop::Failed(fault)) => Err(failed(fault)),
         }
     }
 
-    async fn no(&self, kernel: &Kernel, tier: &str, refusal: Refusal, short: Option<Short>) -> No {
+    async fn no(&self, kernel: &Kernel, tier: &str, refusal: Refusal, paid: Option<Payment>) -> No {
         let message = match &refusal.hint {
             Some(hint) => format!("{}; {hint}", refusal.reason),
             None => refusal.reason.clone(),
+        };
+        let short = match paid {
+            Some(Payment::Unpriced) => return No::Final(denial(Trouble::Budget, message)),
+            Some(Payment::Short(short)) => Some(short),
+            Some(Payment::Made { .. }) | None => None,
         };
         match (refusal.review, short) {
             (Some(review), _) => No::Waits { denial: denial(Trouble::Denied, message), what: Waited::Review(review) },
@@ -229,10 +265,10 @@ impl ProcessDoor {
         let context = input_bytes.saturating_add(u64::from(*images).saturating_mul(gateway::dialect::IMAGE_TOKENS));
         let capped = kernel.ledger.look(|world| world.is_capped(self.pid));
         let output = wish.ask.output_most(wish.model, OUTPUT_DEFAULT).saturating_mul(u64::from((*answers).max(1)));
-        let micros =
-            if wish.free { 0 } else { kernel.models.prices.price(wish.provider, wish.model).0.micros_max(wish.ask, context, output) };
+        let price = if wish.free { Some(Price::default()) } else { kernel.models.prices.price(wish.provider, wish.model) };
+        let micros = price.map_or(0, |price| price.micros_max(wish.ask, context, output));
         let rewritten = (capped && output_max.is_none() && wish.ask.endpoint == Endpoint::Generate).then_some(OUTPUT_DEFAULT);
-        Estimate { tokens: context.saturating_add(output), context, micros, output_max: rewritten }
+        Estimate { tokens: context.saturating_add(output), context, micros, price, output_max: rewritten }
     }
 }
 
@@ -264,6 +300,24 @@ fn input(kernel: &Kernel, wish: &Wish<'_>, output_max: Option<u64>) -> serde_jso
     input
 }
 
+/// Tokens that a cap is proposed to hold: a day's work for most.
+const TOKENS_PROPOSED: u64 = 2_000_000;
+
+/// A cap on money cannot hold what has no price. A cap on tokens beside it can.
+fn unpriced(world: &world::World, of: Pid, wish: &Wish<'_>, tokens: u64) -> Refusal {
+    let name = world.processes.get(&of).map_or_else(|| of.to_string(), |process| process.name.clone());
+    let reason = format!("`{}/{}` has no price, and the money that {name} may spend is capped", wish.provider, wish.model);
+    let account = world.books.accounts.get(&of).cloned().unwrap_or_default();
+    let used = account.spent.of(world::budget::ALL_TIERS);
+    let all = used.saturating_add(TOKENS_PROPOSED.max(tokens.saturating_mul(10)));
+    let mut budget = account.budget.unwrap_or_default();
+    budget.tokens.insert(world::budget::ALL_TIERS.to_owned(), all);
+    let set = world::budget::command(of, &budget);
+    let hint =
+        format!("the operator can cap its tokens too: `{set}`; or name its price in $SKEP_HOME/prices.yaml, then `skep kernel stop`");
+    Refusal::new(Code::Exhausted, reason).hint(hint)
+}
+
 fn refusal(world: &world::World, short: &Short) -> Refusal {
     let Short { pid, what, cap, used, need, .. } = short;
     let name = world.processes.get(pid).map_or_else(|| pid.to_string(), |process| process.name.clone());
@@ -272,7 +326,7 @@ fn refusal(world: &world::World, short: &Short) -> Refusal {
         Cap::Rate => format!("{name} made its {cap} requests of this minute"),
         Cap::Context => format!("the request has up to {need} tokens of input, and {name} may send {cap}"),
         _ => format!(
-            "the budget of {name} does not hold it: {} of {} {what} are spent or reserved, and it needs up to {}",
+            "the budget of {name} does not hold it: {} of {} {what} are spent, reserved or held, and it needs up to {}",
             amount(*used),
             amount(*cap),
             amount(*need)

@@ -1,15 +1,22 @@
 //! The end of a request: what it used goes into the books with the end of its call, in one commit.
+//!
+//! *Spent* is what the answer reported, or what is counted of what had come. What it may have cost beyond that is held: where its client
+//! went away or its provider broke off, for nobody knows how far it got, and where the model thinks in secret. What the operator cancelled
+//! is released.
 
+use super::flight::Place;
 use crate::Kernel;
 use crate::call::{Entry, Request};
 use crate::fault::Fault;
-use gateway::{Bytes, Denial, Ended, Pass, Source, Trouble, Usage, Wish, Work};
+use gateway::price::Price;
+use gateway::{Bytes, Denial, Ended, Metered, Pass, Source, Trouble, Usage, Wish, Work};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Instant;
+use world::budget::crash::Flight;
 use world::budget::lease::Share;
 use world::event::{BudgetWarned, CallFinished, ModelUsed};
-use world::{CallId, Event, Figures, World};
+use world::{CallId, Ending, Event, Figures, World};
 
 pub(super) struct ModelPass {
     kernel: Arc<Kernel>,
@@ -18,17 +25,41 @@ pub(super) struct ModelPass {
     provider: String,
     model: String,
     tier: &'static str,
-    free: bool,
+    /// `None` where nobody knows it.
+    price: Option<Price>,
+    /// What its input is by its size, for an answer that never came.
+    unanswered: Usage,
+    /// The model may bill output that it does not stream.
+    hides: bool,
     /// It is answered from a tape and uses no model.
     replayed: bool,
     /// What the caller said, where that is recorded.
     asked: Option<Bytes>,
     reserved: (u64, u64),
+    /// What paid for it.
+    lease: Option<CallId>,
     /// What is set aside with it, once its admission is on disk.
     share: Option<Share>,
     /// Its admission is not on disk and never will be: there is no such call.
     void: bool,
+    place: Place,
     start: Instant,
+}
+
+/// How a request is paid for.
+pub(super) struct Paid {
+    pub price: Option<Price>,
+    pub reserved: (u64, u64),
+    pub lease: Option<CallId>,
+    pub share: Option<Share>,
+}
+
+/// What a request cost, and what it may have cost beyond that: tokens and money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Bill {
+    charged: (u64, u64),
+    held: (u64, u64),
+    reported: bool,
 }
 
 impl ModelPass {
@@ -37,11 +68,12 @@ impl ModelPass {
         request: Request,
         permit: Entry,
         wish: &Wish<'_>,
-        reserved: (u64, u64),
-        share: Option<Share>,
+        paid: Paid,
         replayed: bool,
+        place: Place,
     ) -> ModelPass {
         let asked = kernel.models.record.then(|| wish.body.clone());
+        let Paid { price, reserved, lease, share } = paid;
         ModelPass {
             kernel,
             request,
@@ -49,14 +81,41 @@ impl ModelPass {
             provider: wish.provider.to_owned(),
             model: wish.model.to_owned(),
             tier: wish.tier.as_str(),
-            free: wish.free,
+            price,
+            unanswered: Usage { input: wish.ask.input_tokens(), mode: wish.ask.mode, ..Usage::default() },
+            hides: wish.ask.may_hide_output(wish.model),
             replayed,
             asked,
             reserved,
+            lease,
             share,
             void: false,
+            place,
             start: Instant::now(),
         }
+    }
+
+    fn bill(&self, end: &Ended, usage: &Usage) -> Bill {
+        let refused = end.status.is_some_and(|status| !(200..300).contains(&status));
+        // What a provider refused or never saw costs nothing, and what is on tape was paid for then.
+        if !end.sent || refused || self.replayed {
+            return Bill::default();
+        }
+        let charged = (total(usage), self.price.map_or(0, |price| price.micros(usage)));
+        let reported = end.is_complete() && usage.source == Source::Reported;
+        let unfinished = |metered: &Metered| !metered.complete;
+        let in_doubt = match end.ending {
+            Ending::Complete => end.metered.as_ref().is_none_or(unfinished),
+            Ending::HungUp | Ending::Broken => true,
+            Ending::Cancelled | Ending::Stopped => false,
+        };
+        let hides = self.hides || end.metered.as_ref().is_some_and(|metered| metered.reasoned);
+        let held = if !reported && (in_doubt || hides) {
+            (self.reserved.0.saturating_sub(charged.0), self.reserved.1.saturating_sub(charged.1))
+        } else {
+            (0, 0)
+        };
+        Bill { charged, held, reported }
     }
 
     /// Waits until the admission is on disk, and with it what was set aside.
@@ -75,19 +134,14 @@ impl ModelPass {
             return Ok(());
         }
         self.admitted().await?;
-        let Ended { status, metered, complete, sent, why, first_byte, bytes, answer } = end;
         let kernel = &self.kernel;
-        let usage = metered.as_ref().filter(|_| !self.replayed).map(|metered| metered.usage).unwrap_or_default();
+        let metered = end.metered.as_ref().map(|metered| metered.usage);
+        let usage = metered.unwrap_or(if end.sent && end.status.is_none() { self.unanswered } else { Usage::default() });
+        let usage = if self.replayed { Usage::default() } else { usage };
+        let Bill { charged: (charged_tokens, charged_micros), held, reported } = self.bill(&end, &usage);
+        let complete = end.is_complete();
+        let Ended { status, metered, ending, why, first_byte, bytes, answer, .. } = end;
         let ok = complete && status.is_some_and(|status| (200..300).contains(&status));
-        let refused = status.is_some_and(|status| !(200..300).contains(&status));
-        let cost = if self.free { 0 } else { kernel.models.prices.cost(&self.provider, &self.model, &usage).micros };
-        let reported = ok && usage.source == Source::Reported;
-        // What nobody reported is charged as it was reserved; what a provider refused or never saw costs nothing.
-        let (charged_tokens, charged_micros) = match (sent && !refused, reported) {
-            (false, _) => (0, 0),
-            (true, true) => (total(&usage), cost),
-            (true, false) => self.reserved,
-        };
         let mut notes = metered.map(|metered| metered.notes).unwrap_or_default();
         notes.extend(why.iter().map(|why| kernel.redactor.text(why).into_owned()));
         let keep = |bytes: Option<&[u8]>| {
@@ -101,8 +155,9 @@ impl ModelPass {
             cache_read: usage.cache_read,
             cache_write: usage.cache_write,
             reasoning: usage.reasoning,
-            micros: if reported { cost } else { charged_micros },
+            micros: charged_micros,
             estimated: u64::from(charged_tokens > 0 && !reported),
+            unpriced: u64::from(charged_tokens > 0 && self.price.is_none()),
         };
         let call = self.permit.call();
         let (pid, task) = (self.request.pid, self.request.task);
@@ -122,11 +177,14 @@ impl ModelPass {
             asked,
             answered,
             notes,
+            held_tokens: held.0,
+            held_micros: held.1,
+            ended: Some(ending),
         };
         let output = json!({"status": status, "bytes": bytes, "complete": complete});
         let finished = CallFinished { pid, task, call, ok, output, blob: None, blob_bytes: 0, ms };
         let (tokens, micros) = self.reserved;
-        let unspent = (tokens.saturating_sub(charged_tokens), micros.saturating_sub(charged_micros));
+        let unspent = (tokens.saturating_sub(charged_tokens) - held.0, micros.saturating_sub(charged_micros) - held.1);
         let pending = kernel.ledger.commit(|world, _| {
             let lease = world.books.reserved.get(&call).and_then(|reserved| reserved.lease);
             let back = lease.map(|lease| Share { pid, lease, tokens: unspent.0, micros: unspent.1 });
@@ -135,6 +193,7 @@ impl ModelPass {
         if let Some(back) = pending.durable().await? {
             kernel.models.leases.add(&kernel.ledger, back);
         }
+        self.place.settled();
         kernel.ledger.journal().vault().delete(&call.to_string()).map_err(crate::ledger::fault)?;
         Ok(())
     }
@@ -168,6 +227,21 @@ fn events(world: &World, call: CallId, used: ModelUsed, finished: CallFinished) 
 }
 
 impl Pass for ModelPass {
+    fn leaves(&mut self) -> Work<'_, Result<(), Denial>> {
+        let (call, pid, task) = (self.permit.call(), self.request.pid, self.request.task);
+        let (provider, model, tier) = (self.provider.clone(), self.model.clone(), self.tier.to_owned());
+        let flight = Flight { call, pid, task, provider, model, tier, tokens: self.reserved.0, micros: self.reserved.1, lease: self.lease };
+        Box::pin(async move {
+            let noted = self.kernel.models.flights.leaves(&self.place, flight).await;
+            noted.map_err(|fault| super::door::denial(Trouble::Upstream, fault.to_string()))?;
+            // INVARIANT: noted first. So whoever folds the world again knows of it, or it is not there any more and does not leave.
+            match self.permit.stands(&self.kernel) {
+                true => Ok(()),
+                false => Err(super::door::denial(Trouble::Upstream, "its admission could not be recorded")),
+            }
+        })
+    }
+
     fn recorded(&mut self) -> Work<'_, Result<(), Denial>> {
         Box::pin(async move { self.admitted().await.map_err(|fault| super::door::denial(Trouble::Upstream, fault.to_string())) })
     }
@@ -175,7 +249,7 @@ impl Pass for ModelPass {
     fn settle(mut self: Box<Self>, end: Ended) -> Work<'static, ()> {
         Box::pin(async move {
             if let Err(fault) = self.record(end).await {
-                // The call stays open; at the next boot it counts as lost, and what was reserved as spent.
+                // The call stays open, and noted as left; at the next boot what was reserved is held.
                 eprintln!("skep: the end of {} could not be recorded: {fault}", self.permit.call());
             }
         })

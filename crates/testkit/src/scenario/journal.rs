@@ -67,7 +67,12 @@ fn detail(event: &Event) -> String {
         Event::BudgetReturned(e) => format!("{} tokens, {} micros", e.tokens, e.micros),
         Event::BudgetReconciled(e) => format!("{} tokens, {} micros", e.tokens.values().sum::<u64>(), e.micros.unwrap_or(0)),
         Event::BudgetLost(e) => format!("{} tokens, {} micros", e.tokens, e.micros),
-        Event::ModelUsed(e) => format!("{}/{} {}", e.provider, e.model, e.charged_tokens),
+        Event::ModelUsed(e) => {
+            let held = if e.held_tokens > 0 { format!(" and {} held", e.held_tokens) } else { String::new() };
+            format!("{}/{} {}{held}", e.provider, e.model, e.charged_tokens)
+        }
+        Event::ModelHeld(e) => format!("{}/{} {} tokens, {} micros", e.provider, e.model, e.tokens, e.micros),
+        Event::ModelReleased(e) => format!("{} tokens, {} micros: {}", e.tokens, e.micros, e.why),
         Event::CallLost(e) => e.tool.clone(),
         Event::ReviewAsked(e) => {
             // One reason is its rule's; several must all be told.

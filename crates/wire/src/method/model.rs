@@ -54,9 +54,12 @@ pub struct UsageResult {
     pub total: Figures,
     /// When the built-in prices were true.
     pub prices_as_of: String,
-    /// Models that were used and whose price nobody knows: the dearest of their provider is taken.
+    /// Models that were used and whose price nobody knows. What they cost is in no figure.
     #[serde(default)]
     pub unpriced: Vec<String>,
+    /// What requests may have cost beyond that, which counts against the caps until it is reconciled or a day has passed.
+    #[serde(default)]
+    pub held: Spend,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +67,8 @@ pub struct UsageRow {
     pub name: String,
     #[serde(flatten)]
     pub figures: Figures,
+    #[serde(default)]
+    pub held: Spend,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +85,9 @@ pub struct AccountView {
     /// What of its own spending is only an estimate.
     #[serde(default)]
     pub guessed: Spend,
+    /// What its own requests may have cost beyond that; `held` of the account is with everything below it.
+    #[serde(default)]
+    pub held_of_its_own: Spend,
     /// Requests that wait at its cap for a person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<WaitView>,

@@ -1,8 +1,9 @@
 //! The books: reservations, leases, and who used what.
 
+use super::held::Held;
 use super::lease::Lease;
 use super::{AMOUNT_MAX, Account, RECONCILED, Spend, UNRECORDED, minute};
-use crate::{CallId, Pid};
+use crate::{CallId, Pid, limits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -57,6 +58,13 @@ pub struct Figures {
     pub micros: u64,
     /// Requests whose figures nobody reported.
     pub estimated: u64,
+    /// Requests to models without a price. What they cost is not in `micros`, and nobody here knows it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unpriced: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Figures {
@@ -85,6 +93,7 @@ impl Figures {
             (&mut self.reasoning, other.reasoning),
             (&mut self.micros, other.micros),
             (&mut self.estimated, other.estimated),
+            (&mut self.unpriced, other.unpriced),
         ];
         for (sum, more) in pairs {
             *sum = sum.saturating_add(more);
@@ -107,6 +116,9 @@ pub struct Books {
     pub reserved: BTreeMap<CallId, Reserved>,
     #[serde(default)]
     pub leases: BTreeMap<Pid, Vec<Lease>>,
+    /// What requests may have cost beyond what is known, until somebody knows better.
+    #[serde(default)]
+    pub held: BTreeMap<CallId, Held>,
     #[serde(with = "pairs")]
     pub usage: BTreeMap<Row, Figures>,
     #[serde(default, with = "pairs")]
@@ -138,26 +150,59 @@ impl Books {
         self.reserved.insert(call, reserved);
     }
 
-    /// Ends a reservation. What was charged is spent, whatever was reserved.
-    pub(crate) fn settle(&mut self, line: &[Pid], call: CallId, charged: (u64, u64), figures: &Figures, at_ms: i64) {
-        let Some(reserved) = self.reserved.remove(&call) else { return };
-        let Reserved { pid, provider, model, tier, tokens, micros, lease } = reserved;
+    /// Ends a reservation. What was charged is spent, whatever was reserved; what is held of the rest stays taken, and only what is left
+    /// then goes back.
+    pub(crate) fn settle(&mut self, line: &[Pid], call: CallId, charged: (u64, u64), held: (u64, u64), figures: &Figures, at_ms: i64) {
         let charged = (charged.0.min(AMOUNT_MAX), charged.1.min(AMOUNT_MAX));
-        let back = lease.and_then(|id| self.lease_mut(pid, id)).map(|lease| {
-            let back = (tokens.saturating_sub(charged.0), micros.saturating_sub(charged.1));
+        let Some(reserved) = self.unreserve(line, call, charged, held, at_ms) else { return };
+        for pid in line {
+            self.accounts.entry(*pid).or_default().spent.add(&reserved.tier, charged.0, charged.1);
+        }
+        let Reserved { pid, provider, model, tier, .. } = reserved;
+        self.enter(Row { day: day(at_ms), pid, provider, model, tier }, figures, charged);
+    }
+
+    /// Ends a reservation of which nothing is known to be spent.
+    pub(crate) fn unsettled(&mut self, line: &[Pid], call: CallId, held: (u64, u64), at_ms: i64) {
+        self.unreserve(line, call, (0, 0), held, at_ms);
+    }
+
+    fn unreserve(&mut self, line: &[Pid], call: CallId, charged: (u64, u64), held: (u64, u64), at_ms: i64) -> Option<Reserved> {
+        let reserved = self.reserved.remove(&call)?;
+        let Reserved { pid, tokens, micros, lease, .. } = reserved;
+        let unspent = (tokens.saturating_sub(charged.0), micros.saturating_sub(charged.1));
+        let held = (held.0.min(unspent.0), held.1.min(unspent.1));
+        let back = (unspent.0 - held.0, unspent.1 - held.1);
+        let leased = lease.and_then(|id| self.lease_mut(pid, id)).map(|lease| {
             lease.tokens = lease.tokens.saturating_add(back.0);
             lease.micros = lease.micros.saturating_add(back.1);
-            back
         });
         for pid in line {
             let account = self.accounts.entry(*pid).or_default();
-            account.reserved.take(&tier, tokens, micros);
-            account.spent.add(&tier, charged.0, charged.1);
-            if let Some(back) = back {
-                account.leased.add(&tier, back.0, back.1);
+            account.reserved.take(&reserved.tier, tokens, micros);
+            if leased.is_some() {
+                account.leased.add(&reserved.tier, back.0, back.1);
             }
         }
-        self.enter(Row { day: day(at_ms), pid, provider, model, tier }, figures, charged);
+        let (provider, model, tier) = (reserved.provider.clone(), reserved.model.clone(), reserved.tier.clone());
+        self.hold(
+            line,
+            call,
+            Held { pid, provider, model, tier, tokens: held.0, micros: held.1, until_ms: at_ms + limits::HELD_MS, day: day(at_ms) },
+        );
+        Some(reserved)
+    }
+
+    /// Takes what a request cost that left no other record from the lease that paid for it, and holds it.
+    pub(crate) fn hold_leased(&mut self, line: &[Pid], call: CallId, lease: CallId, held: Held) {
+        let Some(lease) = self.lease_mut(held.pid, lease) else { return };
+        let (tokens, micros) = (held.tokens.min(lease.tokens), held.micros.min(lease.micros));
+        lease.tokens -= tokens;
+        lease.micros -= micros;
+        for pid in line {
+            self.accounts.entry(*pid).or_default().leased.take(&held.tier, tokens, micros);
+        }
+        self.hold(line, call, Held { tokens, micros, ..held });
     }
 
     fn enter(&mut self, row: Row, figures: &Figures, charged: (u64, u64)) {
@@ -208,17 +253,18 @@ impl Books {
             self.usage.entry(of_tier(tier)).or_default().input += real;
         }
         // Money is not told by tier; it stands where the first tokens do.
-        if let Some((real, tier)) = micros.zip(guessed.tokens.keys().next()) {
+        let held = self.held_of(pid);
+        if let Some((real, tier)) = micros.zip(guessed.tokens.keys().chain(held.tokens.keys()).next()) {
             self.usage.entry(of_tier(tier)).or_default().micros += real;
         }
     }
 
-    /// Nobody knows what became of it: what was reserved is spent.
+    /// Nobody knows what became of it: what was reserved is spent. Versions that hold it say so before.
     pub(crate) fn lose(&mut self, line: &[Pid], call: CallId, at_ms: i64) {
         let Some(reserved) = self.reserved.get(&call) else { return };
         let (tokens, micros) = (reserved.tokens, reserved.micros);
         let figures = Figures { requests: 1, input: tokens, micros, estimated: 1, ..Figures::default() };
-        self.settle(line, call, (tokens, micros), &figures, at_ms);
+        self.settle(line, call, (tokens, micros), (0, 0), &figures, at_ms);
     }
 
     /// Opens a lease, or adds to it.
@@ -266,7 +312,7 @@ impl Books {
     }
 }
 
-fn day(at_ms: i64) -> i64 {
+pub(crate) fn day(at_ms: i64) -> i64 {
     at_ms.div_euclid(86_400_000)
 }
 

@@ -2,11 +2,11 @@
 //!
 //! A request that waits for the disk before it goes out has every busy disk in its first byte. So a part of what is left is set aside for
 //! a process ahead of time, taken from its own budget and all above it. A request that is drawn from a lease on disk leaves at once,
-//! while its own record is written. **Invariant.** What may have left without a record is never more than what is leased on disk. So the
-//! leases of a world that was folded from disk are lost: spent, for all that anybody knows.
+//! while its own record is written. **Invariant.** What may have left without a record is never more than what is leased on disk; what of
+//! that did leave is held when a world was folded from disk, and the rest goes back ([`super::crash`]).
 
 use super::{AMOUNT_MAX, Account, Cap, Need, Short, Spend};
-use crate::event::{BudgetLeased, BudgetLost, BudgetReturned, ModelReserved};
+use crate::event::{BudgetLeased, BudgetReturned, ModelReserved};
 use crate::{CallId, Event, Pid, TaskId, World};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -116,16 +116,7 @@ pub fn returned(world: &World) -> Vec<Event> {
     world.leases().map(|(pid, lease)| give_back(pid, lease)).collect()
 }
 
-/// Every lease of a world that was folded from disk.
-pub fn lost(world: &World) -> Vec<Event> {
-    let lost = |(pid, lease): (Pid, &Lease)| {
-        let Lease { id, tokens, micros, .. } = *lease;
-        BudgetLost { pid, task: None, lease: id, tokens, micros }.into()
-    };
-    world.leases().map(lost).collect()
-}
-
-fn give_back(pid: Pid, lease: &Lease) -> Event {
+pub(super) fn give_back(pid: Pid, lease: &Lease) -> Event {
     let Lease { id, tokens, micros, .. } = *lease;
     BudgetReturned { pid, task: None, lease: id, tokens, micros }.into()
 }

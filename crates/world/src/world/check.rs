@@ -165,13 +165,36 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
             ensure(accounts.map(|account| account.left(&e.tier)).all(fits), || format!("there is less left than {} needs", e.lease))
         }
         Event::BudgetReconciled(e) => {
-            let guessed = world.books.guessed(e.pid);
-            let known = e.tokens.keys().all(|tier| guessed.of(tier) > 0) && (e.micros.is_none() || guessed.micros > 0);
+            let (guessed, held) = (world.books.guessed(e.pid), world.books.held_of(e.pid));
+            let open = |tier: &String| guessed.of(tier) > 0 || held.of(tier) > 0;
+            let known = e.tokens.keys().all(open) && (e.micros.is_none() || guessed.micros > 0 || held.micros > 0);
             ensure(known, || format!("nothing like that of process {} is a guess", e.pid))
         }
         Event::BudgetReturned(e) => lease(world, e.pid, e.lease, (e.tokens, e.micros)),
         Event::BudgetLost(e) => lease(world, e.pid, e.lease, (e.tokens, e.micros)),
-        Event::ModelUsed(e) => ensure(world.books.reserved.contains_key(&e.call), || format!("{} has no reservation", e.call)),
+        Event::ModelUsed(e) => {
+            let reserved = world.books.reserved.get(&e.call).ok_or_else(|| format!("{} has no reservation", e.call))?;
+            let tokens = reserved.tokens.saturating_sub(e.charged_tokens);
+            let micros = reserved.micros.saturating_sub(e.charged_micros);
+            ensure(e.held_tokens <= tokens && e.held_micros <= micros, || format!("{} holds more than was reserved", e.call))
+        }
+        Event::ModelHeld(e) => {
+            let enough = match e.lease {
+                None => world.books.reserved.get(&e.call).map(|reserved| (reserved.tokens, reserved.micros)),
+                Some(id) if e.call >= world.next_call() => {
+                    world.leases().find(|(pid, lease)| *pid == e.pid && lease.id == id).map(|(_, lease)| (lease.tokens, lease.micros))
+                }
+                Some(_) => return Err(format!("{} is on record", e.call)),
+            };
+            let fits = enough.is_some_and(|(tokens, micros)| e.tokens <= tokens && e.micros <= micros);
+            ensure(fits, || format!("so much was never set aside for {}", e.call))
+        }
+        Event::ModelReleased(e) => {
+            let reserved = world.books.reserved.get(&e.call).map(|reserved| (reserved.tokens, reserved.micros));
+            let held = world.books.held.get(&e.call).map(|held| (held.tokens, held.micros));
+            let (tokens, micros) = reserved.or(held).ok_or_else(|| format!("nothing is held for {}", e.call))?;
+            ensure(e.tokens <= tokens && e.micros <= micros, || format!("less than that is held for {}", e.call))
+        }
         Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) => Ok(()),
     }
 }

@@ -11,7 +11,8 @@ use crate::{
 
 pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
     match event {
-        Event::KernelStarted(_) | Event::KernelStopped(_) | Event::JournalResealed(_) | Event::BlobForgotten(_) => {}
+        Event::KernelStarted(_) => world.starts += 1,
+        Event::KernelStopped(_) | Event::JournalResealed(_) | Event::BlobForgotten(_) => {}
         Event::JournalDoubted(e) => world.doubts.add(&e.what, &e.why, at_ms),
         Event::JournalAcknowledged(e) => world.doubts.acknowledge(e.upto, &e.by),
         Event::ZoneOpened(e) => {
@@ -236,6 +237,8 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::BudgetLost(e) => money::lose_lease(world, e, at_ms),
         Event::ModelReserved(e) => money::reserve(world, e, at_ms),
         Event::ModelUsed(e) => money::settle(world, e, at_ms),
+        Event::ModelHeld(e) => money::hold(world, e, at_ms),
+        Event::ModelReleased(e) => money::release_held(world, e),
         // Who waits now only the kernel knows that has the request in its hands.
         Event::BudgetAsked(_) | Event::BrainSaid(_) | Event::RecordsDropped(_) | Event::CallObserved(_) | Event::CallRetried(_) => {}
     }

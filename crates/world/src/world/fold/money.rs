@@ -1,7 +1,10 @@
 //! What models cost: each event is entered in the books of a process and of all above it.
 
-use crate::event::{BudgetGranted, BudgetLeased, BudgetLost, BudgetReconciled, BudgetReturned, BudgetSet, ModelReserved, ModelUsed};
-use crate::{CallId, Lease, Pid, Reserved, World};
+use crate::event::{
+    BudgetGranted, BudgetLeased, BudgetLost, BudgetReconciled, BudgetReturned, BudgetSet, ModelHeld, ModelReleased, ModelReserved,
+    ModelUsed,
+};
+use crate::{CallId, Held, Lease, Pid, Reserved, World, limits};
 
 /// A new cap holds from now on, not from the end of what was set aside under the old one.
 pub(super) fn set(world: &mut World, e: &BudgetSet) {
@@ -33,7 +36,31 @@ pub(super) fn reserve(world: &mut World, e: &ModelReserved, at_ms: i64) {
 
 pub(super) fn settle(world: &mut World, e: &ModelUsed, at_ms: i64) {
     let line = line(world, e.pid);
-    world.books.settle(&line, e.call, (e.charged_tokens, e.charged_micros), &e.figures, at_ms);
+    let (charged, held) = ((e.charged_tokens, e.charged_micros), (e.held_tokens, e.held_micros));
+    world.books.settle(&line, e.call, charged, held, &e.figures, at_ms);
+}
+
+/// A request that was on its way when the kernel died: what was reserved for it, or what it drew from its lease, is held.
+pub(super) fn hold(world: &mut World, e: &ModelHeld, at_ms: i64) {
+    let line = line(world, e.pid);
+    let Some(lease) = e.lease else {
+        return world.books.unsettled(&line, e.call, (e.tokens, e.micros), at_ms);
+    };
+    // Its number was given out, though no other record says so.
+    world.last.call = world.last.call.max(e.call.0);
+    let (provider, model, tier) = (e.provider.clone(), e.model.clone(), e.tier.clone());
+    let (until_ms, day) = (at_ms + limits::HELD_MS, crate::budget::day(at_ms));
+    let held = Held { pid: e.pid, provider, model, tier, tokens: e.tokens, micros: e.micros, until_ms, day };
+    world.books.hold_leased(&line, e.call, lease, held);
+}
+
+/// Nobody counts it any more: it never left, its day is over, or somebody said what it was.
+pub(super) fn release_held(world: &mut World, e: &ModelReleased) {
+    let line = line(world, e.pid);
+    if world.books.reserved.contains_key(&e.call) {
+        return world.books.unsettled(&line, e.call, (0, 0), 0);
+    }
+    world.books.release(&line, e.call, (e.tokens, e.micros));
 }
 
 /// A call that ended without a word about its cost: what was reserved for it is spent.

@@ -1,0 +1,319 @@
+//! Requests on their way: whose they are, how to stop them, and that they left.
+//!
+//! **Invariant.** A request is on the list from its admission until its end is on record. One that leaves is noted in a file first; a write
+//! outlives the process that made it, so the kernel after a crash knows which requests had left, though none of them waited for the disk.
+//! After a crash of the machine it does not, and takes everything that was set aside for spent until somebody knows better.
+
+use crate::Kernel;
+use crate::fault::{Fault, FaultKind};
+use crate::moment;
+use gateway::{Stop, Stopped, Stopper};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use tokio::sync::{Notify, oneshot};
+use world::budget::crash::{Flight, Left};
+use world::{CallId, Ending, Pid, TaskId};
+
+/// Bytes of the file from which it is written anew with what is still on its way.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// One request on its way, for whoever decides which to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flying {
+    pub pid: Pid,
+    pub task: Option<TaskId>,
+    /// The running call that it is part of.
+    pub of: Option<CallId>,
+    pub call: CallId,
+}
+
+#[derive(Default)]
+struct List {
+    next: u64,
+    flying: BTreeMap<u64, (Flying, Stopper)>,
+    left: BTreeMap<u64, Flight>,
+    /// Tasks that were cancelled: what they still ask for is stopped as it comes.
+    cancelled: BTreeMap<TaskId, Stopped>,
+}
+
+/// All requests on their way.
+pub(crate) struct Flights {
+    list: Arc<Mutex<List>>,
+    ended: Arc<Notify>,
+    notes: mpsc::Sender<Note>,
+}
+
+/// One request's place on the list.
+pub(crate) struct Place {
+    nth: u64,
+    list: Arc<Mutex<List>>,
+    ended: Arc<Notify>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.list.lock().flying.remove(&self.nth);
+        self.ended.notify_waiters();
+    }
+}
+
+impl Place {
+    /// Its end is on record. What is not stays noted as left.
+    pub fn settled(&self) {
+        self.list.lock().left.remove(&self.nth);
+    }
+}
+
+impl Flights {
+    /// Starts the file's writer, and says what the last kernel noted. Nothing may leave before [`Flights::begin`].
+    pub fn open(home: &Path, starts: u64) -> Result<(Flights, Left), Fault> {
+        let path = home.join("run/sent");
+        let left = read(&path, starts);
+        let (notes, heard) = mpsc::channel();
+        let list = Arc::<Mutex<List>>::default();
+        let flights = Flights { list: list.clone(), ended: Arc::default(), notes };
+        let writer = Writer { path, list, file: None };
+        let started = std::thread::Builder::new().name("sent".into()).spawn(move || writer.run(&heard));
+        started.map_err(|error| Fault::new(FaultKind::Io, "no thread can be started", error))?;
+        Ok((flights, left))
+    }
+
+    /// Begins the file anew, once what it said before is on record.
+    pub async fn begin(&self, starts: u64) -> Result<(), Fault> {
+        self.write(|done| Note::Begin { starts, done }).await
+    }
+
+    pub fn enter(&self, flying: Flying) -> (Place, Stop) {
+        let (stopper, stop) = Stop::new();
+        let mut list = self.list.lock();
+        list.next += 1;
+        let nth = list.next;
+        if let Some(why) = flying.task.and_then(|task| list.cancelled.get(&task)) {
+            stopper.stop(why.clone());
+        }
+        list.flying.insert(nth, (flying, stopper));
+        (Place { nth, list: self.list.clone(), ended: self.ended.clone() }, stop)
+    }
+
+    /// Notes that a request leaves. Done when the note outlives this process.
+    pub async fn leaves(&self, place: &Place, flight: Flight) -> Result<(), Fault> {
+        let line = serde_json::to_string(&flight).map_err(|error| Fault::new(FaultKind::Bug, "a request cannot be noted", error))?;
+        if self.list.lock().left.insert(place.nth, flight).is_some() {
+            return Ok(());
+        }
+        self.write(|done| Note::Left { line, done }).await
+    }
+
+    /// Everything that left and whose end is not on record.
+    pub fn left(&self) -> Vec<Flight> {
+        self.list.lock().left.values().cloned().collect()
+    }
+
+    async fn write(&self, note: impl FnOnce(oneshot::Sender<io::Result<()>>) -> Note) -> Result<(), Fault> {
+        let (done, written) = oneshot::channel();
+        let gone = || io::Error::other("its writer is gone");
+        let sent = self.notes.send(note(done)).map_err(|_| gone());
+        let written = match sent {
+            Ok(()) => written.await.map_err(|_| gone()).flatten(),
+            Err(error) => Err(error),
+        };
+        written.map_err(|error| Fault::new(FaultKind::Io, "a request cannot be noted before it leaves", error))
+    }
+
+    /// Stops the requests that `which` names. Done when each of them is settled; the stop itself has happened when this returns.
+    pub fn stop(&self, which: &dyn Fn(&Flying) -> bool, why: &Stopped) -> impl Future<Output = ()> + Send + use<> {
+        let list = self.list.clone();
+        let mut stopped = Vec::new();
+        for (nth, (flying, stopper)) in &list.lock().flying {
+            if which(flying) {
+                stopper.stop(why.clone());
+                stopped.push(*nth);
+            }
+        }
+        let ended = self.ended.clone();
+        async move {
+            loop {
+                let next = ended.notified();
+                tokio::pin!(next);
+                next.as_mut().enable();
+                if !stopped.iter().any(|nth| list.lock().flying.contains_key(nth)) {
+                    return;
+                }
+                next.await;
+            }
+        }
+    }
+}
+
+impl Kernel {
+    /// Stops the requests of a task that is cancelled, and those that it still makes before it is gone.
+    pub(crate) fn stop_requests_of(&self, task: TaskId) -> impl Future<Output = ()> + Send + use<> {
+        let why = Stopped { ending: Ending::Cancelled, words: format!("{task} was cancelled") };
+        self.models.flights.list.lock().cancelled.insert(task, why.clone());
+        self.stop_requests(&|flying| flying.task == Some(task), &why)
+    }
+
+    /// Stops the requests that `which` names: by process, task or the call that they are part of. They are stopped when this returns, and
+    /// settled when the future is done.
+    pub(crate) fn stop_requests(&self, which: &dyn Fn(&Flying) -> bool, why: &Stopped) -> impl Future<Output = ()> + Send + use<> {
+        self.models.flights.stop(which, why)
+    }
+}
+
+/// The first line of the file: which kernel wrote it, and in which life of the machine.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
+    boot: String,
+    starts: u64,
+}
+
+enum Note {
+    Begin { starts: u64, done: oneshot::Sender<io::Result<()>> },
+    Left { line: String, done: oneshot::Sender<io::Result<()>> },
+}
+
+/// Writes the file. Not done by whoever asks: a write can wait for a busy disk.
+struct Writer {
+    path: PathBuf,
+    list: Arc<Mutex<List>>,
+    file: Option<(File, u64, u64)>,
+}
+
+impl Writer {
+    fn run(mut self, notes: &mpsc::Receiver<Note>) {
+        while let Ok(note) = notes.recv() {
+            let (written, done) = match note {
+                Note::Begin { starts, done } => (self.begin(starts), done),
+                Note::Left { line, done } => (self.add(&line), done),
+            };
+            // Who asked may be gone.
+            drop(done.send(written));
+        }
+    }
+
+    /// A file of its own, with what is on its way now, in the place of the old one.
+    fn begin(&mut self, starts: u64) -> io::Result<()> {
+        let mut text = serde_json::to_string(&Head { boot: moment::boot_id(), starts })? + "\n";
+        for flight in self.list.lock().left.values() {
+            text += &(serde_json::to_string(flight)? + "\n");
+        }
+        let new = self.path.with_extension("new");
+        let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        std::fs::rename(&new, &self.path)?;
+        self.file = Some((file, starts, text.len() as u64));
+        Ok(())
+    }
+
+    fn add(&mut self, line: &str) -> io::Result<()> {
+        let (file, starts, bytes) = self.file.as_mut().ok_or_else(|| io::Error::other("it has not begun"))?;
+        if *bytes > FILE_BYTES_MAX {
+            let starts = *starts;
+            // INVARIANT: the new file has this request too; it was put on the list before it was noted.
+            return self.begin(starts);
+        }
+        file.write_all(format!("{line}\n").as_bytes())?;
+        *bytes += line.len() as u64 + 1;
+        Ok(())
+    }
+}
+
+/// What the last kernel noted, if it was the last one in this life of the machine and wrote what we can read. A line that was cut off is of
+/// a request that did not leave.
+fn read(path: &Path, starts: u64) -> Left {
+    let Ok(text) = std::fs::read_to_string(path) else { return Left::Unknown };
+    let (whole, _) = text.rsplit_once('\n').unwrap_or_default();
+    let mut lines = whole.lines();
+    let head = lines.next().and_then(|line| serde_json::from_str::<Head>(line).ok());
+    let boot = moment::boot_id();
+    if boot.is_empty() || head != Some(Head { boot, starts }) {
+        return Left::Unknown;
+    }
+    match lines.map(serde_json::from_str).collect() {
+        Ok(flights) => Left::Known(flights),
+        Err(_) => Left::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flight(call: u64) -> Flight {
+        let text = |word: &str| word.to_owned();
+        Flight {
+            call: CallId(call),
+            pid: Pid(3),
+            task: None,
+            provider: text("p"),
+            model: text("m"),
+            tier: text("t"),
+            tokens: 5,
+            micros: 7,
+            lease: None,
+        }
+    }
+
+    fn flying(call: u64) -> Flying {
+        Flying { pid: Pid(3), task: None, of: None, call: CallId(call) }
+    }
+
+    #[tokio::test]
+    async fn what_left_is_known_to_the_next_kernel_of_this_life_of_the_machine_and_to_no_other() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("run")).unwrap();
+        let (flights, left) = Flights::open(home.path(), 0).unwrap();
+        assert_eq!(left, Left::Unknown, "nobody wrote anything");
+        let (one, _stop) = flights.enter(flying(1));
+        assert!(flights.leaves(&one, flight(1)).await.is_err(), "nothing leaves before the file has begun");
+        one.settled();
+        flights.begin(1).await.unwrap();
+        flights.leaves(&one, flight(1)).await.unwrap();
+        flights.leaves(&one, flight(1)).await.unwrap();
+        let (two, _stop) = flights.enter(flying(2));
+        let read = |starts| Flights::open(home.path(), starts).unwrap().1;
+        assert_eq!(read(1), Left::Known(vec![flight(1)]), "the second did not leave, and a second try is no second request");
+        flights.leaves(&two, flight(2)).await.unwrap();
+        assert_eq!(read(1), Left::Known(vec![flight(1), flight(2)]));
+        assert_eq!(read(2), Left::Unknown, "another kernel ran since");
+        let path = home.path().join("run/sent");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, &text[..text.len() - 3]).unwrap();
+        assert_eq!(read(1), Left::Known(vec![flight(1)]), "a line that is cut off was not waited for");
+        std::fs::write(&path, text.replace(&moment::boot_id(), "another")).unwrap();
+        assert_eq!(read(1), Left::Unknown, "the machine went down");
+        std::fs::write(&path, text.replace("\"pid\"", "\"dip\"")).unwrap();
+        assert_eq!(read(1), Left::Unknown, "what we cannot read");
+    }
+
+    #[tokio::test]
+    async fn a_stop_is_over_when_each_that_it_names_has_settled() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("run")).unwrap();
+        let (flights, _) = Flights::open(home.path(), 0).unwrap();
+        let ((one, _), (_two, _)) = (flights.enter(flying(1)), flights.enter(flying(2)));
+        let why = Stopped { ending: Ending::Cancelled, words: "no".into() };
+        flights.stop(&|flying| flying.call == CallId(9), &why).await;
+        let stopped = tokio::spawn(flights.stop(&|flying| flying.call == CallId(1), &why));
+        drop(one);
+        stopped.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_request_that_comes_after_its_task_was_cancelled_is_stopped_too() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("run")).unwrap();
+        let (flights, _) = Flights::open(home.path(), 0).unwrap();
+        let of = |task| Flying { task: Some(TaskId(task)), ..flying(1) };
+        let why = Stopped { ending: Ending::Cancelled, words: "no".into() };
+        flights.list.lock().cancelled.insert(TaskId(1), why);
+        let stopped = |task| format!("{:?}", flights.enter(of(task)).1).contains("Cancelled");
+        assert_eq!((stopped(1), stopped(2)), (true, false));
+    }
+}

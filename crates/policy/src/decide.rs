@@ -73,6 +73,9 @@ pub fn decide(policy: &Policy, facts: &Facts<'_>, standing: &Standing) -> Verdic
     tally.verdict(facts, standing)
 }
 
+/// Before the name of an extension rule, where rules are named.
+const EXTENSION: &str = "extension:";
+
 /// One path of the call, or the call itself when it has none.
 fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, tally: &mut Tally<'a>) {
     let before = tally.spoken();
@@ -108,7 +111,7 @@ fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, 
         }
     });
     for opinion in facts.opinions {
-        let rule = || Cow::Owned(format!("extension:{}", opinion.from));
+        let rule = || Cow::Owned(format!("{EXTENSION}{}", opinion.from));
         let voice = || Voice { rule: rule(), reason: Some(opinion.reason.as_str().into()), hint: None, path };
         match opinion.says {
             Action::Pass => {}
@@ -220,7 +223,10 @@ fn denied(facts: &Facts<'_>, voice: &Voice<'_>) -> Refusal {
     };
     let hint = match voice.hint {
         Some(hint) => hint.to_owned(),
-        None => format!("do it another way, or change rule `{}`: edit .skep/policy.yaml and run `skep trust`", voice.rule),
+        None => match voice.rule.strip_prefix(EXTENSION) {
+            Some(name) => format!("do it another way, or change the extension rule `{name}` in .skep/rules and run `skep trust`"),
+            None => format!("do it another way, or change rule `{}`: edit .skep/policy.yaml and run `skep trust`", voice.rule),
+        },
     };
     Refusal::new(Code::Denied, reason).hint(hint)
 }

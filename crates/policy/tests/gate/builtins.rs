@@ -136,6 +136,11 @@ fn every_refusal_says_what_would_help() {
         "do it another way, or change rule `never`: edit .skep/policy.yaml and run `skep trust`"
     );
     assert_eq!(hint("name: never, match: { syscall: fs.write }, action: deny, hint: try later", &facts()), "try later");
+    let opinions = [policy::Opinion { from: "not-today".into(), says: policy::Action::Deny, reason: "it is Friday".into() }];
+    assert_eq!(
+        hint(ALL, &Facts { opinions: &opinions, ..facts() }),
+        "do it another way, or change the extension rule `not-today` in .skep/rules and run `skep trust`"
+    );
 }
 
 #[test]

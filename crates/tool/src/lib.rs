@@ -39,6 +39,6 @@ pub use manifest::{Manifest, ManifestError, OutputMode, RESULT_TOKENS_MAX, Room,
 pub use net::{Aim, Hop, Reach, host_of, port_of};
 pub use place::{Access, Found, Place, Real, Target};
 pub use registry::Registry;
-pub use sanitize::{Cleaned, PatternError, Sanitizer, visible};
+pub use sanitize::{Cleaned, PatternError, Sanitizer, is_unseen, visible};
 pub use tool::{Context, Network, Output, RunMode, Secret, Tool};
 pub use unavailable::ToolUnavailable;

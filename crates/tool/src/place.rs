@@ -98,7 +98,7 @@ impl Place {
     }
 
     /// The regular file here, open for reading. It cannot block: what is no file is refused before.
-    pub(crate) fn file(&self) -> Result<(File, u64), Refusal> {
+    pub fn file(&self) -> Result<(File, u64), Refusal> {
         let path = self.real.as_str();
         match (self.found, &self.fd) {
             (Found::File { bytes }, Some(fd)) => match reopen(fd, OFlags::NONBLOCK | OFlags::NOCTTY) {

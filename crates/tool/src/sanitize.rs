@@ -5,11 +5,13 @@
 //! recognised any more. **Invariant.** What is left out is named where it was.
 
 mod shorten;
+mod unseen;
 mod visible;
 
 use crate::manifest::Manifest;
 use regex::Regex;
 use serde_json::Value;
+pub use unseen::is_unseen;
 
 #[derive(Debug, Default)]
 pub struct Sanitizer {

@@ -45,7 +45,11 @@ pub struct Workspace {
     /// Those that run or are about to be forgotten.
     jobs: Mutex<Vec<Weak<Running>>>,
     paused: watch::Sender<bool>,
+    dying: Dying,
 }
+
+/// Jobs that were killed and may still be on their way out.
+pub(crate) type Dying = Arc<Mutex<Vec<Arc<OwnedFd>>>>;
 
 /// Where its jobs come from.
 #[derive(Debug)]
@@ -87,7 +91,7 @@ impl Workspace {
     fn new(room: Room, root: OwnedFd, project: PathBuf, work: PathBuf) -> Workspace {
         let meter = Arc::new(Meter::new(work.join("upper")));
         let (jobs, paused) = (Mutex::default(), watch::Sender::new(false));
-        Workspace { room, root, project, work, meter, jobs, paused }
+        Workspace { room, root, project, work, meter, jobs, paused, dying: Dying::default() }
     }
 
     /// The merged project as a directory descriptor: a read through it sees what jobs wrote. Valid while the workspace is open.
@@ -231,7 +235,8 @@ impl Workspace {
             (None, Some(_)) => Enforcement::Rlimit,
             (None, None) => Enforcement::None,
         };
-        Ok(Job { doors, inlets, act: spec.act, running, report, unreported, cut, watches, keeper, without_group, over: false })
+        let dying = Arc::clone(&self.dying);
+        Ok(Job { doors, inlets, act: spec.act, running, report, unreported, cut, watches, keeper, without_group, dying, over: false })
     }
 
     /// Tasks that end the job when its time is over, it takes too much memory or the workspace is too full.
@@ -296,6 +301,26 @@ impl Workspace {
     /// What runs in the room now, and what it uses.
     pub fn jobs(&self) -> Vec<Figures> {
         self.jobs.lock().iter().filter_map(Weak::upgrade).filter_map(|job| job.figures()).collect()
+    }
+
+    /// Kills everything that runs in the room, and waits until it is gone.
+    pub async fn end_jobs(&self) -> Result<(), SandboxError> {
+        let jobs: Vec<Arc<Running>> = self.jobs.lock().iter().filter_map(Weak::upgrade).collect();
+        for job in jobs {
+            job.kill();
+            self.dying.lock().push(Arc::clone(&job.pidfd));
+        }
+        self.buried().await
+    }
+
+    /// Waits until nothing lives any more of the jobs whose values were dropped before their end.
+    pub async fn buried(&self) -> Result<(), SandboxError> {
+        let dying = std::mem::take(&mut *self.dying.lock());
+        for pidfd in dying {
+            let watched = pidfd.try_clone().and_then(sys::watch).map_err(SandboxError::io("watching a job"))?;
+            watched.readable().await.map(drop).map_err(SandboxError::io("watching a job"))?;
+        }
+        Ok(())
     }
 
     /// Stops everything that runs in the room; what is to start waits. Time does not count against limits meanwhile.

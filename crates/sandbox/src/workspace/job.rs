@@ -43,6 +43,8 @@ pub struct Job {
     pub(super) keeper: Keeper,
     /// What holds its memory, if not a cgroup.
     pub(super) without_group: Enforcement,
+    /// Where it is named when it is killed.
+    pub(super) dying: super::Dying,
     /// It ended by itself, so there is nothing to kill.
     pub(super) over: bool,
 }
@@ -160,6 +162,7 @@ impl Drop for Job {
     fn drop(&mut self) {
         self.watches.iter().for_each(AbortHandle::abort);
         if !self.over {
+            self.dying.lock().push(Arc::clone(&self.running.pidfd));
             self.kill();
         }
         if let Some(group) = &self.running.group {

@@ -112,6 +112,67 @@ fn asked(text: &str) -> String {
 }
 
 #[test]
+fn a_yes_to_a_cut_question_wants_its_whole_to_be_seen() {
+    let site = ready();
+    let kept = || std::fs::read_dir(site.home().join("vault")).unwrap().count();
+    let long = format!("content={}evil-tail", "all is well\n".repeat(400));
+    let write = ["call", "fs.write", "path=src/b", &long];
+    says(&site.fails(4, &write), &["r-1"]);
+    let shown = site.ok(&["review", "show", "r-1"]);
+    says(&shown, &["a yes covers all of it", "skep review show r-1 --full"]);
+    assert!(!shown.contains("evil-tail"), "the record is cut");
+    says(&site.fails(9, &["review", "allow", "r-1"]), &["r-1 was not shown whole", "skep review show r-1 --full"]);
+    says(&site.fails(9, &["review", "allow", "r-1", "--always", "--seen", "00000000"]), &["not shown whole"]);
+    // It outlives its kernel, and the answer.
+    site.ok(&["kernel", "stop"]);
+    says(&site.ok(&["review", "show", "r-1", "--full"]), &["evil-tail", "skep review allow r-1 --seen "]);
+    let seen = site.json(&["review", "show", "r-1", "--full"])["seen"].as_str().unwrap().to_owned();
+    assert_eq!(kept(), 1);
+    says(&site.ok(&["review", "allow", "r-1", "--seen", &seen]), &["✓ r-1 allowed"]);
+    assert_eq!(kept(), 0);
+    says(&site.ok(&["call", "--task", "task-1", "fs.write", "path=src/b", &long]), &["allowed"]);
+    // What the record leaves out as a secret is no less a part of the call.
+    says(&site.fails(4, &["call", "fs.write", "path=src/c", "content=password=hunter2-evil-tail"]), &["r-3"]);
+    assert!(!site.ok(&["review", "show", "r-3"]).contains("evil-tail"));
+    site.fails(9, &["review", "allow", "r-3"]);
+    says(&site.ok(&["review", "show", "r-3", "--full"]), &["hunter2-evil-tail"]);
+    site.ok(&["review", "deny", "r-3"]);
+    assert_eq!(kept(), 0);
+    // Positive control: what is shown whole is a matter of one word.
+    says(&site.fails(4, &["call", "fs.write", "path=src/d", "content=short"]), &["r-4"]);
+    says(&site.ok(&["review", "allow", "r-4"]), &["✓ r-4 allowed"]);
+}
+
+#[test]
+fn a_diff_shows_what_a_terminal_hides() {
+    let asks = "- {name: asks, match: {syscall: merge.apply}, action: require_review, reason: look}\n";
+    let site = Site::new(&[(".skep/policy.yaml", &format!("{OPEN}{asks}")), ("a.txt", "hello\n")]);
+    site.ok(&["trust", "--yes"]);
+    // One byte that is no text, fillers and joiners: nothing of it hides a line.
+    let script = r"printf '#!/bin/sh\n# \377\nrm\343\205\244 -rf \342\240\200 x\357\270\217\n' > run.sh";
+    let command = format!("command={}", serde_json::json!(["sh", "-c", script]));
+    site.ok(&["call", "shell.run", &command]);
+    let shown = site.ok(&["diff", "task-1"]);
+    says(&shown, &["created run.sh", "+# \\xff", "+rm\\u{3164} -rf \\u{2800} x\\u{fe0f}"]);
+    assert!(!shown.contains("binary"), "{shown}");
+    says(&site.ok(&["review", "show", "r-1"]), &["+rm\\u{3164}"]);
+    says(&site.ok(&["merge", "task-1", "--yes"]), &["+3 −0"]);
+    // What is really no text is told by size and hash, and its question is no matter of one word.
+    let script = "printf '\\177ELF\\000\\000\\000\\000' > program";
+    let command = format!("command={}", serde_json::json!(["sh", "-c", script]));
+    site.ok(&["call", "shell.run", &command]);
+    says(&site.ok(&["diff", "task-2"]), &["binary: nothing becomes 8 bytes (sha256 "]);
+    says(&site.fails(9, &["review", "allow", "r-2"]), &["r-2 was not shown whole"]);
+    says(
+        &site.ok(&["review", "show", "r-2", "--full"]),
+        &["created program", "binary: nothing", "skep diff task-2 --file PATH", "--seen "],
+    );
+    let output = site.skep(&["diff", "task-2", "--file", "program"]);
+    assert_eq!(output.stdout, b"\x7fELF\0\0\0\0");
+    says(&site.ok(&["merge", "task-2", "--yes"]), &["created  program", "binary: nothing becomes 8 bytes"]);
+}
+
+#[test]
 fn a_wide_yes_lasts_until_it_is_taken_back() {
     let site = ready();
     let write = ["call", "fs.write", "path=src/b", "content=x"];

@@ -68,8 +68,16 @@ impl Gate {
     /// Asks until a question is open, and answers it.
     fn answer(&mut self, asked: &RunResult, change: impl FnOnce(&mut AnswerParams)) {
         let review = review(asked);
-        let mut params =
-            AnswerParams { review, answer: wire::Answer::Allow, reason: None, reach: None, what: None, terms: None, alternative: None };
+        let mut params = AnswerParams {
+            review,
+            answer: wire::Answer::Allow,
+            reason: None,
+            reach: None,
+            what: None,
+            terms: None,
+            alternative: None,
+            seen: None,
+        };
         change(&mut params);
         self.ask::<Answer>(&params);
     }
@@ -359,6 +367,7 @@ fn an_answer_for_a_zone_holds_where_the_call_was_to_be_made() {
         what: None,
         terms: None,
         alternative: None,
+        seen: None,
     };
     gate.ask::<Answer>(&params);
     params.review = ReviewId(1);

@@ -15,7 +15,7 @@ capabilities:
 
 /// A project that asks before `src/` is written, and a task that waits for the answer.
 fn asking(script: &str) -> (Site, String) {
-    let tests = "test:\n  command: [sh, -c, 'echo 1..1; echo ok 1']\n";
+    let tests = "test:\n  command: [sh, -c, 'echo 1..1; echo ok 1']\nmerge: {safe: ['src/**']}\n";
     let site = Site::new(&[(".skep/policy.yaml", ASKS), ("skep.yml", tests), ("src/a.txt", "old\n")]);
     site.ok(&["trust", "--yes"]);
     let brain = site.script(script);

@@ -104,6 +104,7 @@ impl Kernel {
             kernel.ledger.journal().vault().delete(&call.to_string()).map_err(ledger::fault)?;
         }
         verify::begin(&kernel);
+        kernel.forget_questions(None)?;
         kernel.sweep().await?;
         kernel.compare_left().await?;
         let left = kernel.ledger.look(left);

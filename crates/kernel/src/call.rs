@@ -22,6 +22,7 @@ pub(crate) use gate::More;
 use policy::Peer;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
+pub(crate) use settle::KEPT_CHARS;
 use tool::{RunMode, Tool, ToolUnavailable};
 use world::{CallId, Code, Hands, Pid, Refusal, TaskId, ZoneId};
 

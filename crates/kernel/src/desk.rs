@@ -9,6 +9,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parking_lot::Mutex;
 use sandbox::{Bind, Workspace, WorkspaceSpec};
 use std::collections::HashMap;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,28 +33,30 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Reads a text file as the task sees it, for the kernel's own purposes.
-    pub async fn look(&self, tool: &tool::Tool, input: &serde_json::Value) -> Option<String> {
+    /// Reads a file of at most `bytes_max` as the task sees it, for the kernel's own purposes.
+    pub async fn look(&self, path: &str, bytes_max: u64) -> Looked {
         let root = std::os::fd::AsFd::as_fd(self.room.root());
-        let places =
-            tool.targets(input).iter().map(|target| tool::Place::open(root, &self.project, target)).collect::<Result<Vec<_>, _>>().ok()?;
-        let context = tool::Context {
-            root,
-            project: &self.project,
-            room: None,
-            test_command: None,
-            output_max: world::limits::OUTPUT_KEPT_MAX,
-            visible: &|_| true,
-            mode: tool::RunMode::Live,
-            reach: &tool::Reach::default(),
-            leave: &tool::Alone,
-            environment: &[],
-            terms: Default::default(),
-            secrets: &[],
-        };
-        let output = tool.run(input, places, &context).await.ok()?;
-        output.value["content"].as_str().map(str::to_owned)
+        let target = tool::Target { path: path.to_owned(), access: tool::Access::Read };
+        let Ok(place) = tool::Place::open(root, &self.project, &target) else { return Looked::Unknown };
+        if place.found == tool::Found::Missing {
+            return Looked::Nothing;
+        }
+        let read = tokio::task::spawn_blocking(move || {
+            let (file, _) = place.file().ok()?;
+            let mut bytes = Vec::new();
+            file.take(bytes_max + 1).read_to_end(&mut bytes).ok()?;
+            (bytes.len() as u64 <= bytes_max).then_some(bytes)
+        });
+        read.await.ok().flatten().map_or(Looked::Unknown, Looked::Content)
     }
+}
+
+/// What a look at a file of a room found.
+pub(crate) enum Looked {
+    Content(Vec<u8>),
+    Nothing,
+    /// It is there and cannot be told whole.
+    Unknown,
 }
 
 #[derive(Default)]

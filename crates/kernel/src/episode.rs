@@ -28,6 +28,9 @@ pub(crate) async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
         }
     }
     kernel.episodes.lock().remove(&id);
+    if let Err(fault) = kernel.forget_questions(Some(id)) {
+        eprintln!("skep: what was kept for questions of {id} was not deleted: {fault}");
+    }
     kernel.ready.notify_one();
 }
 

@@ -25,7 +25,7 @@ mod undo;
 mod was;
 mod whole;
 
-pub use diff::{FileDiff, MergeDiff};
+pub use diff::{FileDiff, FileVersion, MergeDiff};
 pub(crate) use tree::{Now, Tree};
 pub use undo::MergeLine;
 pub(crate) use undo::finish_undone;
@@ -118,6 +118,7 @@ fn question(world: &World, task: &Task, frozen: &Frozen, mut reasons: Vec<String
         paths: frozen.changes.iter().map(|change| change.path.clone()).collect(),
         size: None,
         zone: Some(task.zone),
+        whole: None,
     };
     let mut events: Vec<Event> = vec![asked.into()];
     if world.tasks.get(&task.id).is_some_and(|task| task.state == TaskState::Running) {

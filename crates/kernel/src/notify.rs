@@ -159,15 +159,9 @@ fn name(world: &World, pid: Pid) -> String {
     world.processes.get(&pid).map_or_else(|| pid.to_string(), |process| process.name.clone())
 }
 
-/// Control and bidirectional characters of an agent do not reach the notifier.
+/// Characters of an agent that nobody sees do not reach the notifier.
 fn visible(text: &str) -> String {
-    let odd = |c: char| {
-        c.is_control()
-            || ('\u{202a}'..='\u{202e}').contains(&c)
-            || ('\u{2066}'..='\u{2069}').contains(&c)
-            || "\u{200e}\u{200f}\u{61c}".contains(c)
-    };
-    text.chars().map(|c| if odd(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if tool::is_unseen(c) { '\u{fffd}' } else { c }).collect()
 }
 
 async fn tell(command: Vec<String>, text: String) {

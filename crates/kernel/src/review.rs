@@ -1,7 +1,8 @@
 //! Questions to a person are state, not held futures: they outlive callers and kernels. A yes is a grant, a lasting no a ban.
 
 use crate::Kernel;
-use crate::fault::Stop;
+use crate::fault::{Fault, FaultKind, Stop};
+use serde_json::Value;
 use world::event::{BanGiven, BanLifted, GrantGiven, GrantRevoked, ProcResumed, ReviewAnswered, TokenRevoked};
 use world::{
     Alternative, Answer, BanId, Code, Event, GrantId, ProcessState, Refusal, Review, ReviewId, ReviewState, Scope, Terms, TokenId, What,
@@ -42,7 +43,87 @@ impl Reply {
     }
 }
 
+/// All that a yes would cover.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// The exact input; as it is on record where that is all there is.
+    pub input: Value,
+    /// What a yes would change, where that can be told.
+    pub diff: Option<String>,
+    /// The record shows less than a yes covers.
+    pub is_cut: bool,
+    /// What the record leaves out is gone, or was never text: nobody can show it here.
+    pub is_lost: bool,
+    /// What a yes must repeat where the question is cut, to say that its whole was seen.
+    pub seen: String,
+}
+
+/// Characters of the digest that an answer repeats.
+const SEEN_CHARS: usize = 8;
+
 impl Kernel {
+    /// A question as far as it can be shown at all. The exact input is kept until there is an answer.
+    pub async fn question(&self, review: &Review) -> Result<Question, Stop> {
+        let code = |digest: &str| digest.get(..SEEN_CHARS).unwrap_or(digest).to_owned();
+        if review.tool == crate::MERGE {
+            let files = match review.task {
+                Some(task) => self.diff(task).await?.files,
+                None => Vec::new(),
+            };
+            let unshown = files.iter().any(|file| !file.is_whole && file.refused.is_none());
+            let diff = files.iter().map(|file| file.in_question()).collect();
+            let (input, seen) = (review.input.clone(), code(&review.bind));
+            return Ok(Question { input, diff: Some(diff), is_cut: unshown, is_lost: unshown, seen });
+        }
+        let open = review.state == ReviewState::Open;
+        let (input, is_lost) = match &review.whole {
+            Some(_) if open => match self.ledger.journal().vault().get(&review.id.to_string()).map_err(crate::ledger::fault)? {
+                Some(bytes) => {
+                    let read = serde_json::from_slice(&bytes);
+                    (read.map_err(|error| Fault::new(FaultKind::Bug, "a kept input cannot be read", error))?, false)
+                }
+                None => (review.input.clone(), true),
+            },
+            whole => (review.input.clone(), whole.is_some() || was_shortened(&review.input)),
+        };
+        let is_cut = review.whole.is_some() || is_lost;
+        let diff = if open && !is_lost { self.review_diff(review, &input).await } else { None };
+        Ok(Question { diff, is_cut, is_lost, seen: code(review.whole.as_ref().unwrap_or(&review.bind)), input })
+    }
+
+    /// Answers for a person who was shown the question: a yes to one that its record cuts short names what its whole was shown with.
+    pub async fn answer_shown(
+        &self,
+        id: ReviewId,
+        reply: Reply,
+        by: &str,
+        reason: Option<String>,
+        seen: Option<&str>,
+    ) -> Result<Review, Stop> {
+        if matches!(reply, Reply::Once { .. } | Reply::Wide { .. }) {
+            let question = self.question(&self.review(id)?).await?;
+            if question.is_cut && seen != Some(question.seen.as_str()) {
+                return Err(Refusal::new(Code::WrongState, format!("{id} was not shown whole, and a yes covers all of it"))
+                    .hint(format!("`skep review show {id} --full` shows it and says how to answer"))
+                    .into());
+            }
+        }
+        self.answer(id, reply, by, reason).await
+    }
+
+    /// Deletes what was kept for questions that nobody will answer any more: those of a task, or all.
+    pub(crate) fn forget_questions(&self, task: Option<world::TaskId>) -> Result<(), Fault> {
+        let over: Vec<ReviewId> = self.ledger.look(|world| {
+            let reviews = world.reviews.values().filter(|review| review.whole.is_some() && review.state != ReviewState::Open);
+            reviews.filter(|review| task.is_none() || review.task == task).map(|review| review.id).collect()
+        });
+        over.into_iter().try_for_each(|id| self.forget_question(id))
+    }
+
+    fn forget_question(&self, id: ReviewId) -> Result<(), Fault> {
+        self.ledger.journal().vault().delete(&id.to_string()).map(drop).map_err(crate::ledger::fault)
+    }
+
     /// Answers a question. One answer counts, however many reviewers watch.
     pub async fn answer(&self, id: ReviewId, reply: Reply, by: &str, reason: Option<String>) -> Result<Review, Stop> {
         let pending = self.ledger.commit(|world, _| match answerable(world, id, &reply) {
@@ -50,6 +131,7 @@ impl Kernel {
             Err(refusal) => (Vec::new(), Err(refusal)),
         })?;
         pending.durable().await??;
+        self.forget_question(id)?;
         self.ready.notify_one();
         self.review(id)
     }
@@ -90,6 +172,16 @@ impl Kernel {
             true => Ok(()),
             false => Err(Refusal::new(Code::NotFound, format!("there is no {what}")).hint("`skep grant list` shows what is given").into()),
         }
+    }
+}
+
+/// A record of an earlier version says only in its text that it is not all.
+fn was_shortened(input: &Value) -> bool {
+    match input {
+        Value::String(text) => text.len() > crate::call::KEPT_CHARS && text.ends_with(" bytes in all]"),
+        Value::Array(items) => items.iter().any(was_shortened),
+        Value::Object(fields) => fields.values().any(was_shortened),
+        _ => false,
     }
 }
 

@@ -6,10 +6,10 @@
 use crate::config::{self, Config};
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::reader::{self, Folder, Unread};
+use crate::unified::unified;
 use crate::{Kernel, git};
 use policy::{Builtin, Guard, Policy};
 use serde::{Deserialize, Serialize};
-use similar::TextDiff;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tool::Sanitizer;
@@ -378,9 +378,7 @@ pub(crate) fn difference(old: &Bundle, new: &Bundle) -> String {
     for name in names {
         let (old, new) = (text(&old, name), text(&new, name));
         if old != new {
-            shown.push_str(
-                &TextDiff::from_lines(&old, &new).unified_diff().context_radius(2).header(&format!("in force/{name}"), name).to_string(),
-            );
+            shown.push_str(&unified((&format!("in force/{name}"), name), old.as_bytes(), new.as_bytes(), 2).text);
         }
     }
     shown

@@ -22,7 +22,7 @@ pub(crate) fn ask(params: &call::RunParams, peer: &Peer) -> Result<Ask, RpcError
 pub(crate) async fn answer(kernel: &Kernel, params: AnswerParams) -> Result<(), RpcError> {
     let review = kernel.review(params.review).map_err(no)?;
     let reply = reply(kernel, &review, &params)?;
-    kernel.answer(params.review, reply, "operator", params.reason).await.map_err(no)?;
+    kernel.answer_shown(params.review, reply, "operator", params.reason, params.seen.as_deref()).await.map_err(no)?;
     Ok(())
 }
 

@@ -18,7 +18,15 @@ type Raw = Box<RawValue>;
 
 /// Methods whose work ends with the connection that asked.
 pub(crate) fn only_looks(name: &str) -> bool {
-    let looks = [task::Await::NAME, records::Follow::NAME, records::Read::NAME, task::Diff::NAME, task::Try::NAME, models::Open::NAME];
+    let looks = [
+        task::Await::NAME,
+        records::Follow::NAME,
+        records::Read::NAME,
+        task::Diff::NAME,
+        task::File::NAME,
+        task::Try::NAME,
+        models::Open::NAME,
+    ];
     looks.contains(&name)
 }
 
@@ -75,6 +83,7 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             let params = parse::<task::Merge>(params)?;
             let paths = kernel.merge(params.task, params.digest.as_deref(), params.sides, "operator").await.map_err(no)?;
             let (refused, applied): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.refused.is_some());
+        task::File::NAME => raw(&view::file(kernel, &parse::<task::File>(params)?).await?),
             raw(&task::MergeResult { applied: applied.into_iter().map(|path| path.path).collect(), refused })
         }
         task::Replay::NAME => {
@@ -106,12 +115,15 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             raw(&view::ran(ran))
         }
         review::List::NAME => raw(&view::reviews(kernel, parse::<review::List>(params)?.all)),
-        review::Show::NAME => raw(&view::review(kernel, parse::<review::Show>(params)?.review).await?),
+        review::Show::NAME => {
+            let params = parse::<review::Show>(params)?;
+            raw(&view::review(kernel, params.review, params.full).await?)
+        }
         review::Answer::NAME => {
             let params = parse::<review::Answer>(params)?;
             let id = params.review;
             decide::answer(kernel, params).await?;
-            raw(&view::review(kernel, id).await?)
+            raw(&view::review(kernel, id, false).await?)
         }
         grant::List::NAME => {
             parse::<grant::List>(params)?;

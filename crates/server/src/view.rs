@@ -195,6 +195,9 @@ pub(crate) fn diff(kernel: &Kernel, id: TaskId, diff: MergeDiff) -> Result<task:
         note: file.note,
         refused: file.refused,
         diff: file.diff,
+        added: file.added,
+        removed: file.removed,
+        unshown: !file.is_whole,
     });
     Ok(task::DiffResult { task: id, digest: view.merge.is_some().then_some(diff.digest), state: view.merge, files: files.collect() })
 }
@@ -262,17 +265,30 @@ pub(crate) fn reviews(kernel: &Kernel, all: bool) -> review::ListResult {
 }
 
 /// One review with what a yes would change.
-pub(crate) async fn review(kernel: &Kernel, id: ReviewId) -> Result<review::ReviewView, RpcError> {
+pub(crate) async fn review(kernel: &Kernel, id: ReviewId, full: bool) -> Result<review::ReviewView, RpcError> {
     let found = kernel.review(id).map_err(no)?;
     let mut view = kernel.ledger.look(|world| review_view(world, &found));
-    if found.tool != kernel::MERGE && found.state == ReviewState::Open {
-        view.diff = kernel.review_diff(&found).await;
+    let question = kernel.question(&found).await.map_err(no)?;
+    (view.cut, view.lost) = (question.is_cut, question.is_lost);
+    if full {
+        view.seen = question.is_cut.then_some(question.seen);
+        view.input = question.input;
     }
-    if let Some(task) = found.task.filter(|_| found.tool == kernel::MERGE) {
-        let diff = kernel.diff(task).await.map_err(no)?;
-        view.diff = Some(diff.files.iter().map(|file| file.diff.as_str()).collect());
+    // A change of what the record leaves out would show it.
+    if full || !question.is_cut || found.tool == kernel::MERGE {
+        view.diff = question.diff;
     }
     Ok(view)
+}
+
+/// A piece of a changed file.
+pub(crate) async fn file(kernel: &Kernel, params: &task::FileParams) -> Result<task::FileResult, RpcError> {
+    const PIECE_BYTES: usize = 4 * 1024 * 1024;
+    let version = if params.before { kernel::FileVersion::Before } else { kernel::FileVersion::After };
+    let bytes = kernel.changed_file(params.task, &params.path, version).await.map_err(no)?;
+    let from = usize::try_from(params.offset).unwrap_or(usize::MAX).min(bytes.len());
+    let piece = &bytes[from..bytes.len().min(from + PIECE_BYTES)];
+    Ok(task::FileResult { bytes: bytes.len() as u64, data: wire::base64::encode(piece) })
 }
 
 fn review_view(world: &World, found: &world::Review) -> review::ReviewView {
@@ -296,6 +312,9 @@ fn review_view(world: &World, found: &world::Review) -> review::ReviewView {
         answer,
         by,
         diff: None,
+        cut: found.whole.is_some(),
+        lost: false,
+        seen: None,
     }
 }
 

@@ -131,9 +131,11 @@ events! {
     /// The kernel went down between admission and outcome.
     CallLost = "call.lost", Security { call: CallId, tool: String, why: String }
 
+    /// `whole` is a keyed digest of the exact input, where `input` is not all of it.
     ReviewAsked = "review.asked", Security {
         review: ReviewId, tool: String, input: Value, bind: String, like: What, reasons: Vec<String>, rules: Vec<String>,
         paths: Vec<String>, size: Option<u64>, zone: Option<ZoneId>,
+        whole: Option<String>,
     }
     ReviewAnswered = "review.answered", Security {
         review: ReviewId, answer: Answer, by: String, reason: Option<String>, alternative: Option<Alternative>,

@@ -247,8 +247,11 @@ pub struct Review {
     #[serde(default)]
     pub zone: Option<ZoneId>,
     pub tool: String,
-    /// Redacted: what the reviewer is shown.
+    /// Redacted and shortened, as the record holds it.
     pub input: Value,
+    /// A keyed digest of the exact input, where `input` is not all of it: a yes covers more than the record shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<String>,
     pub bind: String,
     /// What a wider yes would be about: the call without its exact input.
     pub like: What,

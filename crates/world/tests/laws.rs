@@ -75,6 +75,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 paths: vec![],
                 size: None,
                 zone: None,
+                whole: None,
             }
             .into(),
             13 => ReviewAnswered { pid, task, review: ReviewId(c), answer: Answer::Allow, by: "h".into(), reason: None, alternative: None }

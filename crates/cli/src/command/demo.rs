@@ -215,7 +215,7 @@ async fn work(kernel: &mut Client, console: &Console, stage: &Stage<'_>, path: &
 }
 
 async fn answer(kernel: &mut Client, stage: &Stage<'_>, id: ReviewId) -> Result<(), Trouble> {
-    let view = kernel.call::<Show>(&ShowParams { review: id }).await?;
+    let view = kernel.call::<Show>(&ShowParams { review: id, full: false }).await?;
     stage.blank();
     stage.command(&format!("skep review show {id}"));
     stage.page(review::detail(&view, now_ms()));

@@ -1,30 +1,42 @@
 //! `skep diff`: what a task changed, once or as it happens.
 
 use crate::console::{Console, OK, Outcome};
-use crate::show::diff;
+use crate::show::{Line, diff};
+use crate::trouble::Trouble;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::TaskId;
-use wire::method::task::{Diff as Method, DiffResult, Show, TaskParams};
+use wire::method::task::{Diff as Method, DiffResult, File, FileParams, Show, TaskParams};
+use wire::{Client, Code, TaskId, base64};
 
 /// Between two looks at a running task.
 const LOOK_MS: u64 = 1_000;
 
 /// Show what a task changed
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  skep diff task-3\n  skep diff task-3 --follow     until it is done\n  skep diff task-3 | less -R\n\n\
-In a pipe, --follow prints each file again when it has changed.")]
+#[command(
+    after_help = "Examples:\n  skep diff task-3\n  skep diff task-3 --follow     until it is done\n  skep diff task-3 | less -R\n  skep diff task-3 --file data.bin > new.bin\n\n\
+In a pipe, --follow prints each file again when it has changed."
+)]
 pub struct Diff {
     /// Which: `task-3` of `skep status`
     task: TaskId,
     /// Show changes as they are made, until the task is done
     #[arg(long, short)]
     follow: bool,
+    /// Print this changed file itself, as it shall be
+    #[arg(long, value_name = "PATH", conflicts_with = "follow")]
+    file: Option<String>,
+    /// With --file: as it was
+    #[arg(long, requires = "file")]
+    before: bool,
 }
 
 impl Diff {
     pub async fn run(self, console: &Console) -> Outcome {
         let mut kernel = console.kernel().await?;
+        if let Some(path) = self.file {
+            return print(&mut kernel, FileParams { task: self.task, path, before: self.before, offset: 0 }, console).await;
+        }
         let params = TaskParams { task: self.task };
         if !self.follow {
             let result = console.wait("comparing", kernel.call::<Method>(&params)).await?;
@@ -45,6 +57,29 @@ impl Diff {
                 _ = tokio::signal::ctrl_c() => return OK,
                 () = tokio::time::sleep(Duration::from_millis(LOOK_MS)) => {}
             }
+        }
+    }
+}
+
+/// A changed file, byte for byte; made visible where a person would see it.
+async fn print(kernel: &mut Client, mut params: FileParams, console: &Console) -> Outcome {
+    let mut rest = Vec::new();
+    loop {
+        let piece = kernel.call::<File>(&params).await?;
+        let bytes = base64::decode(&piece.data).ok_or_else(|| Trouble::new(Code::Internal, "the kernel's answer cannot be read"))?;
+        params.offset += bytes.len() as u64;
+        let over = bytes.is_empty() || params.offset >= piece.bytes;
+        if console.out.tty {
+            rest.extend(bytes);
+            let whole = if over { rest.len() } else { rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1) };
+            let lines: Vec<u8> = rest.drain(..whole).collect();
+            let page = lines.split_inclusive(|byte| *byte == b'\n');
+            console.out.whole(&page.map(|line| Line::new().plain(server::readable(line.strip_suffix(b"\n").unwrap_or(line)))).collect());
+        } else {
+            console.out.write(&bytes);
+        }
+        if over {
+            return OK;
         }
     }
 }

@@ -37,11 +37,15 @@ enum What {
         #[arg(long)]
         all: bool,
     },
-    /// Show one in full
-    #[command(after_help = "Examples:\n  skep review show r-3")]
+    /// Show one
+    #[command(after_help = "Examples:\n  skep review show r-3\n  skep review show r-3 --full | less -R\n\n\
+A record keeps 2,000 bytes of a long text and no secrets; --full shows the exact call, which is kept until you answer.")]
     Show {
         /// Which: `r-3` of `skep review`
         review: ReviewId,
+        /// All that a yes would cover, neither shortened nor redacted
+        #[arg(long)]
+        full: bool,
     },
     /// Say yes: to exactly this call, or to calls like it
     #[command(after_help = "Examples:\n  skep review allow r-3                                   this call, once\n  \
@@ -65,14 +69,14 @@ impl Review {
             None if !self.all && inbox::is_possible(console) => return inbox::run(kernel, console).await,
             None => return list(&mut kernel, self.all, console).await,
             Some(What::List { all }) => return list(&mut kernel, all, console).await,
-            Some(What::Show { review }) => {
-                let view = kernel.call::<Show>(&ShowParams { review }).await?;
+            Some(What::Show { review, full }) => {
+                let view = kernel.call::<Show>(&ShowParams { review, full }).await?;
                 console.show_whole(&view, |view| review::detail(view, measure::now_ms()));
                 return OK;
             }
             Some(What::Allow(allow)) => {
                 let like = match allow.names_calls() {
-                    true => kernel.call::<Show>(&ShowParams { review: allow.review() }).await?.like,
+                    true => kernel.call::<Show>(&ShowParams { review: allow.review(), full: false }).await?.like,
                     false => None,
                 };
                 allow.params(like)?

@@ -1,7 +1,8 @@
 //! Changes: what a merge would do, and what it did.
 
 use super::measure::many;
-use super::{Line, Page, Tone, table};
+use super::{Line, Page, Tone, table, visible};
+use std::collections::HashSet;
 use wire::MergeState;
 use wire::method::call::RunResult;
 use wire::method::merge::{ListResult, UndoResult};
@@ -19,28 +20,37 @@ pub fn unified(diff: &str) -> Page {
     // Carriage returns are shown where only some lines have them: else a change of nothing but them would look like none.
     let text = |(part, line): &(Part, &str)| !matches!(part, Part::Header | Part::Place) && !line.starts_with('\\');
     let plain = parts(diff).filter(text).all(|(_, line)| line.ends_with('\r'));
-    let shown = |line: &'_ str| if plain { line.trim_end_matches('\r').to_owned() } else { line.to_owned() };
-    parts(diff).map(|(part, line)| Line::new().plain("  ").add(tone(part), shown(line))).collect()
+    let exact = differs_in_blanks(diff);
+    let shown = |part, line: &str| {
+        let line = if plain { line.strip_suffix('\r').unwrap_or(line) } else { line };
+        if exact && matches!(part, Part::Added | Part::Removed) { blanks(line) } else { line.to_owned() }
+    };
+    parts(diff).map(|(part, line)| Line::new().plain("  ").add(tone(part), shown(part, line))).collect()
+}
+
+/// Is there a line that differs from one it replaces only in blanks? Then they would look the same.
+fn differs_in_blanks(diff: &str) -> bool {
+    let look = |line: &str| visible(line.get(1..).unwrap_or_default()).trim_end().to_owned();
+    let of = |wanted: Part| parts(diff).filter(move |(part, _)| *part == wanted).map(|(_, line)| line);
+    let removed: HashSet<String> = of(Part::Removed).map(look).collect();
+    of(Part::Added).any(|line| removed.contains(&look(line)))
+}
+
+/// A line with its tabs and the blanks at its end in sight.
+fn blanks(line: &str) -> String {
+    let text = line.trim_end_matches(' ');
+    format!("{}{}", text.replace('\t', "\\t"), "·".repeat(line.len() - text.len()))
 }
 
 /// The way from one text of a file to another, as a unified diff; empty when they are the same.
 pub fn between(path: &str, old: &str, new: &str) -> String {
-    similar::TextDiff::from_lines(old, new).unified_diff().header(path, path).to_string()
+    server::unified((path, path), old.as_bytes(), new.as_bytes(), 3).text
 }
 
 /// Does the diff lead to no file but `path`? Lines of a file cannot pose as names.
 pub fn is_about(diff: &str, path: &str) -> bool {
     let headers = parts(diff).filter(|(part, _)| *part == Part::Header);
     headers.filter_map(|(_, line)| line.strip_prefix("+++ ")).all(|name| name.trim_end() == path)
-}
-
-/// Added and removed lines of a unified diff.
-fn tally(diff: &str) -> (u64, u64) {
-    parts(diff).fold((0, 0), |(added, removed), (part, _)| match part {
-        Part::Added => (added + 1, removed),
-        Part::Removed => (added, removed + 1),
-        _ => (added, removed),
-    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,8 +112,10 @@ fn kind(file: &FileDiff) -> Line {
 /// The files, without their text.
 pub fn summary(diff: &DiffResult) -> Page {
     let rows = diff.files.iter().map(|file| {
-        let (added, removed) = tally(&file.diff);
-        let size = Line::new().good(format!("+{added}")).bad(format!(" −{removed}"));
+        let size = match file.unshown {
+            true => Line::new().wait(file.diff.lines().last().unwrap_or("not shown")),
+            false => Line::new().good(format!("+{}", file.added)).bad(format!(" −{}", file.removed)),
+        };
         let note = match (&file.refused, &file.note) {
             (Some(why), _) if file.kind == "conflict" => Line::new().bad("conflict: ").plain(why),
             (Some(why), _) => Line::new().bad("stays out: ").plain(why),
@@ -257,6 +269,11 @@ mod tests {
         let lines = |diff: &str| unified(diff).0.iter().map(|line| line.render(false)).collect::<Vec<_>>();
         assert_eq!(lines("@@ -1 +1 @@\n-a\r\n+b\r\n")[1..], ["  -a", "  +b"]);
         assert_eq!(lines("@@ -1 +1 @@\n-a\n+a\r\n")[1..], ["  -a", "  +a\\x0d"]);
+        assert_eq!(lines("@@ -1 +1 @@\n-a\r\n+b\r\r\n")[1..], ["  -a", "  +b\\x0d"]);
+        assert_eq!(lines("@@ -1 +1 @@\n-\ta\n+    a\n")[1..], ["  -\\ta", "  +    a"]);
+        assert_eq!(lines("@@ -1 +1 @@\n-a\n+a  \n")[1..], ["  -a", "  +a··"]);
+        assert_eq!(lines("@@ -1 +1 @@\n-\ta\n+\tb\n")[1..], ["  -    a", "  +    b"]);
+        assert_eq!(lines("@@ -1 +1 @@\n-rm\n+rm\u{3164}\n")[1..], ["  -rm", "  +rm\\u{3164}"]);
     }
 
     fn diff() -> DiffResult {
@@ -267,6 +284,9 @@ mod tests {
             note: None,
             refused: refused.map(Into::into),
             diff: diff.into(),
+            added: diff.matches("\n+").count() as u64 - 1,
+            removed: diff.matches("\n-").count() as u64,
+            unshown: false,
         };
         DiffResult {
             task: TaskId(1),
@@ -294,7 +314,6 @@ mod tests {
         let found: Vec<_> = parts(diff).map(|(part, _)| part).collect();
         use Part::*;
         assert_eq!(found, [Header, Header, Place, Same, Removed, Added, Added, Header, Header, Header, Place, Removed]);
-        assert_eq!(tally(diff), (2, 2));
     }
 
     #[test]

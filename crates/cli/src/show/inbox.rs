@@ -39,6 +39,7 @@ pub fn frame(inbox: &mut Inbox, columns: usize, rows: usize, now_ms: i64) -> Pag
     let from = inbox.scroll.min(body.len().saturating_sub(room));
     let below = body.len().saturating_sub(from + room);
     inbox.scroll = from;
+    inbox.in_sight(columns, body.len(), from, room);
     let mut page = head;
     page.0.extend(body.into_iter().skip(from).take(room));
     if !fits {

@@ -51,9 +51,27 @@ pub fn list(reviews: &[ReviewView], now_ms: i64) -> Page {
 pub fn detail(review: &ReviewView, now_ms: i64) -> Page {
     let mut page = question(review, now_ms);
     if review.state == ReviewStatus::Open {
-        page.because("next", &format!("skep review allow {0}, or skep review deny {0} --reason \"…\"", review.review));
+        let seen = review.seen.as_ref().map(|seen| format!(" --seen {seen}")).unwrap_or_default();
+        let next = match review.cut && review.seen.is_none() {
+            true => format!("skep review show {0} --full shows all that a yes covers; skep review deny {0} --reason \"…\"", review.review),
+            false => format!("skep review allow {0}{seen}, or skep review deny {0} --reason \"…\"", review.review),
+        };
+        page.because("next", &next);
     }
     page
+}
+
+/// What is missing in what is shown.
+fn missing(review: &ReviewView) -> Option<String> {
+    match (review.cut, review.lost, review.seen.is_some()) {
+        (true, true, _) if review.tool == "merge.apply" => {
+            let of = review.task.map_or("its task".to_owned(), |task| task.to_string());
+            Some(format!("files that are not shown here, told by size and hash: skep diff {of} --file PATH prints one"))
+        }
+        (true, true, _) => Some("its exact input was not kept: a yes covers what nobody can show".into()),
+        (true, false, false) => Some("long texts are cut, secrets taken out; a yes covers all of it".into()),
+        _ => None,
+    }
 }
 
 /// Everything the answer should rest on.
@@ -78,6 +96,9 @@ pub fn question(review: &ReviewView, now_ms: i64) -> Page {
     }
     for before in &review.history {
         root = root.under(fact("before", Line::new().plain(before)));
+    }
+    if let Some(missing) = missing(review).filter(|_| review.state == ReviewStatus::Open) {
+        root = root.under(fact("cut", Line::new().wait(missing)));
     }
     let mut page = tree(&root);
     page.push(Line::new().faint("input"));
@@ -126,6 +147,9 @@ mod tests {
             answer: None,
             by: None,
             diff: None,
+            cut: false,
+            lost: false,
+            seen: None,
         }
     }
 
@@ -154,6 +178,19 @@ input
   ↳ next skep review allow r-3, or skep review deny r-3 --reason \"…\"
 ";
         assert_eq!(detail(&review(), 5_000).render(false, None), expected);
+    }
+
+    #[test]
+    fn a_cut_question_says_how_its_whole_is_seen() {
+        let mut review = review();
+        review.cut = true;
+        let text = detail(&review, 5_000).render(false, None);
+        assert!(text.contains("cut       long texts are cut") && text.contains("next skep review show r-3 --full"), "{text}");
+        review.seen = Some("0a1b2c3d".into());
+        let text = detail(&review, 5_000).render(false, None);
+        assert!(!text.contains("are cut") && text.contains("next skep review allow r-3 --seen 0a1b2c3d, or"), "{text}");
+        review.lost = true;
+        assert!(detail(&review, 5_000).render(false, None).contains("not kept"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
         match c {
             '\n' => shown.push('⏎'),
             '\t' => shown.push_str("    "),
-            c if hidden(c) && u32::from(c) < 0x100 => {
+            c if hidden(c) && c.is_control() => {
                 // Writing into a string cannot fail.
                 let _ = write!(shown, "\\x{:02x}", u32::from(c));
             }
@@ -44,16 +44,9 @@ pub fn visible_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Control characters, bidirectional marks, and characters without a glyph that can carry a message past a reader.
+/// What a terminal obeys, or a reader would not see or take for a plain space.
 fn hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}'
-            | '\u{200b}' | '\u{200e}' | '\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}')
+    server::is_unseen(c)
 }
 
 #[cfg(test)]
@@ -62,7 +55,9 @@ mod tests {
 
     #[test]
     fn what_a_terminal_obeys_is_shown_and_not_obeyed() {
-        assert_eq!(visible("src/a.rs ä 漢 👩‍🚀"), "src/a.rs ä 漢 👩‍🚀");
+        assert_eq!(visible("src/a.rs ä 漢 👩🚀"), "src/a.rs ä 漢 👩🚀");
+        assert_eq!(visible("👩\u{200d}🚀 ❤\u{fe0f}"), "👩\\u{200d}🚀 ❤\\u{fe0f}");
+        assert_eq!(visible("a\u{3164}b\u{2800}c\u{a0}d\u{34f}"), "a\\u{3164}b\\u{2800}c\\u{a0}d\\u{34f}");
         assert_eq!(visible("\x1b[2J"), "\\x1b[2J");
         assert_eq!(visible("\x1b]52;c;ZXZpbA==\x07"), "\\x1b]52;c;ZXZpbA==\\x07");
         assert_eq!(visible("\u{9b}31m"), "\\x9b31m");

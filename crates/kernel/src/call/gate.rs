@@ -90,7 +90,12 @@ pub(super) async fn admit_with(kernel: &Kernel, request: &Request, facts: &Facts
             Some(Admission::Admitted { permit: Permit { call, grant, unrecorded, _warrant: warrant }, rules })
         }
         Ruling::Refuse { call, refusal, rules } => Some(Admission::Refused { call, refusal, rules }),
-        Ruling::Ask { refusal, rules } => Some(Admission::Pending { refusal, rules }),
+        Ruling::Ask { refusal, rules } => {
+            if let Some(review) = refusal.review {
+                sealed.keep_for(kernel, review)?;
+            }
+            Some(Admission::Pending { refusal, rules })
+        }
     })
 }
 
@@ -272,6 +277,7 @@ fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String
         paths: facts.real_paths(),
         size: facts.call.seen().size,
         zone: Some(request.zone),
+        whole: sealed.whole(),
     };
     (vec![event.into()], Ruling::Ask { refusal: pending(review), rules })
 }

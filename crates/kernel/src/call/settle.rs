@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::{Context, Output, Pass, Tool, ToolStop};
 use world::event::{CallFinished, CallObserved, CallRefused, RecordsDropped};
-use world::{CallId, Code, Constraints, Event, Observe, Refusal, limits};
+use world::{CallId, Code, Constraints, Event, Observe, Refusal, ReviewId, limits};
 
 /// A request as the journal may hold it: secrets taken out, and a keyed hash of what was really said.
 pub(super) struct Sealed {
@@ -43,12 +43,28 @@ impl Sealed {
     }
 }
 
+
+    /// The digest of the exact input, where the record is not that.
+    pub fn whole(&self) -> Option<String> {
+        self.original.as_ref().map(|_| self.digest.clone())
+    }
+
+    /// Keeps the original for whoever is asked about it, until there is an answer.
+    pub fn keep_for(&self, kernel: &Kernel, review: ReviewId) -> Result<(), Fault> {
+        match &self.original {
+            Some(bytes) => kernel.ledger.journal().vault().put(&review.to_string(), bytes).map_err(ledger::fault),
+            None => Ok(()),
+        }
+    }
 /// A long value is named in a record, not repeated there; the digest covers it whole.
 pub(super) fn shorten(value: &mut Value) {
+/// Bytes of a long text that its record holds.
+pub(crate) const KEPT_CHARS: usize = 2_000;
+
     const KEEP: usize = 2_000;
     match value {
-        Value::String(text) if text.len() > KEEP => {
-            let cut = text.floor_char_boundary(KEEP);
+        Value::String(text) if text.len() > KEPT_CHARS => {
+            let cut = text.floor_char_boundary(KEPT_CHARS);
             *text = format!("{}… [{} bytes in all]", &text[..cut], text.len());
         }
         Value::Array(items) => items.iter_mut().for_each(shorten),

@@ -28,6 +28,9 @@ pub struct ListResult {
 #[serde(deny_unknown_fields)]
 pub struct ShowParams {
     pub review: ReviewId,
+    /// With the exact input, neither shortened nor redacted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub full: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +52,9 @@ pub struct AnswerParams {
     /// With a no: what should be done instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alternative: Option<world::Alternative>,
+    /// With a yes to a question that is cut: `seen` of its full view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
 }
 
 /// Whom an answer holds for beyond this call.
@@ -105,8 +111,17 @@ pub struct ReviewView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
     pub tool: String,
-    /// Redacted.
+    /// Redacted and shortened, unless all was asked for.
     pub input: Value,
+    /// A yes covers more than the record of the question shows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+    /// What is cut cannot be shown here at all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
+    /// In a full view of a question that is cut: what a yes must repeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
     /// One for each rule that asked.
     pub reasons: Vec<String>,
     /// The rules themselves.

@@ -14,6 +14,8 @@ methods! {
     Await = "task.await" (AwaitParams) -> TaskView, wait None;
     Cancel = "task.cancel" (TaskParams) -> TaskView;
     Diff = "task.diff" (TaskParams) -> DiffResult, wait None;
+    /// A changed file itself, for what a diff does not show.
+    File = "task.file" (FileParams) -> FileResult, wait None;
     Merge = "task.merge" (MergeParams) -> MergeResult, wait None;
     /// Runs a task's brain again on its recorded traffic and compares.
     Replay = "task.replay" (ReplayParams) -> ReplayResult, wait None;
@@ -187,6 +189,35 @@ pub struct FileDiff {
     pub refused: Option<String>,
     /// Unified diff, or a line that says why there is none (binary, too large).
     pub diff: String,
+    /// Lines; of a file that is not shown, all it has.
+    #[serde(default)]
+    pub added: u64,
+    #[serde(default)]
+    pub removed: u64,
+    /// `diff` does not show what changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unshown: bool,
+}
+
+/// One changed file, piece by piece.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileParams {
+    pub task: TaskId,
+    pub path: String,
+    /// As it was, not as it shall be.
+    #[serde(default)]
+    pub before: bool,
+    #[serde(default)]
+    pub offset: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileResult {
+    /// All of it.
+    pub bytes: u64,
+    /// Base64 of the piece at `offset`; empty behind the end.
+    pub data: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -114,6 +114,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
                 zone: e.zone,
                 tool: e.tool.clone(),
                 input: e.input.clone(),
+                whole: e.whole.clone(),
                 bind: e.bind.clone(),
                 like: e.like.clone(),
                 reasons: e.reasons.clone(),

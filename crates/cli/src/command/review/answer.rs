@@ -10,7 +10,7 @@ use wire::{Alternative, Answer, Constraints, Observe, Rate, ReviewId, What};
 
 /// An answer to exactly this call, with nothing else to say.
 pub fn exactly(review: ReviewId, answer: Answer) -> AnswerParams {
-    AnswerParams { review, answer, reason: None, reach: None, what: None, terms: None, alternative: None }
+    AnswerParams { review, answer, reason: None, reach: None, what: None, terms: None, alternative: None, seen: None }
 }
 
 /// Whom an answer holds for.
@@ -104,6 +104,9 @@ pub struct Allow {
     /// Writes down more about each call
     #[arg(long, value_name = "LEVEL", help_heading = "On condition")]
     observe: Option<Level>,
+    /// For a question that is cut: the code at the end of `skep review show --full`
+    #[arg(long, value_name = "CODE")]
+    seen: Option<String>,
     /// Why; the brain is told
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -139,7 +142,7 @@ impl Allow {
         };
         let reach = self.whom.map(Into::into).or(self.always.then_some(Reach::All));
         let terms = Some(terms).filter(|terms| *terms != AnswerTerms::default());
-        Ok(AnswerParams { reason: self.reason, reach, what, terms, ..exactly(self.review, Answer::Allow) })
+        Ok(AnswerParams { reason: self.reason, reach, what, terms, seen: self.seen, ..exactly(self.review, Answer::Allow) })
     }
 
     fn what(&self, like: Option<What>) -> Option<What> {

@@ -108,6 +108,7 @@ async fn by_lines(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> 
         fetch(kernel, inbox).await?;
         if inbox.form.is_none() {
             console.out.whole(&inbox::sheet(inbox, now_ms()));
+            inbox.saw_all();
         }
         if inbox.current().is_none() {
             return Ok(());
@@ -141,7 +142,7 @@ async fn by_lines(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> 
 /// Brings the question in sight with all that `review.show` knows.
 async fn fetch(kernel: &mut Client, inbox: &mut Inbox) -> Result<(), Trouble> {
     while let Some(review) = inbox.wanted() {
-        let view = kernel.call::<Show>(&ShowParams { review }).await?;
+        let view = kernel.call::<Show>(&ShowParams { review, full: true }).await?;
         inbox.show(view, now_ms());
     }
     Ok(())
@@ -151,7 +152,7 @@ async fn news(kernel: &mut Client, inbox: &mut Inbox) -> Result<(), Trouble> {
     inbox.waits = kernel.call::<Budgets>(&Nothing {}).await?.accounts.into_iter().flat_map(|account| account.waits).collect();
     let open = kernel.call::<List>(&ListParams { all: false }).await?.reviews;
     if let Some(review) = inbox.refresh(open) {
-        inbox.gone(&kernel.call::<Show>(&ShowParams { review }).await?);
+        inbox.gone(&kernel.call::<Show>(&ShowParams { review, full: false }).await?);
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The inbox as a machine: keys and news in, requests out. Pure.
 //!
-//! **Invariant.** A key answers only the question that has been on the screen, whole, for [`SIGHT_MS`]: whatever moves the next one
-//! into its place, a key meant for the last is not taken for it.
+//! **Invariant.** A key answers only the question that has been on the screen for [`SIGHT_MS`]: whatever moves the next one into its
+//! place, a key meant for the last is not taken for it. A yes counts only after every line of it has been in sight.
 
 use super::form::{Form, Kind, Step};
 use crate::command::review::answer::exactly;
@@ -14,8 +14,6 @@ use wire::{Answer, ReviewId};
 
 /// How long a question must have been in sight: longer than a key repeats, shorter than anyone reads.
 pub const SIGHT_MS: i64 = 400;
-/// Lines that a page key moves.
-const PAGE_LINES: usize = 10;
 
 #[derive(Debug, Default)]
 pub struct Inbox {
@@ -32,6 +30,19 @@ pub struct Inbox {
     /// What was answered here.
     pub said: Vec<ReviewView>,
     awake_ms: i64,
+    sight: Sight,
+}
+
+/// How much of the question has been in sight.
+#[derive(Debug, Default)]
+struct Sight {
+    /// Width of the screen that its lines were counted on.
+    columns: usize,
+    lines: usize,
+    /// Lines from the first on, without a gap.
+    seen: usize,
+    /// Lines that are in sight at once.
+    page: usize,
 }
 
 /// One thing that a person should know, beside the question.
@@ -85,7 +96,30 @@ impl Inbox {
     pub fn show(&mut self, view: ReviewView, now_ms: i64) {
         self.awake_ms = now_ms.saturating_add(SIGHT_MS);
         self.scroll = 0;
+        self.sight = Sight { lines: usize::MAX, page: 1, ..Sight::default() };
         self.shown = Some(view);
+    }
+
+    /// Of the question's `lines`, those from `from` on are in sight, `page` of them. Another width breaks them anew.
+    pub fn in_sight(&mut self, columns: usize, lines: usize, from: usize, page: usize) {
+        if (self.sight.columns, self.sight.lines) != (columns, lines) {
+            self.sight = Sight { columns, lines, ..Sight::default() };
+        }
+        self.sight.page = page;
+        if from <= self.sight.seen {
+            self.sight.seen = self.sight.seen.max((from + page).min(lines));
+        }
+    }
+
+    /// All of the question was printed.
+    pub fn saw_all(&mut self) {
+        self.sight = Sight { page: 1, ..Sight::default() };
+    }
+
+    /// Why a yes does not count yet.
+    fn unseen(&self) -> Option<String> {
+        let Sight { lines, seen, .. } = self.sight;
+        (seen < lines).then(|| format!("a yes covers all of it: page to its end first (space); {seen} of {lines} lines were in sight"))
     }
 
     /// Somebody else, or the end of its task, took a question away.
@@ -124,8 +158,11 @@ impl Inbox {
                     self.form = None;
                     None
                 }
-                Step::Done(params) => {
+                Step::Done(mut params) => {
                     self.form = None;
+                    if params.answer == Answer::Allow {
+                        params.seen = self.shown.as_ref().and_then(|view| view.seen.clone());
+                    }
                     Some(Act::Answer(params))
                 }
             };
@@ -136,8 +173,8 @@ impl Inbox {
             Key::Char('p') | Key::Left => self.turn(self.at.saturating_sub(1)),
             Key::Up => self.scroll = self.scroll.saturating_sub(1),
             Key::Down => self.scroll += 1,
-            Key::PageUp => self.scroll = self.scroll.saturating_sub(PAGE_LINES),
-            Key::PageDown | Key::Char(' ') => self.scroll += PAGE_LINES,
+            Key::PageUp => self.scroll = self.scroll.saturating_sub(self.sight.page),
+            Key::PageDown | Key::Char(' ') => self.scroll += self.sight.page,
             Key::Char(c) if self.is_awake(now_ms) => return self.answer(*c, current?),
             _ => return None,
         }
@@ -145,7 +182,17 @@ impl Inbox {
     }
 
     fn answer(&mut self, c: char, review: ReviewId) -> Option<Act> {
-        let yes = |reach| Some(Act::Answer(Box::new(AnswerParams { reach, ..exactly(review, Answer::Allow) })));
+        if let Some(text) = self.unseen().filter(|_| matches!(c, 'a' | 's' | 'g' | 'c' | 'o')) {
+            self.notice = Some(Notice { tone: Tone::Wait, text });
+            return None;
+        }
+        let seen = self.shown.as_ref().and_then(|view| view.seen.clone());
+        if self.shown.as_ref().is_some_and(|view| view.lost) && matches!(c, 'a' | 's' | 'g' | 'c' | 'o') {
+            let text = format!("not all of it can be shown here, so no key says yes: `skep review show {review} --full` says how");
+            self.notice = Some(Notice { tone: Tone::Wait, text });
+            return None;
+        }
+        let yes = |reach| Some(Act::Answer(Box::new(AnswerParams { reach, seen: seen.clone(), ..exactly(review, Answer::Allow) })));
         let kind = match c {
             'a' => return yes(None),
             's' => return yes(Some(Reach::Session)),
@@ -224,6 +271,7 @@ pub mod tests {
     fn fetch(inbox: &mut Inbox, now_ms: i64) {
         if let Some(id) = inbox.wanted() {
             inbox.show(view(id.0), now_ms);
+            inbox.saw_all();
         }
     }
 
@@ -253,6 +301,42 @@ pub mod tests {
         }
         assert_eq!(press(&mut inbox(&[1]), "xyzAGS1\n?"), Vec::<Value>::new());
         assert_eq!(press(&mut inbox(&[]), "asgcodDinp"), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn a_yes_counts_when_every_line_was_in_sight() {
+        let mut inbox = inbox(&[1]);
+        let mut cut = view(1);
+        (cut.cut, cut.seen) = (true, Some("0a1b2c3d".into()));
+        inbox.show(cut, 0);
+        assert_eq!(press(&mut inbox, "asgco"), Vec::<Value>::new(), "nothing was drawn yet");
+        inbox.in_sight(40, 30, 0, 10);
+        assert_eq!(press(&mut inbox, "a"), Vec::<Value>::new());
+        assert_eq!(
+            inbox.notice.as_ref().unwrap().text,
+            "a yes covers all of it: page to its end first (space); 10 of 30 lines were in sight"
+        );
+        // A jump over lines shows the end and not what is between.
+        inbox.in_sight(40, 30, 20, 10);
+        assert_eq!(press(&mut inbox, "sgco"), Vec::<Value>::new());
+        inbox.in_sight(40, 30, 10, 10);
+        // Another width breaks the lines anew.
+        inbox.in_sight(20, 60, 50, 10);
+        assert_eq!(press(&mut inbox, "a"), Vec::<Value>::new());
+        (0..6).for_each(|page| inbox.in_sight(20, 60, page * 10, 10));
+        assert_eq!(press(&mut inbox, "a"), [json!({"review": "r-1", "answer": "allow", "seen": "0a1b2c3d"})]);
+        assert_eq!(
+            press(&mut inbox, "o\n\n"),
+            [json!({"review": "r-1", "answer": "allow", "seen": "0a1b2c3d", "terms": {"observe": "basic"}})]
+        );
+        inbox.in_sight(30, 60, 0, 10);
+        assert_eq!(press(&mut inbox, "dno\n"), [json!({"review": "r-1", "answer": "deny", "reason": "no"})], "a no needs no look");
+        let mut lost = view(1);
+        (lost.cut, lost.lost, lost.seen) = (true, true, Some("0a1b2c3d".into()));
+        inbox.show(lost, 0);
+        inbox.saw_all();
+        assert_eq!(press(&mut inbox, "a"), Vec::<Value>::new());
+        assert!(inbox.notice.as_ref().unwrap().text.contains("skep review show r-1 --full"));
     }
 
     #[test]

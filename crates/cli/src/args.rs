@@ -74,6 +74,7 @@ pub enum Command {
     Man(command::man::Man),
     Help(command::help::Help),
     ExtensionChild(command::extension_child::ExtensionChild),
+    Leash(command::leash::Leash),
 }
 
 /// What belongs together in `skep --help`.

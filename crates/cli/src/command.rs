@@ -15,6 +15,7 @@ pub mod help;
 pub mod init;
 pub mod journal;
 pub mod kernel;
+pub mod leash;
 pub mod list;
 pub mod log;
 pub mod man;
@@ -72,6 +73,7 @@ pub async fn run(command: Command, console: &Console) -> Outcome {
         Command::Completions(completions) => completions.run(console),
         Command::Man(man) => man.run(console),
         Command::Help(help) => help.run(console),
+        Command::Leash(leash) => leash.run(console).await,
         // `main` has taken this one away: it needs no home and no runtime.
         Command::ExtensionChild(_) => Ok(EXIT_FAILED),
     }

@@ -57,6 +57,14 @@ for name, place in [('gateway', ('127.0.0.1', 61129)), ('proxy', ('127.0.0.1', 6
 print('key', 'ANTHROPIC_API_KEY' in os.environ)
 "#;
 
+/// The process that stood for the last command: the operator's child.
+fn job_process(site: &Site) -> Value {
+    let spawned = site.records(&["--kind", "proc.spawned"]);
+    let job = spawned.into_iter().rfind(|record| record["payload"]["role"] == "job").unwrap();
+    assert_eq!(job["payload"]["parent"], 2);
+    job["payload"]["pid"].clone()
+}
+
 fn run(site: &Site, template: &str, program: &[&str]) -> String {
     site.ok(&[&["sandbox", "run", "--discard", "-t", template, "--", "python3", "-c"], program].concat())
 }
@@ -89,7 +97,8 @@ fn a_job_in_a_closed_room_asks_models_and_reaches_nothing_else() {
     let dialects: Vec<_> = asked.iter().map(|record| record["payload"]["input"]["dialect"].as_str().unwrap()).collect();
     assert_eq!(dialects, ["anthropic", "chat", "responses", "gemini"]);
     let job = &jobs.last().unwrap()["payload"]["call"];
-    assert!(asked.iter().all(|record| record["payload"]["of"] == *job && record["payload"]["pid"] == 2), "{asked:?}");
+    let process = job_process(&site);
+    assert!(asked.iter().all(|record| record["payload"]["of"] == *job && record["payload"]["pid"] == process), "{asked:?}");
 
     // At the cap each is refused in its own provider's words, and told whom to ask.
     site.ok(&["budget", "set", "2", "--tokens", "all=30"]);
@@ -217,7 +226,7 @@ fn a_container_has_a_door_of_its_own() {
     assert_eq!(run(&site, "agent", &[&(contained.clone() + REACH)]), "gateway reached\nproxy closed\nworld closed\nkey True\n");
     assert_eq!(run(&site, "default", &[&(contained.clone() + REACH)]), "gateway closed\nproxy closed\nworld closed\nkey False\n");
 
-    // Answered, metered and on record for the process whose call runs the job.
+    // Answered, metered and on record for the process that stands for the job.
     let printed = run(&site, "agent", &[&(contained + CLIENT)]);
     let said = answers(&printed);
     assert!(said.iter().all(|(_, status, body)| *status == 200 && body.contains("hello from the script")), "{printed}");
@@ -227,7 +236,8 @@ fn a_container_has_a_door_of_its_own() {
     let (jobs, asked): (Vec<&Value>, Vec<&Value>) = records.iter().partition(|record| record["payload"]["tool"] == "sandbox.run");
     let job = &jobs.last().unwrap()["payload"];
     assert_eq!(asked.len(), 4);
-    assert!(asked.iter().all(|record| record["payload"]["of"] == job["call"] && record["payload"]["pid"] == job["pid"]), "{asked:?}");
+    let process = job_process(&site);
+    assert!(asked.iter().all(|record| record["payload"]["of"] == job["call"] && record["payload"]["pid"] == process), "{asked:?}");
 
     unauthorized(&run(&site, "agent", &[CLIENT, "sk-skep-of-nobody"]));
     // The key of a job that runs beside is no good here, nor is its door in reach; when it is over, its key is good nowhere.

@@ -89,6 +89,7 @@ impl Kernel {
             extensions: Mutex::new(HashMap::new()),
             tried: std::sync::atomic::AtomicU64::new(0),
             episodes: Mutex::new(HashMap::new()),
+            works: Arc::default(),
             ready: Notify::new(),
             stopping: AtomicBool::new(false),
         });
@@ -103,8 +104,8 @@ impl Kernel {
         for call in lost {
             kernel.ledger.journal().vault().delete(&call.to_string()).map_err(ledger::fault)?;
         }
-        verify::begin(&kernel);
         kernel.forget_questions(None)?;
+        verify::begin(&kernel);
         kernel.sweep().await?;
         kernel.compare_left().await?;
         let left = kernel.ledger.look(left);
@@ -215,7 +216,11 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding], left:
         let why = "the kernel ended before its outcome was known".to_owned();
         events.push(CallLost { pid: open.pid, task: open.task, call: *call, tool: open.tool.clone(), why }.into());
     }
-    for process in world.processes.values().filter(|process| process.role == crate::model::CLIENT && process.state.alive()) {
+    for process in world
+        .processes
+        .values()
+        .filter(|process| [crate::model::CLIENT, crate::job::ROLE].contains(&process.role.as_str()) && process.state.alive())
+    {
         let reason = "the kernel that served it ended".to_owned();
         events.push(ProcExited { pid: process.pid, task: None, killed: true, reason }.into());
     }

@@ -14,6 +14,7 @@ mod settle;
 
 use crate::Kernel;
 use crate::fault::{Fault, Stop};
+use crate::job::JobTerms;
 pub(crate) use egress::PROXY_PORT;
 use facts::{Facts, Purpose};
 pub(crate) use facts::{aim, masked_path};
@@ -21,8 +22,8 @@ use gate::Admission;
 pub(crate) use gate::More;
 use policy::Peer;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 pub(crate) use settle::KEPT_CHARS;
+use std::time::{Duration, Instant};
 use tool::{RunMode, Tool, ToolUnavailable};
 use world::{CallId, Code, Hands, Pid, Refusal, TaskId, ZoneId};
 
@@ -43,6 +44,8 @@ pub struct Request {
     pub of: Option<CallId>,
     /// Whoever follows its job.
     pub live: Option<std::sync::Arc<tool::Live>>,
+    /// What the process of its job is called, and may spend.
+    pub job: JobTerms,
 }
 
 impl Request {
@@ -58,6 +61,7 @@ impl Request {
             run_mode: RunMode::Live,
             token: None,
             live: None,
+            job: JobTerms::default(),
             of: None,
         }
     }

@@ -198,6 +198,25 @@ impl Kernel {
         Ok(desk)
     }
 
+    /// Ends what runs in a task's room, and waits until it is gone.
+    pub(crate) async fn end_desk(&self, task: TaskId) -> Result<(), Fault> {
+        let Some(mut desk) = self.desks.open.lock().remove(&task).and_then(|cell| cell.get().cloned()) else { return Ok(()) };
+        desk.scan.end().await;
+        let began = Instant::now();
+        let desk = loop {
+            match Arc::try_unwrap(desk) {
+                Ok(desk) => break desk,
+                // Somebody looks at it, and is done in a moment.
+                Err(shared) if began.elapsed() < MOVE_MAX => {
+                    desk = shared;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Err(shared) => return shared.room.end_jobs().await.map_err(room_fault),
+            }
+        };
+        desk.room.close().await.map_err(room_fault)
+    }
+
     /// Ends a task's room and forgets what was written in it.
     pub(crate) async fn close_desk(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
         let desk = self.desks.open.lock().remove(&task).and_then(|cell| cell.get().cloned());

@@ -4,6 +4,7 @@ mod memory;
 
 use crate::call::{self, End, Request};
 use crate::fault::{Fault, FaultKind, Stop};
+use crate::job::JobTerms;
 use crate::{Kernel, merge, native};
 use brain::script::Script;
 use brain::{Brain, Ended, Heard, Move, Wish};
@@ -27,10 +28,10 @@ pub(crate) async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
             eprintln!("skep: {id} was not compared: {fault}");
         }
     }
-    kernel.episodes.lock().remove(&id);
     if let Err(fault) = kernel.forget_questions(Some(id)) {
         eprintln!("skep: what was kept for questions of {id} was not deleted: {fault}");
     }
+    kernel.episodes.lock().remove(&id);
     kernel.ready.notify_one();
 }
 
@@ -225,6 +226,8 @@ pub struct Ask {
     pub live: Option<Arc<tool::Live>>,
     /// Its changes are dropped and not proposed.
     pub discard: bool,
+    /// What the process of its job is called, and may spend.
+    pub job: JobTerms,
 }
 
 /// What came of an operator's call.
@@ -251,6 +254,7 @@ impl Kernel {
 
     /// One call of the operator's own. What changes files gets a task and a room; its changes wait for their merge like any other.
     pub async fn call(&self, path: &Path, task: Option<TaskId>, tool: &str, input: Value, ask: Ask) -> Result<Called, Stop> {
+        ask.job.check()?;
         let top = crate::zone::locate(path)?;
         let zone = self.zone(&top)?.id;
         let in_room = self.tools.find(tool).is_ok_and(|tool| tool.manifest().room == tool::Room::Sandbox);
@@ -259,9 +263,12 @@ impl Kernel {
             None if in_room => Some(self.add_own(zone, format!("call {tool}")).await?),
             None => None,
         };
-        let Ask { run_mode, token, live, discard } = ask;
-        let request = Request { run_mode, token, live, ..Request::new(Pid::OPERATOR, task.or(own), zone, tool, input) };
+        let Ask { run_mode, token, live, discard, job } = ask;
+        let request = Request { run_mode, token, live, job, ..Request::new(Pid::OPERATOR, task.or(own), zone, tool, input) };
         let outcome = call::run(self, &request).await;
+        if let Some(refusal) = own.and_then(|id| self.cancelled(id)) {
+            return Err(refusal.into());
+        }
         let Some(id) = own else { return Ok(Called::new(outcome?, None)) };
         let outcome = match outcome {
             Ok(outcome) => outcome,
@@ -286,7 +293,7 @@ impl Kernel {
             return Ok(Called { outcome, task: None, dropped: dropped? });
         }
         let task = self.task(id)?;
-        merge::propose(self, &task, &request.tool).await?;
+        self.work_on(id, merge::propose(self, &task, &request.tool)).await?;
         let waits = !self.task(id)?.state.ended();
         Ok(Called::new(outcome, waits.then_some(id)))
     }

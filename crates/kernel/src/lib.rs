@@ -16,6 +16,7 @@ mod forget;
 mod git;
 mod hash;
 mod home;
+mod job;
 mod ledger;
 mod mask;
 mod merge;
@@ -37,14 +38,16 @@ mod template;
 mod token;
 mod trial;
 mod tuning;
-mod verify;
 mod unified;
+mod verify;
+mod work;
 mod zone;
 
 pub use call::{End, Outcome, Request};
 pub use episode::{Ask, Called};
 pub use fault::{Fault, FaultKind, Stop};
 pub use home::Home;
+pub use job::JobTerms;
 pub use ledger::Ledger;
 pub use merge::{APPLY as MERGE, FileDiff, FileVersion, MergeDiff, MergeLine};
 pub use model::{CassetteView, ExchangeView, Known, Opened, Traffic, Wait};
@@ -59,13 +62,13 @@ pub use runtime::Runtime;
 pub use sandbox::Exit;
 pub use template::{SANDBOX_RUN, SandboxConfig, Templates};
 pub use token::TokenWish;
+pub use tool::is_unseen;
 pub use trial::{Piece, Trial};
 pub use tuning::Tuning;
+pub use unified::{Unified, readable, unified};
 pub use verify::{Verification, blob_names};
-pub use tool::is_unseen;
 pub use zone::{Bundle, Parsed, Proposal, Trusted, locate};
 
-pub use unified::{Unified, readable, unified};
 use desk::Desks;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -116,6 +119,8 @@ pub struct Kernel {
     tried: std::sync::atomic::AtomicU64,
     /// One entry for each task that something is being done about right now.
     episodes: Mutex<HashMap<TaskId, AbortHandle>>,
+    /// What is under way, and can be ended.
+    works: Arc<work::Works>,
     /// Rung when a task may have become ready.
     ready: Notify,
     stopping: std::sync::atomic::AtomicBool,

@@ -16,6 +16,7 @@ mod wait;
 use crate::Kernel;
 use crate::fault::{Fault, FaultKind, Stop};
 pub use books::Known;
+pub(crate) use books::check_budget;
 use cassette::Cassettes;
 pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};
@@ -28,7 +29,9 @@ pub(crate) use room::{GATEWAY_PORT, RoomModels};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 pub use wait::Wait;
 pub(crate) use wait::Waited;
@@ -44,6 +47,52 @@ pub(crate) const CLIENT: &str = "client";
 /// How long the end of requests may take when the kernel stops.
 const SETTLE_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
+/// How long a program outside has to end when it is cancelled; then its connections are closed all the same.
+const ENDED_MAX: Duration = Duration::from_secs(10);
+
+/// Who is told that a process's way to models is over, and why.
+#[derive(Default)]
+pub(crate) struct Ends(Mutex<HashMap<Pid, watch::Sender<Option<String>>>>);
+
+impl Ends {
+    fn open(&self, pid: Pid) {
+        self.0.lock().entry(pid).or_default();
+    }
+
+    /// Comes back when the process is cancelled, with the reason.
+    pub fn of(&self, pid: Pid) -> impl Future<Output = String> + Send + use<> {
+        let told = self.0.lock().get(&pid).map(watch::Sender::subscribe);
+        async move {
+            let why = match told {
+                Some(mut told) => told.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()),
+                None => None,
+            };
+            match why {
+                Some(why) => why,
+                // It ended by itself, or is no program outside.
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Comes back when whoever opened the way has closed it.
+    fn tell(&self, pid: Pid, why: &str) -> impl Future<Output = ()> + Send + use<> {
+        let told = self.0.lock().get(&pid).map(|end| {
+            end.send_replace(Some(why.to_owned()));
+            end.subscribe()
+        });
+        async move {
+            if let Some(mut told) = told {
+                while told.changed().await.is_ok() {}
+            }
+        }
+    }
+
+    fn forget(&self, pid: Pid) {
+        self.0.lock().remove(&pid);
+    }
+}
+
 /// The gateway and who listens at it.
 pub(crate) struct Models {
     pub gateway: Arc<Gateway>,
@@ -52,6 +101,7 @@ pub(crate) struct Models {
     pub cassettes: Cassettes,
     pub leases: lease::Leases,
     pub flights: Arc<Flights>,
+    pub ends: Ends,
     waiting: Waiting,
     loopback: bool,
     listeners: Mutex<HashMap<Pid, Vec<AbortHandle>>>,
@@ -83,6 +133,7 @@ impl Models {
             cassettes: Cassettes::default(),
             leases: lease::Leases::default(),
             flights,
+            ends: Ends::default(),
             waiting: Waiting::default(),
             loopback: settings.gateway.loopback,
             listeners: Mutex::default(),
@@ -130,6 +181,7 @@ impl Kernel {
     pub fn attend(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<Client>, listener: TcpListener) -> Result<Secret, Fault> {
         let session = Arc::new(self.session_of(pid, zone, client)?);
         let key = session.key.clone();
+        self.models.ends.open(pid);
         let task = tokio::spawn(gateway::listen(self.models.gateway.clone(), session, listener));
         self.models.listeners.lock().entry(pid).or_default().push(task.abort_handle());
         Ok(key)
@@ -157,6 +209,7 @@ impl Kernel {
     /// Ends a process's way to the gateway, with every request that is on it.
     pub fn dismiss(&self, pid: Pid) {
         self.models.cassettes.forget((pid, None));
+        self.models.ends.forget(pid);
         for listener in self.models.listeners.lock().remove(&pid).unwrap_or_default() {
             listener.abort();
         }
@@ -190,6 +243,29 @@ impl Kernel {
         }
         let key = self.attend(pid, zone, client, listener)?;
         Ok(Opened { pid, address, key })
+    }
+
+    /// Ends a program's way to models; it is told why, at every request that is on the way.
+    pub(crate) async fn cancel_gateway(&self, pid: Pid, by: &str) -> Result<(), Fault> {
+        let why = format!("process {pid} was cancelled by {by}");
+        let pending = self.ledger.commit(|world, _| {
+            let alive = world.processes.get(&pid).is_some_and(|process| process.state.alive());
+            let exited = ProcExited { pid, task: None, killed: true, reason: format!("cancelled by {by}") };
+            (alive.then(|| exited.into()).into_iter().collect(), ())
+        })?;
+        pending.durable().await?;
+        // Each request that is on the way ends and says so; then whoever opened the gateway ends its program and hangs up.
+        let stopped = Stopped { ending: Ending::Cancelled, words: why.clone() };
+        let settled = self.stop_requests(&|flying| flying.pid == pid, &stopped);
+        let closed = self.models.ends.tell(pid, &why);
+        drop(tokio::time::timeout(ENDED_MAX, async { tokio::join!(settled, closed) }).await);
+        self.dismiss(pid);
+        Ok(())
+    }
+
+    /// Comes back when somebody cancels the process, with the reason.
+    pub async fn gateway_cancelled(&self, pid: Pid) -> String {
+        self.models.ends.of(pid).await
     }
 
     /// The program is gone.

@@ -6,6 +6,7 @@
 use crate::fault::{Fault, Stop};
 use crate::model::file_of;
 use crate::reader::{self, Folder};
+use crate::work::Part;
 use crate::{Kernel, desk, episode, git, native, zone};
 use brain::script::Script;
 use std::path::{Path, PathBuf};
@@ -119,8 +120,9 @@ impl Kernel {
         Ok(id)
     }
 
-    /// Stops a task where it is. What it wrote is dropped; the journal keeps what it did.
+    /// Stops a task where it is, and comes back when no process and no request of it is left. What it wrote is dropped; the journal keeps what it did.
     pub async fn cancel(&self, id: TaskId, by: &str) -> Result<(), Stop> {
+        // On record first: from here on nothing of it begins.
         let pending = self.ledger.commit(|world, _| match cancelled(world, id, by) {
             Ok((pid, calls, events)) => (events, Ok((pid, calls))),
             Err(refusal) => (Vec::new(), Err(refusal)),
@@ -128,13 +130,13 @@ impl Kernel {
         let (pid, calls) = pending.durable().await??;
         // Stopped before its brain is gone, so that what they cost is settled as cancelled.
         let settled = self.stop_requests_of(id);
-        if let Some(episode) = self.episodes.lock().remove(&id) {
-            episode.abort();
-        }
+        self.end_work(id, &format!("{id} was cancelled by {by}")).await?;
         settled.await;
         for call in calls {
             self.ledger.journal().vault().delete(&call.to_string()).map_err(crate::ledger::fault)?;
         }
+        self.forget_questions(Some(id))?;
+        self.end_desk(id).await?;
         self.close_desk(pid, id).await?;
         self.ready.notify_one();
         Ok(())
@@ -263,8 +265,12 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
         for (pid, id) in ready(&kernel) {
             let mut episodes = kernel.episodes.lock();
             if !kernel.stopping() && !episodes.contains_key(&id) {
-                let handle = tokio::spawn(episode::run(kernel.clone(), pid, id)).abort_handle();
-                episodes.insert(id, handle);
+                let (kernel, hold) = (kernel.clone(), kernel.works.begin(Part::of_task(id)));
+                let work = async move {
+                    episode::run(kernel, pid, id).await;
+                    drop(hold);
+                };
+                episodes.insert(id, tokio::spawn(work).abort_handle());
             }
         }
         kernel.ready.notified().await;

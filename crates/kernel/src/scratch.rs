@@ -5,8 +5,10 @@
 use crate::Kernel;
 use crate::desk::{git_binds, room_fault};
 use crate::fault::{Fault, FaultKind, Stop};
+use crate::work::{Part, Works};
 use sandbox::{Workspace, WorkspaceSpec};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::runtime::Handle;
 use world::ZoneId;
@@ -14,6 +16,7 @@ use world::ZoneId;
 pub(crate) struct Scratch {
     room: Option<Workspace>,
     folder: PathBuf,
+    works: Arc<Works>,
 }
 
 /// What a throw-away room shows.
@@ -37,12 +40,12 @@ impl Kernel {
         let number = self.tried.fetch_add(1, Ordering::Relaxed);
         let folder = self.home.work().join(format!("scratch-{number}"));
         std::fs::create_dir_all(&folder).map_err(|error| Fault::io("make", &folder, error))?;
-        let mut scratch = Scratch { room: None, folder };
+        let mut scratch = Scratch { room: None, folder, works: Arc::clone(&self.works) };
         let mut spec = WorkspaceSpec::new(project, &scratch.folder);
         if !matches!(shows, Shows::Repository) {
             let extra = self.trusted(zone)?.map(|trusted| trusted.config.mask.clone()).unwrap_or_default();
             let project = project.to_owned();
-            let masks = std::sync::Arc::clone(&self.masks);
+            let masks = Arc::clone(&self.masks);
             let walk = tokio::task::spawn_blocking(move || masks.find(&project, &extra)).await;
             spec.masked = walk.map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??;
         }
@@ -74,10 +77,14 @@ impl Drop for Scratch {
         let (room, folder) = (self.room.take(), std::mem::take(&mut self.folder));
         match (room, Handle::try_current()) {
             // What still runs in there writes until it is dead.
-            (Some(room), Ok(runtime)) => drop(runtime.spawn(async move {
-                drop(room.close().await);
-                remove(&folder);
-            })),
+            (Some(room), Ok(runtime)) => {
+                let hold = self.works.begin(Part::default());
+                drop(runtime.spawn(async move {
+                    drop(room.close().await);
+                    remove(&folder);
+                    drop(hold);
+                }));
+            }
             (room, _) => {
                 drop(room);
                 remove(&folder);

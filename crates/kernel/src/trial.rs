@@ -44,14 +44,19 @@ pub struct Piece {
 
 impl Kernel {
     /// Runs a command over what a task has made so far. Output goes to `told` as it comes; a reader that is slow slows the command.
+    /// It ends with its task.
     pub async fn try_out(&self, trial: Trial, told: mpsc::Sender<Piece>) -> Result<Exit, Stop> {
+        self.work_on(trial.task, self.run_trial(&trial, told)).await
+    }
+
+    async fn run_trial(&self, trial: &Trial, told: mpsc::Sender<Piece>) -> Result<Exit, Stop> {
         let task = self.task(trial.task)?;
         if task.workspace.is_none() || task.state.ended() {
             return Err(Refusal::new(Code::WrongState, format!("{} has no workspace to look at", task.id))
                 .hint("a task can be tried from its start until its changes are merged or rejected")
                 .into());
         }
-        let template = self.may_try(&task, &trial).await?;
+        let template = self.may_try(&task, trial).await?;
         let mut listeners = Vec::new();
         for (here, there) in &trial.ports {
             listeners.push((*there, TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await.map_err(|error| busy(*here, &error))?));

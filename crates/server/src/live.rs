@@ -6,7 +6,7 @@
 use crate::connection::send;
 use crate::method::{no, parse, raw};
 use crate::view;
-use kernel::{Ask, Kernel};
+use kernel::{Ask, JobTerms, Kernel};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
@@ -51,7 +51,8 @@ async fn follow(
     let (streams, ends) = open(&params).map_err(broken)?;
     let live = Arc::new(tool::Live { streams, gone: is_gone });
     let (path, discard) = (params.path.clone(), params.discard);
-    let ask = Ask { live: Some(live), discard, ..Ask::default() };
+    let job = JobTerms { name: params.name.clone(), budget: params.budget.clone() };
+    let ask = Ask { live: Some(live), discard, job, ..Ask::default() };
     let call = kernel.call(Path::new(&path), None, kernel::SANDBOX_RUN, input(params), ask);
     let (feed, pump): (_, futures::Pump) = match ends {
         Ends::Pipes { input, output, errors } => (Feed::Pipe(input), Box::pin(pump_pipes(output, errors, out.clone()))),

@@ -65,6 +65,10 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             parse::<process::List>(params)?;
             raw(&process::ListResult { processes: view::processes(kernel) })
         }
+        process::Cancel::NAME => {
+            kernel.cancel_process(parse::<process::Cancel>(params)?.pid, "operator").await.map_err(no)?;
+            raw(&Nothing {})
+        }
         task::Add::NAME => raw(&add(kernel, parse::<task::Add>(params)?).await?),
         task::List::NAME => raw(&task::ListResult { tasks: view::tasks(kernel, parse::<task::List>(params)?.path.as_deref())? }),
         task::Show::NAME => raw(&view::task(kernel, parse::<task::Show>(params)?.task)?),
@@ -79,11 +83,11 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             let diff = kernel.diff(id).await.map_err(no)?;
             raw(&view::diff(kernel, id, diff)?)
         }
+        task::File::NAME => raw(&view::file(kernel, &parse::<task::File>(params)?).await?),
         task::Merge::NAME => {
             let params = parse::<task::Merge>(params)?;
             let paths = kernel.merge(params.task, params.digest.as_deref(), params.sides, "operator").await.map_err(no)?;
             let (refused, applied): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.refused.is_some());
-        task::File::NAME => raw(&view::file(kernel, &parse::<task::File>(params)?).await?),
             raw(&task::MergeResult { applied: applied.into_iter().map(|path| path.path).collect(), refused })
         }
         task::Replay::NAME => {
@@ -107,6 +111,10 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
         call::ToolList::NAME => {
             parse::<call::ToolList>(params)?;
             raw(&view::tools(kernel))
+        }
+        call::Cancel::NAME => {
+            kernel.cancel_call(parse::<call::Cancel>(params)?.call, "operator").await.map_err(no)?;
+            raw(&Nothing {})
         }
         call::Run::NAME => {
             let params = parse::<call::Run>(params)?;

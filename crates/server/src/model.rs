@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use wire::method::model::{
-    AccountView, BudgetsResult, CassetteView, CassettesResult, ExchangeView, GrantParams, Open, OpenParams, OpenResult, ReconcileParams,
-    SetParams, UsageResult, UsageRow, WaitView,
+    AccountView, BudgetsResult, CLOSED, CassetteView, CassettesResult, Closed, ExchangeView, GrantParams, Open, OpenParams, OpenResult,
+    ReconcileParams, SetParams, UsageResult, UsageRow, WaitView,
 };
 use wire::method::task::{Divergence, ReplayResult};
-use wire::{Code, Method, Request, Response, RpcError};
+use wire::{Code, Method, Notification, Request, Response, RpcError};
 use world::{By, Figures, Pid};
 
 pub(crate) fn opens(request: &Request) -> bool {
@@ -33,7 +33,12 @@ pub(crate) async fn open(kernel: &Arc<Kernel>, request: Request, out: &mpsc::Sen
         Err(error) => (None, Err(error)),
     };
     send(out, Response { id: request.id, outcome }.text()).await;
-    if let Some(_guard) = guard {
+    if let Some(guard) = guard {
+        let why = kernel.gateway_cancelled(guard.pid).await;
+        if let Ok(params) = raw(&Closed { why }) {
+            send(out, Notification { method: CLOSED.to_owned(), params: Some(params) }.text()).await;
+        }
+        // The client ends its program and hangs up.
         std::future::pending::<()>().await;
     }
 }

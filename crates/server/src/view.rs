@@ -93,7 +93,7 @@ pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::S
         let (processes, tasks) = kernel.ledger.look(|world| {
             let mine = world.processes.values().filter(|process| process.zone == Some(found.id));
             let tasks = world.tasks.values().filter(|task| task.zone == found.id);
-            (mine.map(|p| proc_view(world, p)).collect(), tasks.map(|t| task_view(&waits, world, t)).collect())
+            (mine.map(|p| proc_view(kernel, world, p)).collect(), tasks.map(|t| task_view(&waits, world, t)).collect())
         });
         let proposal = kernel.proposal(Path::new(&found.path)).await;
         views.push(zone::ZoneView {
@@ -117,10 +117,10 @@ fn zone_path(kernel: &Kernel, path: &str) -> Result<String, RpcError> {
 }
 
 pub(crate) fn processes(kernel: &Kernel) -> Vec<ProcView> {
-    kernel.ledger.look(|world| world.processes.values().map(|process| proc_view(world, process)).collect())
+    kernel.ledger.look(|world| world.processes.values().map(|process| proc_view(kernel, world, process)).collect())
 }
 
-fn proc_view(world: &World, process: &Process) -> ProcView {
+fn proc_view(kernel: &Kernel, world: &World, process: &Process) -> ProcView {
     let parked = || world.tasks.values().find(|task| task.pid == process.pid && matches!(task.state, TaskState::Parked { .. }));
     let task = world.current_task(process.pid).or_else(parked);
     ProcView {
@@ -132,7 +132,7 @@ fn proc_view(world: &World, process: &Process) -> ProcView {
         state: process.state,
         calls_made: process.calls_made,
         calls_left: task.and_then(|task| task.calls_left),
-        task: task.map(|task| task.id),
+        task: task.map(|task| task.id).or_else(|| kernel.task_of_job(process.pid)),
         started_ms: process.started_ms,
         net: process.net,
     }

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Test::new("detailed_observation_holds_what_went_in_and_came_out", calls::observed),
         Test::new("a_redirect_to_another_host_is_a_call_of_its_own", web::redirects),
         Test::new("every_second_try_is_on_record", web::retried),
+        Test::new("a_request_that_is_cancelled_hangs_up", web::cancelled),
     ])
 }
 

@@ -97,7 +97,7 @@ struct Reconcile {
 }
 
 /// Millionths of a dollar in `0.50`.
-fn micros(text: &str) -> Result<u64, String> {
+pub fn micros(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not an amount of dollars: write 20 or 0.50");
     let text_of = text.strip_prefix('$').unwrap_or(text);
     let (whole, part) = text_of.split_once('.').unwrap_or((text_of, ""));
@@ -111,14 +111,14 @@ fn micros(text: &str) -> Result<u64, String> {
     whole.checked_mul(1_000_000).and_then(|whole| whole.checked_add(part)).ok_or_else(much)
 }
 
-fn tokens(text: &str) -> Result<(String, u64), String> {
+pub fn tokens(text: &str) -> Result<(String, u64), String> {
     let wrong = || format!("`{text}` is not a share of tokens: write strategic=200000 or all=2000000");
     let (tier, count) = text.split_once('=').ok_or_else(wrong)?;
     Ok((tier.to_owned(), count.replace('_', "").parse().map_err(|_| wrong())?))
 }
 
 /// One figure for each tier; two are a mistake, not a choice.
-fn by_tier(tokens: Vec<(String, u64)>) -> Result<BTreeMap<String, u64>, Trouble> {
+pub fn by_tier(tokens: Vec<(String, u64)>) -> Result<BTreeMap<String, u64>, Trouble> {
     let mut by_tier = BTreeMap::new();
     for (tier, count) in tokens {
         if let Some(first) = by_tier.insert(tier.clone(), count) {

@@ -1,13 +1,15 @@
 //! `skep gateway`: models for programs outside rooms.
 
 use crate::command::cassette;
-use crate::console::{Console, OK, Outcome, folder};
+use crate::command::leash::Leashed;
+use crate::console::{Console, Outcome, folder};
 use crate::show::{Line, model};
 use crate::trouble::Trouble;
 use clap::Subcommand;
 use std::path::PathBuf;
-use wire::Code;
-use wire::method::model::{Open as Method, OpenParams, OpenResult};
+use std::time::Duration;
+use wire::method::model::{CLOSED, Closed, Open as Method, OpenParams, OpenResult};
+use wire::{Client, Code};
 
 /// Use models through the kernel: metered, capped, recorded
 #[derive(Debug, clap::Args)]
@@ -75,6 +77,9 @@ struct Way {
     timing: bool,
 }
 
+/// How long a program has to hear that it is cancelled before it is told to end.
+const HEAR: Duration = Duration::from_secs(2);
+
 impl Gateway {
     pub async fn run(self, console: &Console) -> Outcome {
         let way = match &self.what {
@@ -95,23 +100,45 @@ impl Gateway {
             What::Open(_) => {
                 console.show(&opened, model::opened);
                 console.note(Line::new().faint("open until ^C"));
-                while let Ok(Some(_)) = kernel.next_note().await {}
-                Err(Trouble::new(Code::Unavailable, "the gateway is closed").why("the kernel went away"))
+                let why = closed(&mut kernel).await.unwrap_or_else(|| "the kernel went away".to_owned());
+                Err(Trouble::new(Code::Unavailable, "the gateway is closed").why(why))
             }
             What::Run(run) => {
-                let Some((program, arguments)) = run.program.split_first() else { return OK };
-                let mut command = tokio::process::Command::new(program);
-                command.args(arguments).envs(environment(&opened)).kill_on_drop(true);
-                let wrong = |error| {
-                    Trouble::new(Code::NotFound, format!("cannot run `{program}`")).why(error).fix("name a program that can be run")
+                let failed = |error| Trouble::new(Code::Internal, "the program cannot be run").why(error);
+                let mut program = Leashed::start(&run.program, environment(&opened)).map_err(failed)?;
+                let over = tokio::select! {
+                    code = program.wait() => return code.map_err(failed),
+                    over = closed(&mut kernel) => over,
                 };
-                let status = command.status().await.map_err(wrong)?;
-                // A signal's number above 128, as shells have it.
-                let signal = std::os::unix::process::ExitStatusExt::signal(&status).map(|signal| 128 + signal);
-                Ok(u8::try_from(status.code().or(signal).unwrap_or(1)).unwrap_or(1))
+                match over {
+                    Some(why) => {
+                        console.note(Line::new().bad("✗ ").plain(why));
+                        // Its requests were answered with the reason, and it may want to tell that itself.
+                        tokio::select! {
+                            code = program.wait() => code.map_err(failed),
+                            () = tokio::time::sleep(HEAR) => program.end().await.map_err(failed),
+                        }
+                    }
+                    // The program may still have something to save.
+                    None => {
+                        let told = "the kernel went away: requests to models fail from here on, and what was spent is in its journal";
+                        console.note(Line::new().bad("✗ ").plain(told));
+                        program.wait().await.map_err(failed)
+                    }
+                }
             }
         }
     }
+}
+
+/// Waits until the gateway is closed, and gives the reason; `None` when the kernel is gone.
+async fn closed(kernel: &mut Client) -> Option<String> {
+    while let Ok(Some(note)) = kernel.next_note().await {
+        if note.method == CLOSED {
+            return note.params.and_then(|params| serde_json::from_str::<Closed>(params.get()).ok()).map(|closed| closed.why);
+        }
+    }
+    None
 }
 
 /// What the vendors' clients look for.

@@ -2,6 +2,7 @@
 
 use crate::command::reject::Reject;
 use crate::console::{Console, OK, Outcome, folder};
+use crate::show::measure::many;
 use crate::show::{Line, diff};
 use crate::trouble::Trouble;
 use clap::Subcommand;
@@ -135,7 +136,14 @@ impl Apply {
         if !console.json {
             console.out.page(&diff::summary(&shown));
         }
-        if !self.yes && !console.confirm(&format!("merge {task} into the project?"), "--yes")? {
+        // What no diff shows is no matter of one key.
+        let unshown = shown.files.iter().filter(|file| file.unshown && file.refused.is_none()).count();
+        let agreed = match unshown {
+            _ if self.yes => true,
+            0 => console.confirm(&format!("merge {task} into the project?"), "--yes")?,
+            _ => console.confirm_by(&format!("merge {} unread", many(unshown as u64, "file")), "--yes")?,
+        };
+        if !agreed {
             console.note(Line::new().faint("nothing merged"));
             return OK;
         }

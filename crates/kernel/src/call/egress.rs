@@ -10,6 +10,7 @@ use super::{Request, facts, settle};
 use crate::Kernel;
 use crate::fault::{Fault, Stop};
 use crate::model::{GATEWAY_PORT, RoomModels};
+use crate::work::Part;
 use parking_lot::Mutex;
 use sandbox::egress::{self, Ask, Behind, End, Judge, Leave, Meter, No, Patience, Ruling, Swap, Tally};
 use sandbox::{Door, Template};
@@ -79,10 +80,12 @@ impl Drop for Way {
         }
         self.over.send_replace(true);
         let judge = Arc::clone(&self.judge);
+        let hold = judge.kernel.works.begin(Part::default());
         tokio::spawn(async move {
             if let Err(fault) = close(judge, running).await {
                 eprintln!("skep: what a job did on the network is not on record: {fault}");
             }
+            drop(hold);
         });
     }
 }

@@ -8,7 +8,9 @@ use super::part::Parts;
 use super::{End, Outcome, Request};
 use crate::Kernel;
 use crate::fault::{Fault, FaultKind, Stop};
+use crate::job::JobProcess;
 use crate::ledger;
+use crate::work::Part;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::{Context, Output, Pass, Tool, ToolStop};
@@ -41,8 +43,6 @@ impl Sealed {
             None => Ok(()),
         }
     }
-}
-
 
     /// The digest of the exact input, where the record is not that.
     pub fn whole(&self) -> Option<String> {
@@ -56,12 +56,13 @@ impl Sealed {
             None => Ok(()),
         }
     }
-/// A long value is named in a record, not repeated there; the digest covers it whole.
-pub(super) fn shorten(value: &mut Value) {
+}
+
 /// Bytes of a long text that its record holds.
 pub(crate) const KEPT_CHARS: usize = 2_000;
 
-    const KEEP: usize = 2_000;
+/// A long value is named in a record, not repeated there; the digest covers it whole.
+pub(super) fn shorten(value: &mut Value) {
     match value {
         Value::String(text) if text.len() > KEPT_CHARS => {
             let cut = text.floor_char_boundary(KEPT_CHARS);
@@ -137,6 +138,12 @@ impl Permit {
             let fault = Fault::new(FaultKind::Bug, format!("`{}` was to run without a root", request.tool), kernel.home.path.display());
             return (Err(Stop::Failed(fault)), start.elapsed());
         };
+        let job = match kernel.begin_job(request).await {
+            Ok(job) => job,
+            Err(fault) => return (Err(Stop::Failed(fault)), start.elapsed()),
+        };
+        let pid = job.as_ref().map(JobProcess::pid);
+        let hold = kernel.works.begin(Part { task: request.task, call: Some(self.call), job: pid });
         // A walk shows nothing that a call on the path itself would not.
         let walk = Walk::of(kernel, call);
         let is_secret = |path: &str| facts.secrets.matched_path_or_any_parents(path, false).is_ignore();
@@ -144,11 +151,16 @@ impl Permit {
         let template = facts.room.as_ref();
         let way = template.filter(|template| template.network == sandbox::Network::Restricted || template.models).and_then(|template| {
             let kernel = kernel.me.upgrade()?;
-            Some(Way::open(kernel, request, self.call, template.clone()))
+            // What the job asks for is asked by the process that stands for it.
+            let asker = Request { pid: pid.unwrap_or(request.pid), ..request.clone() };
+            Some(Way::open(kernel, &asker, self.call, template.clone()))
         });
         let way = match way.transpose() {
             Ok(way) => way,
-            Err(fault) => return (Err(Stop::Failed(fault)), start.elapsed()),
+            Err(fault) => {
+                let closed = self.close(kernel, None, None, job, true).await;
+                return (Err(Stop::Failed(closed.err().unwrap_or(fault))), start.elapsed());
+            }
         };
         let secrets: Vec<tool::Secret> = kernel.outside.secrets.iter().map(|(_, secret)| secret.clone()).collect();
         let context = Context {
@@ -180,19 +192,51 @@ impl Permit {
                 }
             })
         };
-        let output = match self.constraints().and_then(|constraints| constraints.max_duration_ms) {
-            None => work.await,
-            // Dropping the work ends it: a job's room is closed, a reader stops at its next look.
-            Some(ms) => tokio::time::timeout(Duration::from_millis(ms), work).await.unwrap_or_else(|_| {
-                Err(Refusal::new(Code::Exhausted, format!("it was stopped after the {ms} ms that its grant allows")).into())
-            }),
-        };
-        match way {
-            None => (output, start.elapsed()),
-            Some(way) => {
-                let closed = way.close().await;
-                (output.and_then(|output| closed.map(|()| output).map_err(Stop::Failed)), start.elapsed())
+        let limit = async {
+            match self.constraints().and_then(|constraints| constraints.max_duration_ms) {
+                None => std::future::pending().await,
+                Some(ms) => {
+                    tokio::time::sleep(Duration::from_millis(ms)).await;
+                    Refusal::new(Code::Exhausted, format!("it was stopped after the {ms} ms that its grant allows"))
+                }
             }
+        };
+        // Dropping the work ends it: a job is killed, a connection closed, a reader stops at its next look.
+        let ended = async {
+            match request.task.and_then(|task| kernel.cancelled(task)) {
+                // Cancelled after it was admitted and before it could be told.
+                Some(refusal) => refusal,
+                None => hold.ended().await,
+            }
+        };
+        let output = tokio::select! {
+            biased;
+            refusal = ended => Err(Stop::Refused(refusal)),
+            refusal = limit => Err(Stop::Refused(refusal)),
+            output = work => output,
+        };
+        let closed = self.close(kernel, room, way, job, output.is_err()).await;
+        (output.and_then(|output| closed.map(|()| output).map_err(Stop::Failed)), start.elapsed())
+    }
+
+    /// Waits until nothing of the call runs any more, and records the end of its job.
+    async fn close(
+        &self,
+        kernel: &Kernel,
+        room: Option<&sandbox::Workspace>,
+        way: Option<Way>,
+        job: Option<JobProcess>,
+        killed: bool,
+    ) -> Result<(), Fault> {
+        if let (Some(room), true) = (room, killed) {
+            room.buried().await.map_err(crate::desk::room_fault)?;
+        }
+        if let Some(way) = way {
+            way.close().await?;
+        }
+        match job {
+            Some(job) => job.end(kernel, killed).await,
+            None => Ok(()),
         }
     }
 
@@ -304,9 +348,17 @@ pub(super) async fn finish(
     let mut events = vec![event.into()];
     events.extend(dropped.map(Event::from));
     events.extend(permit.observed(kernel, request, &whole, bytes.len() as u64, ms));
-    kernel.ledger.commit(|_, _| (events, ()))?.durable().await?;
+    let pending = kernel.ledger.commit(|world, _| match world.calls.contains_key(&permit.call) {
+        true => (events, true),
+        // Its task was cancelled, and its end is on record with that.
+        false => (Vec::new(), false),
+    })?;
+    let open = pending.durable().await?;
     kernel.ledger.journal().vault().delete(&permit.call.to_string()).map_err(ledger::fault)?;
-    Ok(End::Done { ok, value })
+    match request.task.filter(|_| !open).and_then(|task| kernel.cancelled(task)) {
+        Some(refusal) => Ok(End::Refused(refusal)),
+        None => Ok(End::Done { ok, value }),
+    }
 }
 
 /// Is there room for more of this task's output?

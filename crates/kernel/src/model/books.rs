@@ -88,15 +88,8 @@ impl Kernel {
 
     /// Sets the caps of a process and everything below it, or takes them away.
     pub async fn set_budget(&self, pid: Pid, budget: Option<Budget>, by: &str) -> Result<(), Stop> {
-        let unknown =
-            budget.iter().flat_map(|budget| budget.tokens.keys()).find(|tier| *tier != ALL_TIERS && gateway::Tier::parse(tier).is_none());
-        if let Some(tier) = unknown {
-            return Err(Refusal::new(Code::BadInput, format!("`{tier}` is no tier"))
-                .hint("strategic, tactical, operational or all")
-                .into());
-        }
         if let Some(budget) = &budget {
-            holds_something(budget)?;
+            check_budget(budget)?;
         }
         self.alive(pid)?;
         Ok(self.ledger.record(BudgetSet { pid, task: None, budget, by: by.to_owned() }).await?)
@@ -161,8 +154,12 @@ fn nobody(pid: Pid) -> Refusal {
     Refusal::new(Code::NotFound, format!("there is no process {pid}")).hint("`skep ps` lists them")
 }
 
-/// A budget caps something, and lets something through.
-fn holds_something(budget: &Budget) -> Result<(), Refusal> {
+/// A budget names tiers that there are, caps something, and lets something through.
+pub(crate) fn check_budget(budget: &Budget) -> Result<(), Refusal> {
+    let unknown = budget.tokens.keys().find(|tier| *tier != ALL_TIERS && gateway::Tier::parse(tier).is_none());
+    if let Some(tier) = unknown {
+        return Err(Refusal::new(Code::BadInput, format!("`{tier}` is no tier")).hint("strategic, tactical, operational or all"));
+    }
     let Budget { tokens, micros, requests_per_minute, context, .. } = budget;
     if tokens.is_empty() && micros.is_none() && requests_per_minute.is_none() && context.is_none() {
         return Err(Refusal::new(Code::BadInput, "that budget caps nothing")

@@ -3,8 +3,9 @@
 use super::{Setup, done, play};
 use kernel::Tuning;
 use serde_json::json;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use world::Event;
 
@@ -101,6 +102,47 @@ pub fn redirects() -> Result<(), String> {
         assert!(fourth.heard().is_empty());
         let refused = door.events()?.into_iter().any(|event| matches!(event, Event::CallRefused(e) if e.of == outcome.call));
         assert!(refused, "the refused hop is on record");
+        Ok(())
+    })
+}
+
+/// A request whose answer never comes ends when its call is cancelled, and its connection with it.
+pub fn cancelled() -> Result<(), String> {
+    let (mut listeners, tuning) = listeners(&["127.0.0.1"])?;
+    play(Setup { policy: HOSTS, tools: &[], tuning }, async |door| {
+        let listener = listeners.pop().ok_or("no listener is left")?;
+        let address = listener.local_addr().map_err(|error| error.to_string())?;
+        let heard = Arc::new(AtomicBool::new(false));
+        let hears = heard.clone();
+        let silent = std::thread::spawn(move || {
+            let (stream, _) = listener.accept()?;
+            let mut reader = BufReader::new(stream);
+            let asked = reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).count();
+            hears.store(true, Ordering::SeqCst);
+            // Nothing is answered; the read comes back when the other side hangs up.
+            let left = reader.read(&mut [0])?;
+            Ok::<_, std::io::Error>((asked, left))
+        });
+        let ask = json!({ "url": format!("http://{address}/") });
+        let cancel = async {
+            loop {
+                let open = door.kernel.ledger.look(|world| world.calls.keys().next().copied());
+                if let Some(call) = open.filter(|_| heard.load(Ordering::SeqCst))
+                    && door.kernel.cancel_call(call, "human").await.is_ok()
+                {
+                    return call;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let (outcome, call) = tokio::join!(door.call("http.request", ask), cancel);
+        let outcome = outcome?;
+        let (good, value) = done(&outcome)?;
+        assert_eq!((good, value["reason"].as_str()), (false, Some(format!("{call} was cancelled by human").as_str())), "{value}");
+        let (asked, left) = silent.join().map_err(|_| "the server panicked")?.map_err(|error| error.to_string())?;
+        assert!(asked > 0, "the control: it was on its way");
+        assert_eq!(left, 0, "the connection is closed");
+        assert!(door.kernel.cancel_call(call, "human").await.is_err(), "it is over");
         Ok(())
     })
 }

@@ -9,6 +9,14 @@ methods! {
     ToolList = "tool.list" (Nothing) -> ToolListResult;
     /// One call through the door every process uses.
     Run = "call.run" (RunParams) -> RunResult, wait None;
+    /// Ends one call that runs.
+    Cancel = "call.cancel" (CancelParams) -> Nothing;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CancelParams {
+    pub call: CallId,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,6 +16,14 @@ methods! {
     Reconcile = "budget.reconcile" (ReconcileParams) -> Nothing;
 }
 
+/// From the kernel to whoever holds the gateway open: it is closed, and why.
+pub const CLOSED: &str = "model.closed";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closed {
+    pub why: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenParams {

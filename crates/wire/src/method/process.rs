@@ -6,6 +6,14 @@ use world::{NetUse, Pid, ProcessState, TaskId, ZoneId};
 
 methods! {
     List = "proc.list" (Nothing) -> ListResult;
+    /// Ends what a process does: its task, or its way to models.
+    Cancel = "proc.cancel" (CancelParams) -> Nothing;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CancelParams {
+    pub pid: Pid,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -78,6 +78,12 @@ pub struct RunParams {
     /// It gets a terminal of this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<Size>,
+    /// What its process is called, in place of the program's own name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What its process may spend on models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<world::Budget>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

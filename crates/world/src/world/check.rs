@@ -113,7 +113,10 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
             task(world, e.task)?;
             ensure(e.merge == world.next_merge(), || format!("{} is not the next", e.merge))
         }
-        Event::MergeStarted(e) => merge_in(world, e.merge, MergeState::Proposed),
+        Event::MergeStarted(e) => {
+            unended(world, e.task)?;
+            merge_in(world, e.merge, MergeState::Proposed)
+        }
         Event::MergeFinished(e) => merge_in(world, e.merge, MergeState::Applying),
         Event::MergeRejected(e) => merge_in(world, e.merge, MergeState::Proposed),
         Event::BrainRemembered(e) => task(world, e.task).map(drop),

@@ -1,6 +1,7 @@
 //! `skep sandbox run` and `skep sandbox shell`: a command in a room, its streams yours.
 
 use super::line::{Raw, Shown, Sieve, watch_size};
+use crate::command::budget;
 use crate::console::{Console, Outcome, folder};
 use crate::show::Line;
 use crate::trouble::Trouble;
@@ -12,10 +13,32 @@ use wire::method::call::{Decision, RunResult};
 use wire::method::sandbox::{INPUT, Input, MORE, OUTPUT, Output, PIECE_BYTES_MAX, RESIZE, Run as Method, RunParams, Size, Stream};
 use wire::{Code, Ear, Said, Voice, base64};
 
+// No doc comment: it would stand in for the help of the commands that have these flags.
+// The process that stands for the command: `skep ps` shows it, `skep usage` what it spent, `skep cancel` ends it.
+#[derive(Debug, clap::Args)]
+struct ProcessFlags {
+    /// What its process is called [default: the program's name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Dollars that it may spend on models
+    #[arg(long, value_name = "DOLLARS", value_parser = budget::micros)]
+    money: Option<u64>,
+    /// Tokens that it may use, by tier or in all
+    #[arg(long, value_name = "TIER=N", value_parser = budget::tokens)]
+    tokens: Vec<(String, u64)>,
+}
+
+impl ProcessFlags {
+    fn budget(self) -> Result<Option<wire::Budget>, Trouble> {
+        let caps = wire::Budget { tokens: budget::by_tier(self.tokens)?, micros: self.money, ..wire::Budget::default() };
+        Ok(Some(caps).filter(|caps| caps.micros.is_some() || !caps.tokens.is_empty()))
+    }
+}
+
 /// Run a command in a closed room over this project
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep sandbox run -- cargo test\n  skep sandbox run --template code-executor -- sh build.sh\n  \
-cat data | skep sandbox run -- wc -c\n  skep sandbox run --discard -- npm test\n\n\
+cat data | skep sandbox run -- wc -c\n  skep sandbox run --discard -- npm test\n  skep sandbox run --template agent --money 2 -- claude -p hello\n\n\
 What it changes waits for its merge, as with any task; --discard drops it. The exit code is the command's.")]
 pub struct Run {
     /// Bounds of the room; see `skep sandbox templates` [default: default]
@@ -33,6 +56,8 @@ pub struct Run {
     /// Drop what it changes
     #[arg(long)]
     discard: bool,
+    #[command(flatten)]
+    process: ProcessFlags,
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -54,6 +79,8 @@ pub struct Shell {
     /// Drop what you change
     #[arg(long)]
     discard: bool,
+    #[command(flatten)]
+    process: ProcessFlags,
     /// Another program than the shell, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -70,6 +97,8 @@ impl Run {
             discard: self.discard,
             input: true,
             terminal: None,
+            name: self.process.name.clone(),
+            budget: self.process.budget()?,
         };
         let (mut ear, mut voice) = console.kernel().await?.begin::<Method>(&params).await?;
         let mut input = pieces();
@@ -119,6 +148,8 @@ impl Shell {
             discard: self.discard,
             input: true,
             terminal: Some(super::line::size()),
+            name: self.process.name.clone(),
+            budget: self.process.budget()?,
         };
         let (mut ear, mut voice) = console.kernel().await?.begin::<Method>(&params).await?;
         let raw = Raw::enter().map_err(broken)?;

@@ -1,0 +1,186 @@
+//! What is being done right now, so that it can be ended at once.
+//!
+//! **Invariant.** Whoever carries out a call or works on a task keeps a [`Hold`] until nothing of that work runs any more: no process, no
+//! request. To cancel is to tell them and to wait for their holds.
+
+use crate::Kernel;
+use crate::fault::{Fault, FaultKind, Stop};
+use gateway::Stopped;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use world::{CallId, Code, Ending, Pid, Refusal, TaskId, TaskState};
+
+/// Killing a large tree takes milliseconds, and a container a second; what takes longer hangs.
+const END_MAX: Duration = Duration::from_secs(10);
+
+/// Whose work it is. Nobody's is what is on its way out already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub task: Option<TaskId>,
+    pub call: Option<CallId>,
+    /// The process that stands for its job.
+    pub job: Option<Pid>,
+}
+
+impl Part {
+    pub fn of_task(task: TaskId) -> Part {
+        Part { task: Some(task), ..Part::default() }
+    }
+}
+
+/// All work under way.
+pub(crate) struct Works {
+    open: Mutex<Vec<Entry>>,
+    /// Counts ends, for those who wait for one.
+    ends: watch::Sender<u64>,
+}
+
+struct Entry {
+    number: u64,
+    part: Part,
+    why: watch::Sender<Option<String>>,
+}
+
+impl Default for Works {
+    fn default() -> Works {
+        Works { open: Mutex::default(), ends: watch::Sender::new(0) }
+    }
+}
+
+/// Work that is under way, as long as this is held.
+pub(crate) struct Hold {
+    works: Arc<Works>,
+    number: u64,
+    why: watch::Receiver<Option<String>>,
+}
+
+impl Works {
+    pub fn begin(self: &Arc<Works>, part: Part) -> Hold {
+        let (why, told) = watch::channel(None);
+        let mut open = self.open.lock();
+        let number = open.iter().map(|entry| entry.number).max().map_or(0, |last| last + 1);
+        open.push(Entry { number, part, why });
+        Hold { works: Arc::clone(self), number, why: told }
+    }
+
+    /// The work that a process stands for.
+    pub fn of_job(&self, pid: Pid) -> Option<Part> {
+        self.open.lock().iter().map(|entry| entry.part).find(|part| part.job == Some(pid))
+    }
+
+    pub fn has(&self, about: impl Fn(&Part) -> bool) -> bool {
+        self.open.lock().iter().any(|entry| about(&entry.part))
+    }
+
+    /// Tells those that it is about to end, and waits until they have.
+    pub async fn end(&self, why: &str, about: impl Fn(&Part) -> bool) -> Result<(), Fault> {
+        let mut ends = self.ends.subscribe();
+        self.open.lock().iter().filter(|entry| about(&entry.part)).for_each(|entry| drop(entry.why.send_replace(Some(why.to_owned()))));
+        let over = async {
+            while self.has(&about) {
+                // The sender is ours, so the wait does not fail.
+                drop(ends.changed().await);
+            }
+        };
+        let late = |_| Fault::new(FaultKind::Bug, "what was cancelled did not end", format!("{} s passed", END_MAX.as_secs()));
+        tokio::time::timeout(END_MAX, over).await.map_err(late)
+    }
+}
+
+impl Hold {
+    /// Comes back when the work is to end, with the reason.
+    pub async fn ended(&self) -> Refusal {
+        let mut why = self.why.clone();
+        let told = why.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        match told {
+            Some(why) => cancelled(&why),
+            // Nobody can tell us any more.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.works.open.lock().retain(|entry| entry.number != self.number);
+        self.works.ends.send_modify(|ends| *ends = ends.wrapping_add(1));
+    }
+}
+
+pub(crate) fn cancelled(why: &str) -> Refusal {
+    Refusal::new(Code::WrongState, why.to_owned())
+}
+
+impl Kernel {
+    /// Why nothing more is done about a task that was cancelled.
+    pub(crate) fn cancelled(&self, id: TaskId) -> Option<Refusal> {
+        let said = self.ledger.look(|world| {
+            let task = world.tasks.get(&id).filter(|task| task.state == TaskState::Cancelled)?;
+            Some(task.summary.clone().unwrap_or_else(|| "cancelled".into()))
+        })?;
+        Some(cancelled(&format!("{id} was {said}")))
+    }
+
+    /// The task whose job a process stands for.
+    pub fn task_of_job(&self, pid: Pid) -> Option<TaskId> {
+        self.works.of_job(pid)?.task
+    }
+
+    /// Ends what is done about a task, with every process and request of it.
+    pub(crate) async fn end_work(&self, task: TaskId, why: &str) -> Result<(), Fault> {
+        if let Some(episode) = self.episodes.lock().remove(&task) {
+            episode.abort();
+        }
+        self.works.end(why, |part| part.task == Some(task)).await?;
+        self.works.end(why, |part| *part == Part::default()).await
+    }
+
+    /// Ends one call that runs.
+    pub async fn cancel_call(&self, call: CallId, by: &str) -> Result<(), Stop> {
+        let open = self.ledger.look(|world| world.calls.contains_key(&call));
+        if !open || !self.works.has(|part| part.call == Some(call)) {
+            let hint = "`skep journal log` names calls, `skep ps` what runs";
+            return Err(Refusal::new(Code::NotFound, format!("{call} does not run")).hint(hint).into());
+        }
+        let why = format!("{call} was cancelled by {by}");
+        let stopped = Stopped { ending: Ending::Cancelled, words: why.clone() };
+        let settled = self.stop_requests(&|flying| flying.of == Some(call), &stopped);
+        self.works.end(&why, |part| part.call == Some(call)).await?;
+        settled.await;
+        Ok(self.works.end("", |part| *part == Part::default()).await?)
+    }
+
+    /// Ends what a process does: a job or a brain with its task, a program outside with its way to models.
+    pub async fn cancel_process(&self, pid: Pid, by: &str) -> Result<(), Stop> {
+        let process = self.ledger.look(|world| world.processes.get(&pid).filter(|process| process.state.alive()).cloned());
+        let Some(process) = process else {
+            return Err(Refusal::new(Code::NotFound, format!("process {pid} does not run")).hint("`skep ps` lists those that do").into());
+        };
+        if process.role == crate::model::CLIENT {
+            return Ok(self.cancel_gateway(pid, by).await?);
+        }
+        let current = || self.ledger.look(|world| world.current_task(pid).map(|task| task.id));
+        match self.task_of_job(pid).or_else(current) {
+            Some(task) if ![Pid::KERNEL, Pid::OPERATOR].contains(&pid) => self.cancel(task, by).await,
+            _ => Err(Refusal::new(Code::WrongState, format!("{} does nothing that could be cancelled", process.name))
+                .hint("`skep ps` shows what runs; `skep cancel` takes a task, a call or a process")
+                .into()),
+        }
+    }
+
+    /// Does some work on a task, which ends when that is cancelled.
+    pub(crate) async fn work_on<T>(&self, task: TaskId, work: impl Future<Output = Result<T, Stop>>) -> Result<T, Stop> {
+        let hold = self.works.begin(Part::of_task(task));
+        // Cancelled before it was on the list.
+        if let Some(refusal) = self.cancelled(task) {
+            return Err(refusal.into());
+        }
+        tokio::select! {
+            biased;
+            refusal = hold.ended() => Err(refusal.into()),
+            done = work => done,
+        }
+    }
+}

@@ -140,13 +140,21 @@ fn what_a_client_hangs_up_on_is_held_until_it_is_reconciled() {
 /// What a model thinks in secret is billed and not streamed: nobody can count it.
 #[test]
 fn a_stopped_kernel_releases_what_is_left_but_for_models_that_think_in_secret() {
-    for (thinking, holds) in [("", false), (r#","thinking":{"type":"enabled","budget_tokens":1024}"#, true)] {
+    let asked = r#","thinking":{"type":"adaptive"}"#;
+    for (thinking, block, holds) in [("", "", false), (asked, "", true), (asked, "text", false), ("", "redacted_thinking", true)] {
         let provider = Provider::start(true);
         let site = provider.site("");
         let open = Open::new(&site);
         let mut client = stream(&open, thinking);
-        let _upstream = provider.begin();
+        let mut upstream = provider.begin();
         hears(&mut client, "lazy dog");
+        if !block.is_empty() {
+            let event = format!(
+                "event: content_block_start\ndata: {{\"type\":\"content_block_start\",\"content_block\":{{\"type\":\"{block}\"}}}}\n\n"
+            );
+            upstream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes()).unwrap();
+            hears(&mut client, block);
+        }
         site.ok(&["kernel", "stop"]);
         let heard = hears(&mut client, "the kernel was stopped");
         assert!(heard.contains("event: error") && heard.contains("permission_error"), "{heard}");

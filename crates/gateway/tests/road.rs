@@ -91,6 +91,41 @@ async fn a_client_that_goes_away_cancels_its_upstream() {
     }
 }
 
+/// Whoever stops a request does not wait for its provider, nor for a client that takes nothing.
+#[tokio::test]
+async fn a_request_is_stopped_from_outside_wherever_it_is() {
+    let chunked = || Said::Text(head(200, "content-type: text/event-stream\r\ntransfer-encoding: chunked"));
+    let size = 64 << 20;
+    let long = Said::Text(head(200, &format!("content-type: application/json\r\ncontent-length: {size}")));
+    for (place, said) in [
+        ("before the answer", vec![Said::UntilGone]),
+        ("in the stream", vec![chunked(), Said::Chunk(sse(1)[..2].concat()), Said::UntilGone]),
+        ("in an answer that nobody reads", vec![long, Said::Bytes(size)]),
+    ] {
+        let bed = Bed::new("").await;
+        bed.will(said);
+        let mut client = bed.open("/v1/messages", r#"{"model":"m","stream":true}"#).await;
+        bed.wait_heard(1).await;
+        match place {
+            "in the stream" => client.until("message_start").await,
+            "in an answer that nobody reads" => assert!(bed.written_at_rest().await < size),
+            _ => {}
+        }
+        bed.stop("task-1 was cancelled");
+        let ended = bed.ended().await;
+        assert!(ended.ending == world::Ending::Cancelled && ended.sent, "{place}: {ended:?}");
+        bed.rest().await;
+        let answer = client.rest().await;
+        match place {
+            "before the answer" => assert_eq!(answer.status(), 402, "{place}"),
+            "in the stream" => assert!(!answer.torn, "{place}"),
+            _ => assert!(answer.torn && answer.body.len() < size, "{place}: {} bytes", answer.body.len()),
+        }
+        let heard = String::from_utf8_lossy(&answer.body).contains("task-1 was cancelled");
+        assert_eq!(heard, place != "in an answer that nobody reads", "{place}");
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_hangs_up_at_the_last_event_has_heard_everything() {
     let bed = Bed::new("").await;

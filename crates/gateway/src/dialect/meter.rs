@@ -49,8 +49,17 @@ pub struct Metered {
     pub complete: bool,
     /// The model thought, and what of that is billed may not be in the answer.
     pub reasoned: bool,
+    /// The answer has begun with something else, and this wire format shows thoughts before that.
+    pub in_the_open: bool,
     /// What was odd about the answer, for the record.
     pub notes: Vec<String>,
+}
+
+impl Metered {
+    /// May output be billed that is not in the answer, where the request may have such?
+    pub fn hides_output(&self, may_hide: bool) -> bool {
+        self.reasoned || (may_hide && !self.in_the_open)
+    }
 }
 
 /// What was reported so far. A field that no report had is none.
@@ -98,6 +107,7 @@ struct Seen {
     /// The answer's own sign of its end.
     ended: bool,
     reasoned: bool,
+    in_the_open: bool,
     error: Option<String>,
     unreadable: u64,
     packed: bool,
@@ -200,7 +210,14 @@ impl Meter {
             mode: tally.mode.unwrap_or(mode),
             source: if reported { Source::Reported } else { Source::Estimated },
         };
-        Metered { usage, model: seen.model, complete: seen.ended, reasoned: seen.reasoned || tally.reasoning > 0, notes }
+        Metered {
+            usage,
+            model: seen.model,
+            complete: seen.ended,
+            reasoned: seen.reasoned || tally.reasoning > 0,
+            in_the_open: seen.in_the_open,
+            notes,
+        }
     }
 }
 
@@ -289,8 +306,11 @@ fn note(dialect: Dialect, tally: &mut Tally, seen: &mut Seen, index: usize, valu
             let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
             seen.error = Some(message.chars().take(300).collect());
         }
-        ["content_block" | "item", "type"] => {
-            seen.reasoned |= value.as_str().is_some_and(|kind| ["thinking", "redacted_thinking", "reasoning"].contains(&kind));
+        [place @ ("content_block" | "item"), "type"] => {
+            let thought = value.as_str().is_some_and(|kind| ["thinking", "redacted_thinking", "reasoning"].contains(&kind));
+            seen.reasoned |= thought;
+            // Claude's thoughts are blocks of their own, however little of them is shown.
+            seen.in_the_open |= !thought && *place == "content_block";
         }
         ["type"] => {
             if value == "error" {

@@ -68,6 +68,7 @@ struct Notes {
     asked: Mutex<Vec<String>>,
     refused: Mutex<Vec<String>>,
     refuse: AtomicBool,
+    stoppers: Mutex<Vec<gateway::Stopper>>,
     ended: mpsc::UnboundedSender<Ended>,
 }
 
@@ -86,13 +87,9 @@ impl Door for Notes {
             if self.refuse.swap(false, Ordering::SeqCst) {
                 return Err(Denial { trouble: Trouble::Denied, message: "not today".into(), retry_after: None });
             }
-            Ok(Leave {
-                output_max: None,
-                record: false,
-                tape: None,
-                stop: gateway::Stop::new().1,
-                pass: Box::new(Note(self.ended.clone())),
-            })
+            let (stopper, stop) = gateway::Stop::new();
+            self.stoppers.lock().unwrap().push(stopper);
+            Ok(Leave { output_max: None, record: false, tape: None, stop, pass: Box::new(Note(self.ended.clone())) })
         })
     }
 
@@ -194,7 +191,13 @@ impl Bed {
         change(&mut settings, port);
         let gateway = Arc::new(make(Gateway::new(&settings, Upstream::new(roots), Some(Duration::from_secs(5))).unwrap()));
         let (sender, ended) = mpsc::unbounded_channel();
-        let notes = Arc::new(Notes { asked: Mutex::default(), refused: Mutex::default(), refuse: AtomicBool::new(false), ended: sender });
+        let notes = Arc::new(Notes {
+            asked: Mutex::default(),
+            refused: Mutex::default(),
+            refuse: AtomicBool::new(false),
+            stoppers: Mutex::default(),
+            ended: sender,
+        });
         let session = Arc::new(Session { who: 7, key: Secret::new(KEY), client, door: notes.clone() });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -224,6 +227,12 @@ impl Bed {
 
     pub fn will(&self, said: Vec<Said>) {
         self.provider.plan.lock().unwrap().push_back(said);
+    }
+
+    /// Stops every request there was, as an operator who cancels does.
+    pub fn stop(&self, words: &str) {
+        let why = gateway::Stopped { ending: world::Ending::Cancelled, words: words.to_owned() };
+        self.notes.stoppers.lock().unwrap().iter().for_each(|stopper| stopper.stop(why.clone()));
     }
 
     pub fn refuse_next(&self) {

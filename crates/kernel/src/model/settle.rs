@@ -109,7 +109,7 @@ impl ModelPass {
             Ending::HungUp | Ending::Broken => true,
             Ending::Cancelled | Ending::Stopped => false,
         };
-        let hides = self.hides || end.metered.as_ref().is_some_and(|metered| metered.reasoned);
+        let hides = end.metered.as_ref().map_or(self.hides, |metered| metered.hides_output(self.hides));
         let held = if !reported && (in_doubt || hides) {
             (self.reserved.0.saturating_sub(charged.0), self.reserved.1.saturating_sub(charged.1))
         } else {

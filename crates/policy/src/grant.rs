@@ -34,7 +34,7 @@ fn covers(what: &What, means: Means, facts: &Facts<'_>, bind: &str) -> Option<bo
         What::Like { paths, command, whole, host, port, method, .. } => {
             let on_paths = paths.is_empty()
                 || match means {
-                    Means::Yes => !facts.paths.is_empty() && every_path(paths, facts)?,
+                    Means::Yes => !facts.paths.is_empty() && names_every_path(paths, facts)?,
                     Means::No => some_path(paths, facts)?,
                 };
             let by_command = command.as_ref().is_none_or(|prefix| facts.command.is_some_and(|argv| begins(argv, prefix, *whole, means)));
@@ -63,6 +63,12 @@ fn every_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
     Some(facts.paths.iter().all(|path| named.has(*path)))
 }
 
+/// Is every path of the call one that was named? A yes to a folder is none to what lies in it, unless it says `/**`.
+fn names_every_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
+    let named = Named::parse(globs)?;
+    Some(facts.paths.iter().all(|path| named.is(*path)))
+}
+
 fn some_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
     let named = Named::parse(globs)?;
     Some(facts.paths.iter().any(|path| named.has(*path)))
@@ -78,6 +84,10 @@ impl Named {
     fn parse(globs: &[String]) -> Option<Named> {
         let (itself, others): (Vec<&String>, Vec<&String>) = globs.iter().partition(|glob| *glob == "/.");
         Some(Named { globs: Globs::parse(&others).ok()?, itself: !itself.is_empty() })
+    }
+
+    fn is(&self, path: RealPath<'_>) -> bool {
+        matches!(path, RealPath::Inside(path) if self.globs.names(path) || (path == "." && self.itself))
     }
 
     fn has(&self, path: RealPath<'_>) -> bool {

@@ -70,6 +70,12 @@ impl Globs {
         self.include.iter().any(|glob| glob.matches(path)) && !self.exclude.iter().any(|glob| glob.matches(path))
     }
 
+    /// The same without what lies in a folder that matches: `/src` names `src` alone, `/src/**` all that is in it. An exclusion covers.
+    pub fn names(&self, path: &str) -> bool {
+        let path = if path == "." { "" } else { path };
+        self.include.iter().any(|glob| glob.names(path)) && !self.exclude.iter().any(|glob| glob.matches(path))
+    }
+
     /// For each including glob, the keys of which a matching path has all; none where any path might match.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Vec<Key<'_>>> {
         self.include.iter().map(Glob::keys)
@@ -106,6 +112,8 @@ impl Word {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Glob {
     segments: Box<[Segment]>,
+    /// How many of them name a thing itself; the rest is what lies in it.
+    own: usize,
 }
 
 impl Glob {
@@ -138,47 +146,59 @@ impl Glob {
         if inside_only {
             segments.push(Segment::Any);
         }
-        // A match on a directory covers everything in it.
-        segments.push(Segment::Deep);
         segments.dedup_by(|a, b| *a == Segment::Deep && *b == Segment::Deep);
-        Ok(Glob { segments: segments.into() })
+        let own = segments.len();
+        // A match on a directory covers everything in it.
+        if segments.last() != Some(&Segment::Deep) {
+            segments.push(Segment::Deep);
+        }
+        let own = if inside_only { segments.len() } else { own };
+        Ok(Glob { segments: segments.into(), own })
     }
 
-    /// Backtracks only to the last `**`, so the cost is at most segments × segments.
     fn matches(&self, path: &str) -> bool {
-        let mut at = 0;
-        let mut rest = (!path.is_empty()).then_some(path);
-        let mut retry: Option<(usize, Option<&str>)> = None;
-        loop {
-            match (self.segments.get(at), rest) {
-                (Some(Segment::Deep), _) => {
-                    at += 1;
-                    if at == self.segments.len() {
-                        return true;
-                    }
-                    retry = Some((at, rest));
-                    continue;
-                }
-                (Some(segment), Some(path)) => {
-                    let (name, after) = split(path);
-                    if segment.matches(name) {
-                        at += 1;
-                        rest = after;
-                        continue;
-                    }
-                }
-                (None, None) => return true,
-                _ => {}
-            }
-            let Some((behind, Some(path))) = retry else { return false };
-            rest = split(path).1;
-            at = behind;
-            retry = Some((behind, rest));
-        }
+        fits(&self.segments, path)
+    }
+
+    fn names(&self, path: &str) -> bool {
+        fits(&self.segments[..self.own], path)
     }
 
     fn keys(&self) -> Vec<Key<'_>> {
         self.segments.iter().filter_map(Segment::key).collect()
+    }
+}
+
+/// Backtracks only to the last `**`, so the cost is at most segments × segments.
+fn fits(segments: &[Segment], path: &str) -> bool {
+    let mut at = 0;
+    let mut rest = (!path.is_empty()).then_some(path);
+    let mut retry: Option<(usize, Option<&str>)> = None;
+    loop {
+        match (segments.get(at), rest) {
+            (Some(Segment::Deep), _) => {
+                at += 1;
+                if at == segments.len() {
+                    return true;
+                }
+                retry = Some((at, rest));
+                continue;
+            }
+            (Some(segment), Some(path)) => {
+                let (name, after) = split(path);
+                if segment.matches(name) {
+                    at += 1;
+                    rest = after;
+                    continue;
+                }
+            }
+            (None, None) => return true,
+            _ => {}
+        }
+        let Some((behind, Some(path))) = retry else { return false };
+        rest = split(path).1;
+        at = behind;
+        retry = Some((behind, rest));
     }
 }
 

@@ -103,7 +103,12 @@ impl Console {
 
     /// Asks for a phrase, for what must not be said in passing.
     pub fn confirm_by(&self, phrase: &str, flag: &str) -> Result<bool, Trouble> {
-        let line = Line::new().strong("to put this in force, type ").bad(phrase).plain(":");
+        self.confirm_typed("put this in force", phrase, flag)
+    }
+
+    /// The same for another aim: `to take it back all the same, type …`.
+    pub fn confirm_typed(&self, aim: &str, phrase: &str, flag: &str) -> Result<bool, Trouble> {
+        let line = Line::new().strong(format!("to {aim}, type ")).bad(phrase).plain(":");
         Ok(self.ask(&line, phrase, flag)?.trim() == phrase)
     }
 

@@ -131,3 +131,39 @@ fn a_patch_is_imported_as_a_task_or_refused_whole() {
     site.ok(&["merge", "undo", &task]);
     assert_eq!(site.read("a.txt"), "one\ntwo\n");
 }
+
+/// Taking back is the operator's own call: what denies it is told, and passed over by the phrase alone.
+#[test]
+fn an_undo_that_is_denied_needs_its_phrase() {
+    let site = Site::new(&[("a.txt", "old\n")]);
+    let task = act(&site, "call fs.write path=a.txt content=\"new\\n\"\ndone\n");
+    site.ok(&["merge", &task, "--yes"]);
+    let rule = "\n  - name: frozen\n    match: { syscall: fs.write, path_glob: \"/a.txt\" }\n    action: deny\n    reason: it is frozen\n";
+    site.write(".skep/policy.yaml", &(site.read(".skep/policy.yaml") + rule));
+    site.ok(&["trust", "--yes"]);
+    let phrase = format!("undo {task} anyway");
+    let said = site.fails(3, &["merge", "undo", &task]);
+    assert!(said.contains("it is frozen") && said.contains(&format!("--phrase '{phrase}'")), "{said}");
+    site.fails(3, &["merge", "undo", &task, "--phrase", "undo it"]);
+    assert_eq!(site.read("a.txt"), "new\n");
+    site.ok(&["merge", "undo", &task, "--phrase", &phrase]);
+    assert_eq!(site.read("a.txt"), "old\n");
+    assert!(site.records(&["--kind", "merge.undo_begun"])[0].to_string().contains("it is frozen"), "what was passed over is on record");
+}
+
+#[test]
+fn a_tag_is_the_operators_to_give() {
+    let site = Site::new(&[("a.txt", "old\n")]);
+    site.ok(&["init"]);
+    let rule = "\n  - name: probation\n    match: { syscall: fs.write, caller_tag: new_employee }\n    action: deny\n    reason: not yet\n";
+    site.write(".skep/policy.yaml", &(site.read(".skep/policy.yaml") + rule));
+    site.ok(&["trust", "--yes"]);
+    let brain = site.script("call fs.write path=a.txt content=\"new\\n\"\ndone\n");
+    site.ok(&["act", "tagged", "--brain", &brain, "--tag", "new_employee", "--await"]);
+    assert_eq!((site.count("call.refused"), site.count("call.admitted")), (1, 0));
+    site.skep(&["act", "another", "--brain", &brain, "--tag", "seasoned", "--await"]);
+    assert_eq!((site.count("call.refused"), site.count("call.admitted")), (1, 1), "the control");
+    for tag in ["operator", "brain", "two words", ""] {
+        site.fails(2, &["act", "x", "--brain", &brain, "--tag", tag]);
+    }
+}

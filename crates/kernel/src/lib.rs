@@ -49,7 +49,7 @@ pub use fault::{Fault, FaultKind, Stop};
 pub use home::Home;
 pub use job::JobTerms;
 pub use ledger::Ledger;
-pub use merge::{APPLY as MERGE, FileDiff, FileVersion, MergeDiff, MergeLine};
+pub use merge::{APPLY as MERGE, FileDiff, FileVersion, MergeDiff, MergeLine, Undone};
 pub use model::{CassetteView, ExchangeView, Known, Opened, Traffic, Wait};
 pub use moment::Clock;
 pub use queue::{Added, NewTask};

@@ -27,8 +27,8 @@ mod whole;
 
 pub use diff::{FileDiff, FileVersion, MergeDiff};
 pub(crate) use tree::{Now, Tree};
-pub use undo::MergeLine;
 pub(crate) use undo::finish_undone;
+pub use undo::{MergeLine, Undone};
 pub(crate) use was::{Bases, Was};
 
 use crate::aside::aside;
@@ -90,7 +90,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     })?;
     match pending.durable().await? {
         Next::Test(merge) => match auto::test(kernel, task, merge, &frozen, &trusted.config).await? {
-            None => carry_out(kernel, task, merge, frozen, "policy").await,
+            None => carry_out(kernel, task, merge, frozen, Agreed::Policy).await,
             Some(doubt) => {
                 let pending = kernel.ledger.commit(|world, _| (question(world, task, &frozen, vec![doubt], Vec::new()), ()))?;
                 Ok(pending.durable().await?)
@@ -149,7 +149,7 @@ pub(crate) async fn go_on(kernel: &Kernel, task: &Task, merge: Merge) -> Result<
             Some((Answer::Allow, by)) => match moved(kernel, task, &frozen).await? {
                 None => {
                     frozen.resolve(&merge.sides);
-                    carry_out(kernel, task, merge.id, frozen, &by).await
+                    carry_out(kernel, task, merge.id, frozen, Agreed::Person { by: &by, sides: &merge.sides }).await
                 }
                 // The answer is void, and a new question is asked on what is true now.
                 Some(why) => again(kernel, task, merge.id, &frozen.summary, why).await,
@@ -206,16 +206,43 @@ async fn reject(kernel: &Kernel, task: &Task, merge: MergeId, by: &str, reason: 
     kernel.ledger.record(event).await
 }
 
-async fn carry_out(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: Frozen, by: &str) -> Result<(), Stop> {
+/// Starts an agreed merge, and applies it. What it rests on is decided once more in the commit that starts it, and there grants are used:
+/// only then does anything go in by them, and a proposal that comes to nothing has used none.
+async fn carry_out(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: Frozen, agreed: Agreed<'_>) -> Result<(), Stop> {
     // A side that a person chose was not among what was judged together.
     let (swaps, tree) = (whole::Swaps::in_frozen(&frozen.changes), tree::Tree::of(kernel, task)?);
     let left = aside(|| whole::settle(&swaps, &tree, &mut frozen.changes, links::Origin::Task))?;
     frozen.refused.extend(left.into_iter().map(|(change, why)| MergePath { refused: Some(why), ..change.told() }));
-    let plan = Plan::of(&frozen);
-    let snapshot = plan.store(kernel)?;
-    let started = MergeStarted { pid: task.pid, task: Some(task.id), merge, by: by.to_owned(), snapshot: Some(snapshot.clone()) };
-    kernel.ledger.record(started).await?;
-    apply_rest(kernel, task, merge, &frozen.summary, Some(&snapshot)).await
+    let snapshot = Plan::of(&frozen).store(kernel)?;
+    let (by, is_person) = match agreed {
+        Agreed::Policy => ("policy", false),
+        Agreed::Person { by, .. } => (by, true),
+    };
+    let chosen = |path: &str| matches!(agreed, Agreed::Person { sides, .. } if sides.contains_key(path));
+    let start = Rights::of(kernel, task)?.describe(&frozen, chosen).await?;
+    let now = kernel.moment();
+    let pending = kernel.ledger.commit(|world, now_ms| match start.decide(world, &now, now_ms, is_person) {
+        Ok(grants) => {
+            let up = (!grants.is_empty()).then(|| now.until());
+            let (pid, id, by, snapshot) = (task.pid, Some(task.id), by.to_owned(), Some(snapshot.clone()));
+            (vec![MergeStarted { pid, task: id, merge, by, snapshot, grants, up }.into()], None)
+        }
+        Err(why) => (Vec::new(), Some(why)),
+    })?;
+    match pending.durable().await? {
+        None => apply_rest(kernel, task, merge, &frozen.summary, Some(&snapshot)).await,
+        // The answer is void, and a new question is asked on what is true now.
+        Some(why) => Box::pin(again(kernel, task, merge, &frozen.summary, &why)).await,
+    }
+}
+
+/// Who agreed to a merge.
+#[derive(Clone, Copy)]
+enum Agreed<'a> {
+    /// A rule, and the tests.
+    Policy,
+    /// Somebody, with a choice where both sides had changed a path.
+    Person { by: &'a str, sides: &'a BTreeMap<String, Side> },
 }
 
 async fn apply_rest(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str, snapshot: Option<&str>) -> Result<(), Stop> {

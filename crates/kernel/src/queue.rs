@@ -11,7 +11,7 @@ use crate::{Kernel, desk, episode, git, native, zone};
 use brain::script::Script;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use world::event::{CallFinished, CassetteStarted, ReplayStarted, TaskCancelled, TaskQueued};
+use world::event::{CallFinished, CassetteStarted, ReplayStarted, TaskCancelled, TaskQueued, TaskTagged};
 use world::{CallId, Code, Event, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
 
 /// A script longer than this is none.
@@ -29,13 +29,16 @@ pub struct NewTask {
     pub calls_max: Option<u64>,
     /// Take its traffic with models down on a cassette.
     pub record: bool,
+    /// What kind of caller its process is meanwhile, beside its role: for rules about `caller_tag`.
+    pub tags: Vec<String>,
 }
 
 /// What is special about a task from its start.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
     pub record: bool,
     pub replays: Option<TaskId>,
+    pub tags: Vec<String>,
 }
 
 /// A task that was queued.
@@ -46,6 +49,33 @@ pub struct Added {
     pub branch: String,
     /// The zone was set up on the way.
     pub initialised: bool,
+}
+
+/// Words that the kernel itself gives to callers.
+const TAGS_KEPT: [&str; 3] = ["operator", "brain", "kernel"];
+
+/// Tags as rules can name them: short words, sorted, each once, and none that says who somebody is.
+fn tags(mut tags: Vec<String>) -> Result<Vec<String>, Refusal> {
+    let is_word = |tag: &String| {
+        !tag.is_empty()
+            && tag.len() <= limits::TAG_BYTES_MAX
+            && tag.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+    };
+    if let Some(tag) = tags.iter().find(|tag| !is_word(tag)) {
+        return Err(Refusal::new(Code::BadInput, format!("`{tag}` is not a tag"))
+            .hint(format!("a tag has letters, digits, `_`, `-` and `.`, at most {}", limits::TAG_BYTES_MAX)));
+    }
+    if let Some(tag) = tags.iter().find(|tag| TAGS_KEPT.contains(&tag.as_str())) {
+        return Err(
+            Refusal::new(Code::BadInput, format!("`{tag}` says who a caller is, and is given by the kernel")).hint("take another word")
+        );
+    }
+    if tags.len() > limits::TAGS_MAX {
+        return Err(Refusal::new(Code::BadInput, format!("{} tags are more than {}", tags.len(), limits::TAGS_MAX)).hint("take fewer"));
+    }
+    tags.sort();
+    tags.dedup();
+    Ok(tags)
 }
 
 impl Kernel {
@@ -76,7 +106,7 @@ impl Kernel {
             (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
             (wanted, limit) => wanted.or(limit),
         };
-        let marks = Marks { record: new.record || self.models.record, replays: None };
+        let marks = Marks { record: new.record || self.models.record, replays: None, tags: tags(new.tags)? };
         let id = self.enqueue(proposal.zone, None, new.mode, new.prompt, brain, new.priority, calls_max, marks).await?;
         self.ready.notify_one();
         Ok(Added { task: id, process: proposal.process, branch: proposal.branch, initialised: !proposal.created.is_empty() })
@@ -108,7 +138,9 @@ impl Kernel {
             let queued = TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max };
             let replay = marks.replays.map(|of| ReplayStarted { pid, task: Some(task), of }.into());
             let cassette = marks.record.then(|| CassetteStarted { pid, task: Some(task), file: file_of(task) }.into());
-            (std::iter::once(queued.into()).chain(replay).chain(cassette).collect(), Ok(task))
+            let tagged =
+                (!marks.tags.is_empty()).then(|| TaskTagged { pid, task: Some(task), tags: marks.tags, by: "operator".into() }.into());
+            (std::iter::once(queued.into()).chain(tagged).chain(replay).chain(cassette).collect(), Ok(task))
         })?;
         Ok(pending.durable().await??)
     }

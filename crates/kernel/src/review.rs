@@ -202,6 +202,11 @@ fn answerable<'a>(world: &'a World, id: ReviewId, reply: &Reply) -> Result<&'a R
         let hint = "a rule that lets merges pass goes into .skep/policy.yaml";
         return Err(Refusal::new(Code::BadInput, "a merge is answered one at a time").hint(hint));
     }
+    let sets = matches!(reply, Reply::Once { terms } if terms.constraints.as_ref().is_some_and(|terms| !terms.input_overrides.is_empty()));
+    if review.tool == crate::MERGE && sets {
+        let hint = "answer without --set, or refuse it and say what should be different";
+        return Err(Refusal::new(Code::BadInput, "a merge takes no input from an answer").hint(hint));
+    }
     match &review.state {
         ReviewState::Open => Ok(review),
         ReviewState::Answered { by, .. } => Err(Refusal::new(Code::WrongState, format!("{id} was answered by {by}"))),

@@ -60,7 +60,8 @@ impl Kernel {
                 let rooms: Vec<&str> = self.templates.list().map(|template| template.name.as_str()).collect();
                 let roles = self.roles();
                 let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
-                let tags: Vec<&str> = roles.iter().copied().chain(["operator", "brain"]).collect();
+                let given = self.ledger.look(|world| world.tasks.values().flat_map(|task| task.tags.clone()).collect::<Vec<_>>());
+                let tags: Vec<&str> = roles.iter().copied().chain(["operator", "brain"]).chain(given.iter().map(String::as_str)).collect();
                 let known = Known { calls: &calls, rooms: &rooms, tags: &tags, roles: &roles };
                 warnings.extend(policy.slips(&known, POLICY_FILE));
                 warnings.sort_by_key(|warning| (warning.line, warning.column));

@@ -76,6 +76,11 @@ impl Policy {
     }
 }
 
+/// Every field that a rule can match on, by its name in a policy file.
+pub fn match_fields() -> impl Iterator<Item = &'static str> {
+    rule::Field::ALL.iter().map(|field| field.as_str())
+}
+
 /// Can a rule or a token name calls by this: `fs.read`, `fs.*` or `*`?
 pub fn is_syscall(text: &str) -> bool {
     rule::Syscall::parse(text).is_some()

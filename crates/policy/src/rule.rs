@@ -137,7 +137,7 @@ pub(crate) enum Field {
 }
 
 impl Field {
-    const ALL: [Field; 17] = [
+    pub(crate) const ALL: [Field; 17] = [
         Field::Syscall,
         Field::PathGlob,
         Field::Caller,

@@ -104,9 +104,8 @@ pub(crate) async fn dispatch(kernel: &Arc<Kernel>, peer: &Peer, name: &str, para
             raw(&view::merges(kernel)?)
         }
         merge::Undo::NAME => {
-            let paths = kernel.undo(parse::<merge::Undo>(params)?.task, "operator").await.map_err(no)?;
-            let (refused, restored): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.refused.is_some());
-            raw(&merge::UndoResult { restored: restored.into_iter().map(|path| path.path).collect(), refused })
+            let params = parse::<merge::Undo>(params)?;
+            raw(&view::undone(kernel.undo(params.task, "operator", params.phrase.as_deref()).await.map_err(no)?))
         }
         call::ToolList::NAME => {
             parse::<call::ToolList>(params)?;
@@ -245,6 +244,7 @@ async fn add(kernel: &Kernel, params: task::AddParams) -> Result<task::AddResult
         priority: params.priority.unwrap_or(0),
         calls_max: params.calls_max,
         record: params.record,
+        tags: params.tags,
     };
     let added = kernel.add(new).await.map_err(no)?;
     Ok(task::AddResult { task: added.task, process: added.process, branch: added.branch, initialised: added.initialised })

@@ -215,6 +215,19 @@ pub(crate) fn merges(kernel: &Kernel) -> Result<merge::ListResult, RpcError> {
     Ok(merge::ListResult { merges: kernel.merges().map_err(no)?.into_iter().map(view).collect() })
 }
 
+pub(crate) fn undone(undone: kernel::Undone) -> merge::UndoResult {
+    match undone {
+        kernel::Undone::Denied { reasons, phrase } => {
+            merge::UndoResult { restored: Vec::new(), refused: Vec::new(), denied: reasons, phrase: Some(phrase) }
+        }
+        kernel::Undone::Paths(paths) => {
+            let (refused, restored): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.refused.is_some());
+            let restored = restored.into_iter().map(|path| path.path).collect();
+            merge::UndoResult { restored, refused, denied: Vec::new(), phrase: None }
+        }
+    }
+}
+
 pub(crate) fn tools(kernel: &Kernel) -> call::ToolListResult {
     let tools = kernel.tools.list().map(|tool| {
         let manifest = tool.manifest();

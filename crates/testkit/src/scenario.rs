@@ -14,6 +14,7 @@
 //! | `safe GLOB…` | paths that may be merged unread |
 //! | `mode ask` | the task only reads (it acts otherwise) |
 //! | `limit N` | the most calls the task may make |
+//! | `tag WORD…` | what the operator calls the task's caller |
 //! | `brain MOVE` | a line of the scripted brain; without any there is no task |
 //!
 //! What people do comes in its order: when the task waits for an answer, when it has ended, or at once where there is none.
@@ -25,11 +26,12 @@
 //! | `edit PATH TEXT`, `trust` | a person edits a file; the project's own files are put in force |
 //! | `commit` | a person commits everything, so HEAD moves |
 //! | `mine PATH`, `theirs PATH` | yes to the merge, with one side of a conflict |
-//! | `undo` | the merge is taken back |
+//! | `undo [PHRASE]` | the merge is taken back, by a typed phrase where it is denied |
 //! | `show PATH` | what the project holds there is told below the journal |
 //! | `token NAME TOOL [GLOB…] [ops=N] [ttl=30s]` | the operator is issued a token |
 //! | `operator [with NAME] TOOL key=value…` | the operator's call, in the task while it waits; `with` presents a token |
 //! | `thief …`, `stranger …`, `reborn …` | the same from another process, another sandbox, or a later process with the same pid |
+//! | `ban brain TOOL [GLOB…]`, `ban operator …`, `ban all …` | calls like these are refused for good to these callers |
 //! | `revoke ID` | a grant, ban or token is taken back |
 //! | `cancel` | the task is cancelled |
 //! | `wait 30s` | time passes |
@@ -64,6 +66,7 @@ struct Scenario {
     safe: Vec<String>,
     ask: bool,
     limit: Option<u64>,
+    tags: Vec<String>,
     brain: String,
     steps: Vec<Step>,
 }
@@ -90,6 +93,11 @@ pub fn main(folder: &Path) -> ExitCode {
     }
     let tests: Vec<Test> = files.into_iter().map(|file| Test::new(name_of(&file), move || check(&file))).collect();
     harness::main(&tests)
+}
+
+/// Plays one scenario and gives the journal that came of it. Once a process: its kernels' launchers are forked before there are threads.
+pub fn tell(story: &str) -> Result<String, String> {
+    run(&parse::scenario(story)?)
 }
 
 fn name_of(file: &Path) -> String {

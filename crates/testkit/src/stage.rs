@@ -43,8 +43,16 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
             let proposal = kernel.init(&bed.project()).await?;
             let zone = kernel.trust(&bed.project(), &proposal.hash, None).await?.zone;
             let brain = Some(format!("script:{}", script.display()));
-            let new =
-                NewTask { path: bed.project(), mode: Mode::Act, prompt: "park".into(), brain, priority: 0, calls_max: None, record: false };
+            let new = NewTask {
+                path: bed.project(),
+                mode: Mode::Act,
+                prompt: "park".into(),
+                brain,
+                priority: 0,
+                calls_max: None,
+                record: false,
+                tags: vec![],
+            };
             let task = kernel.add(new).await?.task;
             kernel.settled(task).await?;
             Ok((zone, task))

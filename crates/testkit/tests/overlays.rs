@@ -128,7 +128,16 @@ fn guarded() -> Result<(), String> {
                 let proposal = kernel.init(&bed.project()).await?;
                 kernel.trust(&bed.project(), &proposal.hash, None).await?;
                 let (path, brain) = (bed.project(), Some(format!("script:{}", script.display())));
-                let new = NewTask { path, mode: Mode::Act, prompt: "work".into(), brain, priority: 0, calls_max: None, record: false };
+                let new = NewTask {
+                    path,
+                    mode: Mode::Act,
+                    prompt: "work".into(),
+                    brain,
+                    priority: 0,
+                    calls_max: None,
+                    record: false,
+                    tags: vec![],
+                };
                 let task = kernel.add(new).await?.task;
                 kernel.settled(task).await?;
                 let reasons =
@@ -158,7 +167,16 @@ async fn one(kernel: &Arc<Kernel>, bed: &Bed, seed: u64) -> Result<u64, String> 
     std::fs::write(&script, format!("call shell.run command={command}\ndone\n")).unwrap();
     let before = project(bed);
     let brain = Some(format!("script:{}", script.display()));
-    let new = NewTask { path: bed.project(), mode: Mode::Act, prompt: "work".into(), brain, priority: 0, calls_max: None, record: false };
+    let new = NewTask {
+        path: bed.project(),
+        mode: Mode::Act,
+        prompt: "work".into(),
+        brain,
+        priority: 0,
+        calls_max: None,
+        record: false,
+        tags: vec![],
+    };
     let task = kernel.add(new).await.map_err(said)?.task;
     let state = kernel.settled(task).await.map_err(said)?.state;
     if !matches!(state, TaskState::Parked { .. }) {

@@ -6,9 +6,11 @@ use sandbox::Launcher;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use testkit::bed::Bed;
 use testkit::harness::{self, Test};
-use world::event::ProcSpawned;
+use world::event::{ProcSpawned, ReviewAsked, TaskQueued};
 use world::{Event, Pid, Rate, Scope, Terms, What, ZoneId};
 
 const POLICY: &str = "\
@@ -18,6 +20,8 @@ capabilities:
   - { name: not-for-tagged, match: { syscall: fs.read, caller_tag: foreman, path_glob: tagged.txt }, action: deny, reason: not yours }
   - { name: asks, match: { syscall: fs.list }, action: require_review, reason: ask }
   - { name: tokens, match: { syscall: token.issue }, action: allow }
+  - { name: runs, match: { syscall: [shell.run, fs.write, merge.apply] }, action: allow }
+  - { name: not-for-parents, match: { syscall: fs.write, caller: foreman.1, path_glob: secret.txt }, action: deny, reason: not yours }
 ";
 
 fn main() -> ExitCode {
@@ -25,6 +29,8 @@ fn main() -> ExitCode {
         Test::new("what_is_denied_to_a_parent_is_denied_to_its_child", || play(denied)),
         Test::new("a_grant_to_a_parent_holds_for_its_child_until_it_is_revoked", || play(granted)),
         Test::new("a_ban_holds_for_whom_it_was_given", || play(banned)),
+        Test::new("what_is_denied_to_a_parent_is_not_merged_for_its_child", || play(merged)),
+        Test::new("a_trial_says_of_masked_and_lost_calls_what_explain_says", || play(tried)),
         Test::new("every_call_is_judged_by_the_policy_that_was_in_force", || play(raced)),
         Test::new("calls_at_once_use_a_token_and_a_rate_no_more_than_they_may", || play(counted)),
     ])
@@ -104,6 +110,74 @@ async fn granted(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
     Ok(())
 }
 
+/// A worker's program writes what its foreman may not: it stays out, and the other file is offered.
+async fn merged(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
+    let script = project.with_extension("script");
+    let wrote = "call shell.run command=[\"sh\",\"-c\",\"echo new > secret.txt; echo new > a.txt\"]\ndone\n";
+    std::fs::write(&script, wrote).unwrap_or_else(|error| panic!("{error}"));
+    let new = kernel::NewTask {
+        path: project,
+        mode: world::Mode::Ask,
+        prompt: "wake".into(),
+        brain: Some(format!("script:{}", script.display())),
+        priority: 0,
+        calls_max: None,
+        record: false,
+        tags: vec![],
+    };
+    let first = kernel.add(new.clone()).await?.task;
+    let brain = kernel.settled(first).await?.brain;
+    let task = kernel.ledger.look(world::World::next_task);
+    let (mode, prompt) = (world::Mode::Act, "work".to_owned());
+    kernel.ledger.record(TaskQueued { pid: Pid(4), task: Some(task), zone, mode, prompt, brain, priority: 0, calls_max: None }).await?;
+    // Another task wakes the queue.
+    kernel.add(new).await?;
+    let settled = tokio::time::timeout(std::time::Duration::from_secs(60), kernel.settled(task)).await;
+    settled.unwrap_or_else(|_| panic!("the worker's task was never done"))?;
+    let filter = journal::Filter { task: Some(task.to_string()), kinds: vec!["merge.proposed".into()], ..journal::Filter::default() };
+    let records = kernel.ledger.read(&filter)?;
+    let Some(Ok(Event::MergeProposed(proposed))) = records.last().map(|record| serde_json::from_str(&record.line)) else {
+        panic!("nothing was proposed")
+    };
+    let refused = |path: &str| proposed.paths.iter().find(|known| known.path == path).and_then(|known| known.refused.clone());
+    assert!(refused("secret.txt").is_some_and(|why| why.contains("its parent foreman.1 may not")), "{:?}", proposed.paths);
+    assert!(proposed.paths.iter().any(|known| known.path == "a.txt" && known.refused.is_none()), "the control: {:?}", proposed.paths);
+    Ok(())
+}
+
+/// A candidate that allows everything loosens neither a mask nor the question about a call that a crash interrupted.
+async fn tried(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
+    let candidate = "capabilities:\n  - { name: all, match: { syscall: '*' }, action: allow }\n";
+    let told = kernel.explain(&project, None, "fs.read", serde_json::json!({"path": ".env"}), false).await?;
+    assert_eq!((told.verdict, told.rules), (policy::Action::Deny, vec!["mask".to_owned()]));
+    let masked = kernel.call(&project, None, "fs.read", serde_json::json!({"path": ".env"}), kernel::Ask::default()).await?;
+    assert!(matches!(&masked.outcome.end, End::Refused(no) if no.reason.contains("is masked")), "{:?}", masked.outcome.end);
+    let denied = kernel.call(&project, None, "fs.exists", serde_json::json!({"path": "a.txt"}), kernel::Ask::default()).await?;
+    assert!(matches!(denied.outcome.end, End::Refused(_)), "the control: {:?}", denied.outcome.end);
+    let asked = |bind: &str, rule: &str| ReviewAsked {
+        pid: Pid(3),
+        task: None,
+        review: kernel.ledger.look(world::World::next_review),
+        tool: "fs.read".into(),
+        input: serde_json::json!({"path": "a.txt"}),
+        bind: bind.into(),
+        like: What::Exact { tool: "fs.read".into(), bind: bind.into() },
+        reasons: vec!["why".into()],
+        rules: vec![rule.into()],
+        paths: vec!["a.txt".into()],
+        size: None,
+        zone: None,
+        whole: None,
+    };
+    kernel.ledger.record(asked("one", "lost-call")).await?;
+    kernel.ledger.record(asked("two", "asks")).await?;
+    let trial = kernel.try_policy(&project, Some(candidate), &kernel::Range::default()).await?;
+    let changed: Vec<(&str, policy::ChangeKind)> = trial.changes.iter().map(|change| (change.tool.as_str(), change.kind)).collect();
+    assert_eq!(changed, [("fs.exists", policy::ChangeKind::Looser), ("fs.read", policy::ChangeKind::Looser)], "{trial:?}");
+    assert_eq!(trial.cases, 4, "{trial:?}");
+    Ok(())
+}
+
 /// Each scope of a ban: who is refused, and who is only asked.
 async fn banned(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
     let session = kernel.ledger.look(|world| world.session(Pid(3)));
@@ -141,21 +215,36 @@ async fn raced(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
     let policy = |action: &str| format!("capabilities:\n  - {{ name: {action}-it, match: {{ syscall: fs.read }}, action: {action} }}\n");
     let from = kernel.ledger.journal().head().seq;
     let mut callers = Vec::new();
+    let (made, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     for _ in 0..4 {
-        let kernel = Arc::clone(&kernel);
+        let (kernel, made, over) = (Arc::clone(&kernel), Arc::clone(&made), Arc::clone(&over));
         callers.push(tokio::spawn(async move {
-            for _ in 0..25 {
+            while !over.load(Relaxed) {
                 ask(&kernel, 3, zone, "fs.read", "a.txt").await?;
+                made.fetch_add(1, Relaxed);
             }
             Ok::<(), Stop>(())
         }));
     }
     for round in 0..12 {
+        // Every version has calls of its own, besides those that race with the change.
+        let before = made.load(Relaxed);
+        while made.load(Relaxed) < before + 8 {
+            tokio::task::yield_now().await;
+        }
         let text = policy(if round % 2 == 0 { "deny" } else { "allow" });
         std::fs::write(project.join(".skep/policy.yaml"), text).unwrap_or_else(|error| panic!("{error}"));
         let proposal = kernel.init(&project).await?;
-        kernel.trust(&project, &proposal.hash, None).await?;
+        // More than five breaking changes want a phrase, and their number changes while the callers call.
+        loop {
+            let phrase = kernel.try_proposal(&project).await?.phrase();
+            match kernel.trust(&project, &proposal.hash, phrase.as_deref()).await {
+                Err(Stop::Refused(_)) => {}
+                done => break drop(done?),
+            }
+        }
     }
+    over.store(true, Relaxed);
     for caller in callers {
         caller.await.unwrap_or_else(|error| panic!("{error}"))?;
     }

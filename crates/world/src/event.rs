@@ -6,7 +6,7 @@
 
 use crate::{
     Alternative, Answer, BanId, Budget, CallId, Code, Ending, Figures, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, ReviewId,
-    Scope, Side, TaskId, Terms, TokenId, Until, What, ZoneId,
+    Scope, Side, TaskId, Terms, TokenId, Until, UsedRoom, What, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -101,6 +101,8 @@ events! {
     ProcResumed = "proc.resumed", Fact { by: String }
 
     TaskQueued = "task.queued", Fact { zone: ZoneId, mode: Mode, prompt: String, brain: String, priority: i64, calls_max: Option<u64> }
+    /// The operator said what kind of caller its process is while it works on this.
+    TaskTagged = "task.tagged", Security { tags: Vec<String>, by: String }
     TaskStarted = "task.started", Fact { episode: u32 }
     TaskParked = "task.parked", Fact { review: ReviewId }
     TaskFinished = "task.finished", Fact { summary: String }
@@ -118,6 +120,9 @@ events! {
     CallAdmitted = "call.admitted", Fact {
         call: CallId, tool: String, input: Value, digest: String, bind: String, hands: Hands, read_only: bool, rules: Vec<String>, grant: Option<GrantId>, token: Option<TokenId>,
         paths: Vec<String>, size: Option<u64>, of: Option<CallId>, up: Option<Until>,
+        /// The room that its job has, if it has one; `None` in records from before this was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rooms: Option<Vec<UsedRoom>>,
     }
     CallRefused = "call.refused", Security {
         call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,
@@ -155,7 +160,14 @@ events! {
 
     MergeProposed = "merge.proposed", Fact { merge: MergeId, digest: String, frozen: String, paths: Vec<MergePath>, summary: String }
     /// `snapshot` is the blob with what each path held before and holds after: the log of the operation, and the way back.
-    MergeStarted = "merge.started", Security { merge: MergeId, by: String, snapshot: Option<String> }
+    MergeStarted = "merge.started", Security {
+        merge: MergeId, by: String, snapshot: Option<String>,
+        /// Uses of grants that it rests on, one entry for each, and when that was.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        grants: Vec<GrantId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        up: Option<Until>,
+    }
     MergeFinished = "merge.finished", Security { merge: MergeId, paths: Vec<MergePath> }
     MergeRejected = "merge.rejected", Security { merge: MergeId, by: String, reason: String }
     /// A person chose between two versions of some paths.
@@ -166,7 +178,12 @@ events! {
     }
     /// The operator ran a command over what a task had made, in a room of its own.
     TaskTried = "task.tried", Fact { command: Vec<String>, ports: Vec<u16> }
-    MergeUndoBegun = "merge.undo_begun", Security { merge: MergeId, by: String }
+    MergeUndoBegun = "merge.undo_begun", Security {
+        merge: MergeId, by: String,
+        /// What denied it, each with its rules; a person typed a phrase to pass over that.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        overrode: Vec<String>,
+    }
     MergeUndone = "merge.undone", Security { merge: MergeId, paths: Vec<MergePath> }
 
     /// A connection out of a room ended. The call is the one that let it out; bytes are as the room saw them.

@@ -2,6 +2,9 @@
 
 /// Tasks waiting in one process's queue. Seed 000 asks for 100; a person who queues more has a loop.
 pub const QUEUE_MAX: usize = 100;
+/// Bytes of a caller's tag, and tags of one task: words of a rule, not a text.
+pub const TAG_BYTES_MAX: usize = 64;
+pub const TAGS_MAX: usize = 16;
 /// Open reviews of one process before it pauses: more than a screenful is not read any more.
 pub const REVIEWS_OPEN_MAX: usize = 20;
 /// Bytes of a tool's output that a record holds; a longer one is kept as a blob and shortened in the record.

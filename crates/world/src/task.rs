@@ -1,7 +1,8 @@
 //! A task: a piece of work with a state.
 
-use crate::{MergeId, Pid, ReviewId, TaskId, ZoneId};
+use crate::{MergeId, Pid, ReviewId, TaskId, UsedRoom, ZoneId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
@@ -40,10 +41,24 @@ pub struct Task {
     /// As a replay it was compared with that task, and what came of it is on record.
     #[serde(default)]
     pub compared: bool,
+    /// What the operator called its caller, for rules about `caller_tag`.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// The rooms that its jobs had, as rules see them.
+    #[serde(default)]
+    pub rooms: BTreeSet<UsedRoom>,
+    /// A job of it ran in a room that no record names: one from before rooms were written down.
+    #[serde(default = "unknown")]
+    pub in_unknown_room: bool,
     pub workspace: Option<Workspace>,
     pub merge: Option<MergeId>,
     /// What the brain said at the end, or why it failed.
     pub summary: Option<String>,
+}
+
+/// Of a task in a snapshot that does not say.
+fn unknown() -> bool {
+    true
 }
 
 /// May the work change anything?

@@ -324,6 +324,7 @@ impl Run {
             size: None,
             of: None,
             up: None,
+            rooms: None,
         };
         self.record(admitted.into());
         events.into_iter().for_each(|event| self.record(event));

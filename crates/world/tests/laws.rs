@@ -58,6 +58,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 size: None,
                 of: None,
                 up: None,
+                rooms: None,
             }
             .into(),
             10 => CallFinished { pid, task, call: CallId(c), ok: true, output: json!(1), blob: None, blob_bytes: 0, ms: 0 }.into(),
@@ -101,7 +102,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 summary: String::new(),
             }
             .into(),
-            16 => MergeStarted { pid, task, merge: MergeId(c), by: "h".into(), snapshot: None }.into(),
+            16 => MergeStarted { pid, task, merge: MergeId(c), by: "h".into(), snapshot: None, grants: vec![GrantId(a)], up: None }.into(),
             17 => WorkspaceOpened { pid, task, head: None, since_us: 0 }.into(),
             _ => ProcExited { pid, task: None, killed: c > 2, reason: String::new() }.into(),
         }

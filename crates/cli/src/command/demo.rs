@@ -191,6 +191,7 @@ async fn work(kernel: &mut Client, console: &Console, stage: &Stage<'_>, path: &
         priority: None,
         calls_max: None,
         record: false,
+        tags: Vec::new(),
     };
     let added = kernel.call::<Add>(&params).await?;
     stage.page(Page(task::added(&added).0.into_iter().skip(1).collect()));

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use wire::method::Nothing;
 use wire::method::call::{Run, RunParams};
-use wire::method::merge::{List, Undo};
+use wire::method::merge::{List, Undo, UndoParams};
 use wire::method::task::{Diff, DiffResult, Merge as Method, MergeParams, TaskParams};
 use wire::{Client, Code, Side, TaskId};
 
@@ -49,10 +49,14 @@ A path that you and the task both changed in the same place stays out unless you
     Reject(Reject),
     /// Take a merge back
     #[command(after_help = "Examples:\n  skep merge undo task-3\n\n\
-Each path gets back what it held before. One that was edited since stays as it is and is named.")]
+Each path gets back what it held before. One that was edited since stays as it is and is named. Taking back is your own call: what your \
+policy or a ban denies needs a typed phrase, and the journal keeps what was passed over.")]
     Undo {
         /// Whose: `task-3` of `skep merge list`
         task: TaskId,
+        /// The phrase that a denied way back needs
+        #[arg(long, value_name = "TEXT")]
+        phrase: Option<String>,
     },
     /// Make a task of a patch file, to be merged like any other
     #[command(after_help = "Examples:\n  skep merge import fix.patch\n  git diff | skep merge import -\n\n\
@@ -95,14 +99,32 @@ impl Merge {
                 OK
             }
             Some(What::Reject(reject)) => reject.run(console).await,
-            Some(What::Undo { task }) => {
-                let result = console.wait("taking back", kernel.call::<Undo>(&TaskParams { task })).await?;
-                console.show(&result, diff::undone);
-                OK
-            }
+            Some(What::Undo { task, phrase }) => undo(&mut kernel, task, phrase, console).await,
             Some(What::Import { patch, zone }) => import(&mut kernel, &patch, zone, console).await,
         }
     }
+}
+
+async fn undo(kernel: &mut Client, task: TaskId, phrase: Option<String>, console: &Console) -> Outcome {
+    let mut result = console.wait("taking back", kernel.call::<Undo>(&UndoParams { task, phrase: phrase.clone() })).await?;
+    if let Some(wanted) = result.phrase.take() {
+        let flag = format!("--phrase '{wanted}'");
+        let denied = Trouble::new(Code::Denied, format!("{task} is not taken back")).why(result.denied.join("; "));
+        if phrase.is_some() {
+            return Err(denied.fix(format!("add `{flag}`")));
+        }
+        if !console.json {
+            console.out.whole(&diff::not_undone(&result));
+        }
+        match console.confirm_typed("take it back all the same", &wanted, &flag) {
+            Ok(true) => {}
+            Ok(false) => return Err(denied.fix("nothing changed; type the phrase as it stands there")),
+            Err(_) => return Err(denied.fix(format!("look at what denies it; `{flag}` passes over that"))),
+        }
+        result = console.wait("taking back", kernel.call::<Undo>(&UndoParams { task, phrase: Some(wanted) })).await?;
+    }
+    console.show(&result, diff::undone);
+    OK
 }
 
 async fn list(kernel: &mut Client, console: &Console) -> Outcome {

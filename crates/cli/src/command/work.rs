@@ -51,6 +51,9 @@ pub struct Work {
     /// The most calls it may make
     #[arg(long, value_name = "N")]
     max_calls: Option<u64>,
+    /// What kind of caller it is, for rules about `caller_tag`; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
     /// Take its traffic with models down, for `skep replay`
     #[arg(long)]
     record: bool,
@@ -69,6 +72,7 @@ impl Work {
             priority: self.priority,
             calls_max: self.max_calls,
             record: self.record,
+            tags: self.tags,
         };
         let mut kernel = console.kernel().await?;
         let added = kernel.call::<Add>(&params).await?;

@@ -222,6 +222,16 @@ pub fn undone(result: &UndoResult) -> Page {
     page
 }
 
+/// What denies a `skep merge undo`.
+pub fn not_undone(result: &UndoResult) -> Page {
+    let mut page = Page::new();
+    page.push(Line::new().bad("✗ ").plain("it is denied to take this back"));
+    for reason in &result.denied {
+        page.because("why", reason);
+    }
+    page
+}
+
 /// `skep merge import`.
 pub fn imported(result: &RunResult) -> Page {
     let mut page = Page::new();

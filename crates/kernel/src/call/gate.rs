@@ -153,6 +153,7 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
                 size: facts.call.seen().size,
                 of: request.of,
                 up: used.as_ref().filter(|grant| grant.terms.rate.is_some()).map(|_| now.until()),
+                rooms: Some(facts.call.room().into_iter().collect()),
             };
             let grant = used.map(Box::new);
             let events = std::iter::once(event.into()).chain(more).collect();

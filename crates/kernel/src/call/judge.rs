@@ -127,6 +127,12 @@ impl CallFacts {
         &self.seen
     }
 
+    /// The room that its job has, or that it comes from.
+    pub fn room(&self) -> Option<UsedRoom> {
+        let (template, network) = (self.seen.sandbox.clone()?, self.seen.network.clone()?);
+        Some(UsedRoom { template, network })
+    }
+
     /// What is said of one path of a call that has many.
     fn judge_path(&self, path: &str, around: &Around) -> Verdict {
         let paths = [RealPath::Inside(path)];
@@ -348,10 +354,14 @@ impl Ancestor {
     }
 }
 
-/// What kind of caller it is: its role, and `operator` or `brain`.
-fn tags(_world: &World, process: &Process, _task: Option<TaskId>) -> Vec<String> {
+/// What kind of caller it is: its role, `operator` or `brain`, and what the operator called it for the task that is its own. A child has
+/// nothing of its parent's: what is denied to a tag of the parent's is denied to it as a descendant, and what is allowed to one is not
+/// allowed to it.
+fn tags(world: &World, process: &Process, task: Option<TaskId>) -> Vec<String> {
     let kind = if process.pid == Pid::OPERATOR { "operator" } else { "brain" };
-    vec![process.role.clone(), kind.to_owned()]
+    let own = task.and_then(|task| world.tasks.get(&task)).filter(|task| task.pid == process.pid);
+    let given = own.map(|task| task.tags.as_slice()).unwrap_or_default();
+    [process.role.as_str(), kind].into_iter().chain(given.iter().map(String::as_str)).map(str::to_owned).collect()
 }
 
 fn refused_for_good(ban: &Ban) -> Refusal {

@@ -3,17 +3,19 @@
 //! **Invariant.** A path is judged at the merge by the facts that a call on it has at the door: the task's process with its tags, zone and
 //! mode, the bytes that change, and every room in which a job of the task ran. One no is a no, one question makes it a question.
 
-use super::frozen::Frozen;
+use super::frozen::{Frost, Frozen};
+use super::tree::State;
 use crate::Kernel;
-use crate::call::judge::{Around, CallFacts, Details, Judgement, Who};
+use crate::call::judge::{Around, CallFacts, Details, Judgement, Who, used};
 use crate::fault::Stop;
 use crate::zone::Trusted;
 use parking_lot::Mutex;
 use policy::{OwnedPath, Verdict};
+use sandbox::{Profile, Template};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use world::{Moment, Task, UsedRoom, World};
+use world::{GrantId, Moment, Task, UsedRoom, World};
 
 /// What a merge's paths and the merge itself are asked as.
 const TOOLS: [&str; 4] = [super::APPLY, "fs.write", "fs.delete", "fs.move"];
@@ -43,6 +45,12 @@ impl<'a> Deed<'a> {
         }
     }
 
+    fn of_frost(frost: &'a Frost) -> Deed<'a> {
+        // A file that gives its place to a folder goes.
+        let gone = matches!(frost.new, State::Absent | State::Folder);
+        Deed::of(&frost.path, frost.from.as_deref(), frost.to.as_deref(), gone, frost.size)
+    }
+
     pub fn details(&self) -> Details {
         let input = match self.paths[..] {
             [from, to] => json!({ "from": from, "to": to }),
@@ -53,11 +61,20 @@ impl<'a> Deed<'a> {
     }
 }
 
+/// A call under every room, ready to be judged.
+pub(super) struct Described {
+    path: String,
+    /// A person has been shown that this path asks.
+    is_seen: bool,
+    calls: Vec<CallFacts>,
+}
+
 impl<'a> Rights<'a> {
     pub fn of(kernel: &'a Kernel, task: &Task) -> Result<Rights<'a>, Stop> {
         let trusted = kernel.in_force(task.zone)?;
         let who = Who { pid: task.pid, zone: task.zone, task: Some(task.id) };
-        let rooms = kernel.rooms_of(&trusted, task)?;
+        // As it is now: the one that an episode began with knows no job.
+        let rooms = kernel.rooms_of(&trusted, &kernel.task(task.id)?)?;
         let now = kernel.moment();
         let around = kernel.ledger.look(|world| around(world, who, &now, world.now_ms));
         Ok(Rights { kernel, trusted, who, rooms, around: Mutex::new(around) })
@@ -66,7 +83,7 @@ impl<'a> Rights<'a> {
     /// Whether a path may go in: a question for a person, or why it stays out.
     pub async fn path(&self, deed: &Deed<'_>, path: &str) -> Result<Result<Option<String>, String>, Stop> {
         let calls = self.calls(deed.details()).await?;
-        Ok(match judge(&calls, &mut self.around.lock()) {
+        Ok(match judge(&calls, &mut self.around.lock()).verdict {
             Verdict::Allow(_) => Ok(None),
             Verdict::Review { reasons, .. } => Ok(Some(format!("{path}: {}", reasons.join("; ")))),
             Verdict::Deny { refusal, .. } => Err(refusal.reason),
@@ -76,7 +93,7 @@ impl<'a> Rights<'a> {
     /// The merge as a whole; rules about single paths have spoken in `path`.
     pub async fn whole(&self, frozen: &Frozen) -> Result<Verdict, Stop> {
         let calls = self.described_whole(frozen).await?;
-        Ok(judge(&calls, &mut self.around.lock().clone()))
+        Ok(judge(&calls, &mut self.around.lock().clone()).verdict)
     }
 
     async fn described_whole(&self, frozen: &Frozen) -> Result<Vec<CallFacts>, Stop> {
@@ -101,20 +118,80 @@ impl<'a> Rights<'a> {
         }
         Ok(calls)
     }
+
+    /// Everything that a merge will ask when it starts.
+    pub async fn describe(&self, frozen: &Frozen, chosen: impl Fn(&str) -> bool) -> Result<Start, Stop> {
+        let mut changes = Vec::with_capacity(frozen.changes.len());
+        for frost in &frozen.changes {
+            let calls = self.calls(Deed::of_frost(frost).details()).await?;
+            let is_seen = frost.question.is_some() || chosen(&frost.path);
+            changes.push(Described { path: frost.path.clone(), is_seen, calls });
+        }
+        Ok(Start { who: self.who, whole: self.described_whole(frozen).await?, changes })
+    }
+}
+
+/// A merge that is about to start.
+pub(super) struct Start {
+    who: Who,
+    whole: Vec<CallFacts>,
+    changes: Vec<Described>,
+}
+
+impl Start {
+    /// Decides once more, by the world that the start is recorded in: the grants that are used up by it, one entry for each use, or why
+    /// what was decided or answered before no longer holds. `by_person` is a merge that somebody said yes to.
+    pub fn decide(&self, world: &World, now: &Moment, now_ms: i64, by_person: bool) -> Result<Vec<GrantId>, String> {
+        let version = world.zones.get(&self.who.zone).map(|zone| zone.policy_version);
+        if self.whole.iter().any(|whole| Some(whole.trusted.version) != version) {
+            return Err("the policy changed after the question".into());
+        }
+        let mut around = around(world, self.who, now, now_ms);
+        let mut used = Vec::new();
+        for Described { path, is_seen, calls } in &self.changes {
+            let judged = judge(calls, &mut around);
+            used.extend(judged.used);
+            match judged.verdict {
+                Verdict::Allow(_) => {}
+                Verdict::Review { .. } if by_person && *is_seen => {}
+                Verdict::Review { .. } => return Err(format!("`{path}` needs an answer that it did not need before")),
+                Verdict::Deny { refusal, .. } => return Err(refusal.reason),
+            }
+        }
+        // The yes itself, whether or not a rule asked for it: it may have run out or been taken back.
+        if by_person {
+            let answer = self.whole.first().and_then(|whole| around.grant_of(whole)).map(|grant| grant.id);
+            used.push(answer.ok_or("the yes was taken back, or its time is over")?);
+        }
+        let judged = judge(&self.whole, &mut around);
+        match judged.verdict {
+            Verdict::Allow(_) => {
+                used.extend(judged.used.into_iter().filter(|_| !by_person));
+                Ok(used)
+            }
+            Verdict::Review { reasons, .. } => Err(reasons.join("; ")),
+            Verdict::Deny { refusal, .. } => Err(refusal.reason),
+        }
+    }
 }
 
 fn around(world: &World, who: Who, now: &Moment, now_ms: i64) -> Around {
     Around::of(world, who, &TOOLS, now, now_ms).uncounted().without_demands()
 }
 
+struct Judged {
+    verdict: Verdict,
+    used: BTreeSet<GrantId>,
+}
+
 /// The strictest word on one call in all its rooms. What it uses of grants is taken from `around`: one use, in however many rooms.
-fn judge(calls: &[CallFacts], around: &mut Around) -> Verdict {
+fn judge(calls: &[CallFacts], around: &mut Around) -> Judged {
     let mut used = BTreeSet::new();
     let (mut allowed, mut asked): (Option<Verdict>, Option<(Vec<String>, Vec<String>)>) = (None, None);
     for call in calls {
         let Judgement { verdict, used: grant } = call.judge(around);
         match verdict {
-            Verdict::Deny { .. } => return verdict,
+            Verdict::Deny { .. } => return Judged { verdict, used: BTreeSet::new() },
             Verdict::Review { reasons, rules } => {
                 let (all, names) = asked.get_or_insert_default();
                 all.extend(reasons.into_iter().filter(|reason| !all.contains(reason)).collect::<Vec<_>>());
@@ -129,18 +206,27 @@ fn judge(calls: &[CallFacts], around: &mut Around) -> Verdict {
         (asked, _) => {
             let (reasons, rules) = asked.unwrap_or_else(|| (vec!["nobody knows where it was made".into()], Vec::new()));
             // What a person is asked about needs no grant.
-            return Verdict::Review { reasons, rules };
+            return Judged { verdict: Verdict::Review { reasons, rules }, used: BTreeSet::new() };
         }
     };
     used.iter().for_each(|grant| around.spend(*grant));
-    verdict
+    Judged { verdict, used }
 }
 
 impl Kernel {
-    /// The rooms in which jobs of a task ran, in the words of rules; where none is on record, the one that a tool has that writes.
-    fn rooms_of(&self, trusted: &Trusted, _task: &Task) -> Result<Vec<UsedRoom>, Stop> {
+    /// The rooms in which jobs of a task ran, in the words of rules. Where a record does not say, it may have been any that a caller gets;
+    /// where none ran, it is the one of the tool that writes.
+    fn rooms_of(&self, trusted: &Trusted, task: &Task) -> Result<Vec<UsedRoom>, Stop> {
         let templates = self.templates(Some(trusted))?;
-        let own = self.tools.find("fs.write").ok().and_then(|tool| tool.manifest().template.clone());
-        Ok(vec![crate::call::judge::used(templates.of_tool("fs.write", own.as_deref())?)])
+        let mut rooms = task.rooms.clone();
+        if task.in_unknown_room {
+            let for_callers = |template: &&Template| template.profile != Profile::Strict && template.name != "brain";
+            rooms.extend(templates.list().filter(for_callers).map(used));
+        }
+        if rooms.is_empty() {
+            let own = self.tools.find("fs.write").ok().and_then(|tool| tool.manifest().template.clone());
+            rooms.insert(used(templates.of_tool("fs.write", own.as_deref())?));
+        }
+        Ok(rooms.into_iter().collect())
     }
 }

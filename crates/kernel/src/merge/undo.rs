@@ -2,18 +2,19 @@
 //!
 //! **Invariant.** It happens once; a path that somebody edited since stays as it is and is named. A boot finishes what a crash interrupted.
 
-use super::apply::{self, Plan};
+use super::apply::{self, Plan, Step};
 use super::rights::Deed;
 use super::tree::State;
 use crate::Kernel;
+use crate::aside::aside;
 use crate::call::judge::{self, Around, CallFacts, Details, Who};
 use crate::fault::{Fault, FaultKind, Stop};
-use crate::zone::Trusted;
 use policy::{OwnedPath, Verdict};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use world::event::{MergeUndoBegun, MergeUndone};
-use world::{Code, Merge, MergeId, MergePath, MergeState, Pid, Refusal, Task, TaskId, UsedRoom};
+use world::event::{CallRefused, MergeUndoBegun, MergeUndone};
+use world::{Code, Merge, MergeId, MergePath, MergeState, Moment, Pid, Refusal, Task, TaskId, World};
 
 /// One merge, as lists show it.
 #[derive(Debug, Clone)]
@@ -48,67 +49,90 @@ impl Kernel {
         found.into_iter().map(line).collect()
     }
 
-    /// Takes a task's merge back and tells what became of each path.
-    pub async fn undo(&self, id: TaskId, by: &str) -> Result<Vec<MergePath>, Stop> {
+    /// Takes a task's merge back and tells what became of each path. It is the operator's own call; what denies it is passed over only by
+    /// who types the phrase, and that is recorded.
+    pub async fn undo(&self, id: TaskId, by: &str, typed: Option<&str>) -> Result<Undone, Stop> {
         let task = self.task(id)?;
         let refuse = |why: String| Refusal::new(Code::WrongState, why).hint("`skep merge list` shows what was merged");
         let merge = task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned()));
         let merge = merge.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
         let snapshot = merge.snapshot.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
         let plan = Plan::load(self, &snapshot)?;
-        self.may_undo(&task, &plan).await?;
-        let pending = self.ledger.commit(|world, _| match world.merges.get(&merge.id).map(|merge| merge.state) {
-            Some(MergeState::Applied) => {
-                (vec![MergeUndoBegun { pid: task.pid, task: Some(id), merge: merge.id, by: by.to_owned() }.into()], Ok(()))
+        let calls = self.ways_back(&task, &plan).await?;
+        let (phrase, now) = (format!("undo {id} anyway"), self.moment());
+        let pending = self.ledger.commit(|world, now_ms| {
+            let state = match world.merges.get(&merge.id).map(|merge| merge.state) {
+                Some(MergeState::Applied) => Ok(()),
+                Some(MergeState::Undone) => Err(format!("{id} was taken back already")),
+                Some(MergeState::Undoing) => Err(format!("{id} is being taken back")),
+                _ => Err(format!("{id} has merged nothing")),
+            };
+            if let Err(why) = state {
+                return (Vec::new(), Err(refuse(why)));
             }
-            Some(MergeState::Undone) => (Vec::new(), Err(refuse(format!("{id} was taken back already")))),
-            Some(MergeState::Undoing) => (Vec::new(), Err(refuse(format!("{id} is being taken back")))),
-            _ => (Vec::new(), Err(refuse(format!("{id} has merged nothing")))),
+            let denials = denials(world, &calls, &now, now_ms);
+            let reasons: Vec<String> = denials.iter().map(|(refusal, _)| refusal.reason.clone()).collect();
+            if !denials.is_empty() && typed != Some(phrase.as_str()) {
+                return (vec![refused(world, &task, merge.id, &plan, denials).into()], Ok(Some(reasons)));
+            }
+            let overrode = denials.into_iter().map(|(refusal, rules)| told(&refusal, &rules)).collect();
+            let begun = MergeUndoBegun { pid: task.pid, task: Some(id), merge: merge.id, by: by.to_owned(), overrode };
+            (vec![begun.into()], Ok(None))
         })?;
-        pending.durable().await??;
-        undo_rest(self, &task, merge.id, &plan).await
+        match pending.durable().await?? {
+            Some(reasons) => Ok(Undone::Denied { reasons, phrase }),
+            None => Ok(Undone::Paths(undo_rest(self, &task, merge.id, &plan).await?)),
+        }
     }
 
-    /// A way back into the project is a merge like the way there, and the operator's own call. The command answers a question.
-    async fn may_undo(&self, task: &Task, plan: &Plan) -> Result<(), Stop> {
+    /// The way back as calls of the operator: the whole, and every path. Questions are answered by the command itself.
+    async fn ways_back(&self, task: &Task, plan: &Plan) -> Result<Vec<CallFacts>, Stop> {
         let trusted = self.in_force(task.zone)?;
         let who = Who { pid: Pid::OPERATOR, zone: task.zone, task: None };
-        let mut all = vec![whole(self, plan)?];
-        for step in &plan.steps {
-            // A file that gives its place back to a folder goes.
-            let is_gone = matches!(step.before, State::Absent | State::Folder);
-            let size = bytes(self, if is_gone { &step.after } else { &step.before })?;
-            all.push(Deed::of(&step.path.path, None, None, is_gone, size).details());
-        }
-        let now = self.moment();
-        for details in all {
-            let room = self.room_of_operator(&trusted, &details.tool)?;
-            let mut call = CallFacts::new(self, who, trusted.clone(), Details { room, ..details })?;
+        let mut calls = Vec::with_capacity(plan.steps.len() + 1);
+        for details in aside(|| details(self, plan))? {
+            let manifest = self.tools.find(&details.tool).ok().and_then(|tool| tool.manifest().template.clone());
+            // The room that the operator's own call of this tool has.
+            let room = judge::used(self.templates(Some(&trusted))?.of_tool(&details.tool, manifest.as_deref())?);
+            let mut call = CallFacts::new(self, who, trusted.clone(), Details { room: Some(room), ..details })?;
             call.ask_extensions(self).await;
-            let around = self.ledger.look(|world| Around::call(world, &call, &now, world.now_ms)).without_leave();
-            if let Verdict::Deny { refusal, .. } = call.judge(&around).verdict {
-                return Err(refusal.into());
-            }
+            calls.push(call);
         }
-        Ok(())
-    }
-
-    /// The room that the operator's own call of this tool has.
-    fn room_of_operator(&self, trusted: &Trusted, tool: &str) -> Result<Option<UsedRoom>, Stop> {
-        let manifest = self.tools.find(tool).ok().and_then(|tool| tool.manifest().template.clone());
-        Ok(Some(judge::used(self.templates(Some(trusted))?.of_tool(tool, manifest.as_deref())?)))
+        Ok(calls)
     }
 }
 
-/// The way back as a whole: all its paths, and the bytes that are written back.
-fn whole(kernel: &Kernel, plan: &Plan) -> Result<Details, Fault> {
-    let paths: Vec<OwnedPath> = plan.steps.iter().map(|step| OwnedPath::Inside(step.path.path.clone())).collect();
-    let mut size: u64 = 0;
-    for step in &plan.steps {
-        size = size.saturating_add(bytes(kernel, &step.before)?);
+/// What came of the wish to take a merge back.
+#[derive(Debug)]
+pub enum Undone {
+    Paths(Vec<MergePath>),
+    /// Nothing happened; the phrase passes over these.
+    Denied {
+        reasons: Vec<String>,
+        phrase: String,
+    },
+}
+
+/// The whole way back, with the bytes that are written, and then each path: a rename is one move.
+fn details(kernel: &Kernel, plan: &Plan) -> Result<Vec<Details>, Fault> {
+    let moved: BTreeSet<&str> = plan.steps.iter().filter_map(|step| step.path.from.as_deref()).collect();
+    let (mut all, mut size) = (Vec::new(), 0_u64);
+    for Step { path, before, after, .. } in &plan.steps {
+        let written = bytes(kernel, before)?;
+        size = size.saturating_add(written);
+        let deed = match &path.from {
+            Some(from) => Deed::of(&path.path, None, Some(from), false, bytes(kernel, after)?),
+            None if moved.contains(path.path.as_str()) => continue,
+            // A file that gives its place back to a folder goes.
+            None if matches!(before, State::Absent | State::Folder) => Deed::of(&path.path, None, None, true, bytes(kernel, after)?),
+            None => Deed::of(&path.path, None, None, false, written),
+        };
+        all.push(deed.details());
     }
+    let paths = plan.steps.iter().map(|step| OwnedPath::Inside(step.path.path.clone())).collect();
     let input = json!({ "undo": plan.steps.iter().map(|step| &step.path.path).collect::<Vec<_>>() });
-    Ok(Details { paths, size: Some(size), ..Details::of(super::APPLY, input) })
+    all.insert(0, Details { paths, size: Some(size), ..Details::of(super::APPLY, input) });
+    Ok(all)
 }
 
 fn bytes(kernel: &Kernel, state: &State) -> Result<u64, Fault> {
@@ -117,6 +141,45 @@ fn bytes(kernel: &Kernel, state: &State) -> Result<u64, Fault> {
         State::Link { target } => target.len() as u64,
         State::File { .. } => state.bytes(kernel)?.len() as u64,
     })
+}
+
+/// Everything that denies it, once.
+fn denials(world: &World, calls: &[CallFacts], now: &Moment, now_ms: i64) -> Vec<(Refusal, Vec<String>)> {
+    let mut found: Vec<(Refusal, Vec<String>)> = Vec::new();
+    for call in calls {
+        let around = Around::call(world, call, now, now_ms).without_leave();
+        if let Verdict::Deny { refusal, rules } = call.judge(&around).verdict
+            && !found.iter().any(|(known, _)| known.reason == refusal.reason)
+        {
+            found.push((refusal, rules));
+        }
+    }
+    found
+}
+
+fn told(refusal: &Refusal, rules: &[String]) -> String {
+    if rules.is_empty() { refusal.reason.clone() } else { format!("{} ({})", refusal.reason, rules.join(", ")) }
+}
+
+fn refused(world: &World, task: &Task, merge: MergeId, plan: &Plan, denials: Vec<(Refusal, Vec<String>)>) -> CallRefused {
+    let rules: BTreeSet<String> = denials.iter().flat_map(|(_, rules)| rules.iter().cloned()).collect();
+    let reasons: Vec<String> = denials.into_iter().map(|(refusal, _)| refusal.reason).collect();
+    CallRefused {
+        pid: Pid::OPERATOR,
+        task: Some(task.id),
+        call: world.next_call(),
+        tool: super::APPLY.to_owned(),
+        input: json!({ "undo": merge }),
+        digest: String::new(),
+        code: Code::Denied,
+        reason: reasons.join("; "),
+        hint: None,
+        rules: rules.into_iter().collect(),
+        paths: plan.steps.iter().map(|step| step.path.path.clone()).collect(),
+        size: None,
+        of: None,
+        detail: None,
+    }
 }
 
 async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &Plan) -> Result<Vec<MergePath>, Stop> {

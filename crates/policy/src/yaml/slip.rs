@@ -116,6 +116,10 @@ pub(crate) fn slips(names: &[Named], known: &Known<'_>, file: &str) -> Vec<Warni
             _ => word.clone(),
         };
         let near = known.of(*kind).iter().map(|name| (distance(&meant, name), *name)).min().filter(|(distance, _)| *distance <= 2);
+        // The operator gives tags with a task, so any word may be one.
+        if *kind == Kind::Tag && near.is_none() {
+            return None;
+        }
         let hint = match near {
             Some((_, near)) => format!("did you mean `{near}`?"),
             None if *kind == Kind::Call => "`skep list tools` shows them".to_owned(),
@@ -151,6 +155,7 @@ mod tests {
             (Kind::Tier, "strategic"),
             (Kind::State, "idle"),
             (Kind::Method, "get"),
+            (Kind::Tag, "new_employee"),
         ] {
             assert_eq!(said(kind, word), "", "{word}");
         }

@@ -92,7 +92,11 @@ fn detail(event: &Event) -> String {
         Event::CallRetried(e) => format!("{} try {}: {}", e.call, e.attempt + 1, e.why),
         Event::CallObserved(e) => format!("{} by {}", e.call, e.grant),
         Event::NetClosed(e) => format!("{} {}:{}   {}", e.method.as_deref().unwrap_or("tunnel"), e.host, e.port, e.end),
+        Event::TaskTagged(e) => e.tags.join(", "),
         Event::MergeProposed(e) => format!("{} {}", e.merge, paths(&e.paths)),
+        Event::MergeStarted(e) if e.grants.len() > 1 => {
+            format!("{} by {} with {}", e.merge, e.by, e.grants.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+        }
         Event::MergeStarted(e) => format!("{} by {}", e.merge, e.by),
         Event::MergeFinished(e) => format!("{} {}", e.merge, paths(&e.paths)),
         Event::MergeResolved(e) => {
@@ -105,6 +109,7 @@ fn detail(event: &Event) -> String {
             format!("{} {} exit {:?} passed {passed} failed {failed} ok {}", e.merge, e.command.join(" "), e.exit, e.ok)
         }
         Event::TaskTried(e) => e.command.join(" "),
+        Event::MergeUndoBegun(e) if !e.overrode.is_empty() => format!("{} by {} over {}", e.merge, e.by, e.overrode.join("; ")),
         Event::MergeUndoBegun(e) => format!("{} by {}", e.merge, e.by),
         Event::MergeUndone(e) => format!("{} {}", e.merge, paths(&e.paths)),
         Event::MergeRejected(e) => format!("{} by {}: {}", e.merge, e.by, e.reason),

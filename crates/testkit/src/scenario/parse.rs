@@ -4,7 +4,7 @@ use super::Scenario;
 use super::step::{Answered, Step, Who};
 use kernel::TokenWish;
 use std::time::Duration;
-use world::{Side, Terms};
+use world::{Pid, Scope, Side, Terms};
 
 /// Whose indented lines come next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,7 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
             "safe" => scenario.safe = rest.split(' ').map(str::to_owned).collect(),
             "test" => scenario.test = Some(rest.split(' ').map(str::to_owned).collect()),
             "mode" => scenario.ask = rest == "ask",
+            "tag" => scenario.tags = rest.split(' ').map(str::to_owned).collect(),
             "limit" => scenario.limit = Some(rest.parse().map_err(|_| fail("wants a number"))?),
             "brain" => {
                 scenario.brain.push_str(rest);
@@ -61,7 +62,7 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
             "commit" => scenario.steps.push(Step::Commit),
             "mine" => scenario.steps.push(Step::Merge(rest.to_owned(), Side::Mine)),
             "theirs" => scenario.steps.push(Step::Merge(rest.to_owned(), Side::Theirs)),
-            "undo" => scenario.steps.push(Step::Undo),
+            "undo" => scenario.steps.push(Step::Undo((!rest.is_empty()).then(|| rest.to_owned()))),
             "show" => scenario.steps.push(Step::Show(rest.to_owned())),
             "edit" => scenario.steps.push(pair().map(|(path, text)| Step::Edit(path, text))?),
             _ => scenario.steps.push(step(word, rest).map_err(|what| fail(&what))?),
@@ -93,6 +94,7 @@ fn step(word: &str, rest: &str) -> Result<Step, String> {
         ("trust", _) => Step::Trust,
         ("cancel", _) => Step::Cancel,
         ("verify", _) => Step::Verify,
+        ("ban", (whom, what)) => ban(whom, what).ok_or("wants brain, operator or all, and TOOL [GLOB…]")?,
         ("revoke", (id, _)) => Step::Revoke(id.to_owned()),
         ("wait", (time, _)) => Step::Wait(time_of(time)?),
         ("tamper", ("record", nth)) => Step::TamperRecord(number(nth)?),
@@ -105,6 +107,17 @@ fn step(word: &str, rest: &str) -> Result<Step, String> {
         ("reborn", _) => call(Who::Reborn, rest),
         _ => return Err("not a word of scenarios".to_owned()),
     })
+}
+
+fn ban(whom: &str, what: &str) -> Option<Step> {
+    let scope = match whom {
+        "brain" => Scope::Process { pid: Pid(3) },
+        "operator" => Scope::Process { pid: Pid::OPERATOR },
+        "all" => Scope::All,
+        _ => return None,
+    };
+    let mut words = what.split_whitespace().map(str::to_owned);
+    Some(Step::Ban { scope, tool: words.next()?, paths: words.collect() })
 }
 
 fn call(who: Who, text: &str) -> Step {

@@ -11,7 +11,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use world::{Mode, Pid, ReviewId, ReviewState, Scope, Side, TaskId, TaskState, Terms};
+use world::event::BanGiven;
+use world::{Code, Mode, Pid, Refusal, ReviewId, ReviewState, Scope, Side, TaskId, TaskState, Terms, What};
 
 #[derive(Debug, Clone)]
 pub(super) enum Step {
@@ -26,7 +27,8 @@ pub(super) enum Step {
     Commit,
     /// A merge with whose version of a path goes in.
     Merge(String, Side),
-    Undo,
+    /// The merge is taken back, with this phrase where it is denied.
+    Undo(Option<String>),
     /// A file of the project, as it is now.
     Show(String),
     Trust,
@@ -35,6 +37,11 @@ pub(super) enum Step {
         who: Who,
         token: Option<String>,
         call: String,
+    },
+    Ban {
+        scope: Scope,
+        tool: String,
+        paths: Vec<String>,
     },
     Revoke(String),
     Cancel,
@@ -136,6 +143,7 @@ impl<'a> Story<'a> {
             priority: 0,
             calls_max: scenario.limit,
             record: false,
+            tags: scenario.tags.clone(),
         };
         self.task = Some(self.kernel()?.add(new).await?.task);
         Ok(())
@@ -180,10 +188,18 @@ impl<'a> Story<'a> {
                 let merged = self.kernel()?.merge(task, None, [(path.clone(), *side)].into(), "human").await;
                 self.note("merge", merged.map(drop))?;
             }
-            Step::Undo => {
+            Step::Undo(phrase) => {
                 let task = self.task.ok_or_else(|| wrong("there is no task to take back"))?;
-                let undone = self.kernel()?.undo(task, "human").await;
-                self.note("undo", undone.map(drop))?;
+                let undone = self.kernel()?.undo(task, "human", phrase.as_deref()).await;
+                self.note(
+                    "undo",
+                    undone.and_then(|undone| match undone {
+                        kernel::Undone::Paths(_) => Ok(()),
+                        kernel::Undone::Denied { reasons, phrase } => {
+                            Err(Refusal::new(Code::Denied, format!("{}; `{phrase}` passes over that", reasons.join("; "))).into())
+                        }
+                    }),
+                )?;
             }
             Step::Show(path) => {
                 let text = std::fs::read_to_string(self.bed.project().join(path)).unwrap_or_else(|error| error.kind().to_string());
@@ -196,6 +212,14 @@ impl<'a> Story<'a> {
                 self.tokens.insert(name.clone(), text);
             }
             Step::Call { who, token, call } => self.call(*who, token.as_deref(), call).await?,
+            Step::Ban { scope, tool, paths } => {
+                let (scope, tool, paths) = (scope.clone(), tool.clone(), paths.clone());
+                let what = What::Like { tool, paths, command: None, whole: false, host: None, port: None, method: None };
+                let (pid, reason, by) = (Pid::OPERATOR, "no more of it".to_owned(), "human".to_owned());
+                let ban = self.kernel()?.ledger.look(world::World::next_ban);
+                let given = BanGiven { pid, task: None, ban, scope, what, reason, alternative: None, review: None, by };
+                self.kernel()?.ledger.record(given).await?;
+            }
             Step::Revoke(id) => self.revoke(id).await?,
             Step::Cancel => {
                 let task = self.task.ok_or_else(|| wrong("there is no task to cancel"))?;

@@ -1,14 +1,13 @@
 //! Merges: what was proposed, what went in, and the way back.
 
 use super::methods;
-use super::task::TaskParams;
 use serde::{Deserialize, Serialize};
 use world::{MergeId, MergePath, MergeState, TaskId};
 
 methods! {
     List = "merge.list" (super::Nothing) -> ListResult;
     /// Takes a task's merge back, path by path; what was edited since stays and is named.
-    Undo = "merge.undo" (TaskParams) -> UndoResult, wait None;
+    Undo = "merge.undo" (UndoParams) -> UndoResult, wait None;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +30,21 @@ pub struct MergeView {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UndoParams {
+    pub task: TaskId,
+    /// Passes over what denies it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phrase: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoResult {
     pub restored: Vec<String>,
     pub refused: Vec<MergePath>,
+    /// Why nothing happened: this denies it, unless the phrase is given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phrase: Option<String>,
 }

@@ -45,6 +45,9 @@ pub struct AddParams {
     /// Take its traffic with models down on a cassette.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub record: bool,
+    /// What kind of caller its process is meanwhile, for rules about `caller_tag`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

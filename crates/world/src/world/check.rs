@@ -115,13 +115,20 @@ pub(super) fn check(world: &World, event: &Event) -> Verdict {
         }
         Event::MergeStarted(e) => {
             unended(world, e.task)?;
-            merge_in(world, e.merge, MergeState::Proposed)
+            merge_in(world, e.merge, MergeState::Proposed)?;
+            for id in &e.grants {
+                let uses = e.grants.iter().filter(|other| *other == id).count();
+                let left = world.grants.get(id).ok_or_else(|| format!("no {id}"))?.terms.uses_left;
+                ensure(left.is_none_or(|left| left as usize >= uses), || format!("{id} is used up"))?;
+            }
+            Ok(())
         }
         Event::MergeFinished(e) => merge_in(world, e.merge, MergeState::Applying),
         Event::MergeRejected(e) => merge_in(world, e.merge, MergeState::Proposed),
         Event::BrainRemembered(e) => task(world, e.task).map(drop),
         Event::CassetteStarted(e) if e.task.is_none() => alive(world, e.pid),
         Event::CassetteStarted(e) => task(world, e.task).map(drop),
+        Event::TaskTagged(e) => in_state(world, e.task, "queued", |state| state == TaskState::Queued),
         Event::ReplayStarted(e) => {
             task(world, Some(e.of))?;
             in_state(world, e.task, "queued", |state| state == TaskState::Queued)

@@ -181,6 +181,11 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
             if let Some(merge) = world.merges.get_mut(&e.merge) {
                 merge.snapshot.clone_from(&e.snapshot);
             }
+            for id in &e.grants {
+                if let Some(grant) = world.grants.get_mut(id) {
+                    grant.use_once(Used { at_ms, up: e.up.clone() });
+                }
+            }
         }
         Event::MergeResolved(e) => {
             if let Some(merge) = world.merges.get_mut(&e.merge) {
@@ -208,6 +213,11 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::CassetteStarted(e) => {
             if let Some(task) = task_mut(world, e.task) {
                 task.cassette = Some(e.file.clone());
+            }
+        }
+        Event::TaskTagged(e) => {
+            if let Some(task) = task_mut(world, e.task) {
+                task.tags.clone_from(&e.tags);
             }
         }
         Event::ReplayStarted(e) => {
@@ -268,6 +278,9 @@ fn queue(world: &mut World, e: &crate::event::TaskQueued, at_ms: i64) {
         cassette: None,
         replays: None,
         compared: false,
+        tags: Vec::new(),
+        rooms: Default::default(),
+        in_unknown_room: false,
         workspace: None,
         merge: None,
         summary: None,
@@ -289,6 +302,10 @@ fn admit(world: &mut World, e: &crate::event::CallAdmitted, at_ms: i64) {
     if let Some(task) = task_mut(world, e.task) {
         task.lost.retain(|bind| *bind != e.bind);
         task.calls_left = task.calls_left.map(|left| left.saturating_sub(1));
+        match &e.rooms {
+            Some(rooms) => task.rooms.extend(rooms.iter().cloned()),
+            None => task.in_unknown_room = true,
+        }
     }
     let mut at = Some(e.pid);
     while let Some(process) = at.and_then(|pid| world.processes.get_mut(&pid)) {

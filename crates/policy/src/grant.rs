@@ -74,8 +74,77 @@ fn some_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
     Some(facts.paths.iter().any(|path| named.has(*path)))
 }
 
+/// The paths on which calls of one tool, with nothing but a path, are covered.
+#[derive(Debug)]
+pub(crate) enum Reach {
+    Nothing,
+    Everything,
+    Paths(Named),
+}
+
+/// Where a grant answers for a tool in a room. One that counts its uses or changes a call's input or output answers for calls alone: what
+/// a room shows is read as often, and as whole, as its jobs like.
+pub(crate) fn reach_of_grant(grant: &Grant, tool: &str) -> Reach {
+    let plain = grant.terms.uses_left.is_none()
+        && grant.terms.constraints.as_ref().is_none_or(|held| {
+            let Constraints { max_duration_ms, input_overrides, output_redact_fields, output_allow_fields, .. } = held;
+            max_duration_ms.is_none() && input_overrides.is_empty() && output_redact_fields.is_empty() && output_allow_fields.is_empty()
+        });
+    if plain { reach(&grant.what, tool, Reach::Nothing) } else { Reach::Nothing }
+}
+
+/// Where a ban refuses calls of a tool.
+pub(crate) fn reach_of_ban(ban: &Ban, tool: &str) -> Reach {
+    reach(&ban.what, tool, Reach::Everything)
+}
+
+fn reach(what: &What, tool: &str, broken: Reach) -> Reach {
+    match what {
+        What::Like { tool: own, paths, command: None, host: None, port: None, method: None, .. } if own == tool => {
+            if paths.is_empty() {
+                return Reach::Everything;
+            }
+            Named::parse(paths).map_or(broken, Reach::Paths)
+        }
+        What::Like { .. } | What::Exact { .. } => Reach::Nothing,
+    }
+}
+
+impl Reach {
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, Reach::Nothing)
+    }
+
+    pub(crate) fn has(&self, path: &str) -> bool {
+        match self {
+            Reach::Nothing => false,
+            Reach::Everything => true,
+            Reach::Paths(named) => named.has(RealPath::Inside(path)),
+        }
+    }
+
+    /// A yes is sure.
+    pub(crate) fn has_all_below(&self, folder: &str) -> bool {
+        match self {
+            Reach::Nothing => false,
+            Reach::Everything => true,
+            Reach::Paths(named) => named.globs.matches_all_below(folder),
+        }
+    }
+
+    /// A no is sure.
+    pub(crate) fn may_have_below(&self, folder: &str) -> bool {
+        match self {
+            Reach::Nothing => false,
+            Reach::Everything => true,
+            Reach::Paths(named) => named.globs.may_match_below(folder),
+        }
+    }
+}
+
 /// Paths by their globs. `/.` is the project itself, which no glob can name.
-struct Named {
+#[derive(Debug)]
+pub(crate) struct Named {
     globs: Globs,
     itself: bool,
 }

@@ -17,6 +17,7 @@ mod suggest;
 mod token;
 mod trial;
 mod units;
+mod view;
 mod yaml;
 
 pub use builtin::{Builtin, Guard, is_kept};
@@ -31,6 +32,7 @@ pub use suggest::{Asked, Proposal, Suggestions, suggest};
 pub use token::{Peer, TokenFacts};
 pub use trial::{BREAKING_MAX, Case, Change, ChangeKind, Trial, trial};
 pub use units::{UnitError, parse_duration, parse_size};
+pub use view::{HiddenBy, ReadView, Readers};
 pub use yaml::slip::Known;
 pub use yaml::{PolicyError, Warning};
 

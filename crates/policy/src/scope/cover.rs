@@ -24,6 +24,18 @@ impl Globs {
     }
 }
 
+impl Globs {
+    /// Every path beneath this folder matches, whatever its name. As above, a yes is sure.
+    pub(crate) fn matches_all_below(&self, folder: &str) -> bool {
+        self.include.iter().any(|glob| glob.matches_all_below(folder)) && !self.exclude.iter().any(|glob| glob.may_match_below(folder))
+    }
+
+    /// Some path beneath this folder may match. Here a no is sure.
+    pub(crate) fn may_match_below(&self, folder: &str) -> bool {
+        self.include.iter().any(|glob| glob.may_match_below(folder))
+    }
+}
+
 impl Word {
     pub(crate) fn covers(&self, other: &Word) -> bool {
         self.0.covers(&other.0)
@@ -35,6 +47,49 @@ impl Glob {
         let mut names = self.segments.iter().zip(&other.segments);
         let literal = |segments: &(&Segment, &Segment)| matches!(segments, (Segment::Literal(_), Segment::Literal(_)));
         names.by_ref().take_while(literal).any(|(own, theirs)| own != theirs)
+    }
+
+    /// Where in its segments a match can stand when the names of a folder are read.
+    fn after(&self, folder: &str) -> Vec<usize> {
+        // `**` takes no name as well as many: where it stands, so does what follows it.
+        let settle = |at: usize, into: &mut Vec<usize>| {
+            let mut at = at;
+            while at <= self.segments.len() && !into.contains(&at) {
+                into.push(at);
+                if self.segments.get(at) != Some(&Segment::Deep) {
+                    break;
+                }
+                at += 1;
+            }
+        };
+        let mut places = Vec::new();
+        settle(0, &mut places);
+        for name in folder.split('/').filter(|name| !name.is_empty() && *name != ".") {
+            let mut next = Vec::new();
+            for at in places {
+                match self.segments.get(at) {
+                    Some(Segment::Deep) => settle(at, &mut next),
+                    Some(segment) if segment.matches(name) => settle(at + 1, &mut next),
+                    _ => {}
+                }
+            }
+            places = next;
+        }
+        places
+    }
+
+    fn may_match_below(&self, folder: &str) -> bool {
+        self.after(folder).iter().any(|at| *at < self.segments.len())
+    }
+
+    /// What is left takes any one name and all that follows.
+    fn matches_all_below(&self, folder: &str) -> bool {
+        self.after(folder).iter().any(|at| {
+            let rest = &self.segments[*at..];
+            let anything = rest.iter().all(|segment| matches!(segment, Segment::Deep | Segment::Any));
+            let names = rest.iter().filter(|segment| **segment == Segment::Any).count();
+            anything && names <= 1 && rest.last() == Some(&Segment::Deep)
+        })
     }
 
     /// A table over both lists of segments from their ends, so that any two globs cost segments × segments.
@@ -115,7 +170,47 @@ mod tests {
         assert!(!globs(&["src/**", "!src/secret"]).is_void() && !globs(&[]).is_void());
     }
 
+    #[test]
+    fn folders_are_matched_whole_or_in_part() {
+        let table: &[(&[&str], &str, bool, bool)] = &[
+            (&["/private/**"], "private", true, true),
+            (&["/private/**"], "private/deep/er", true, true),
+            (&["/private/**"], "privat", false, false),
+            (&["/private/**"], "a/private", false, false),
+            (&["private"], "a/private/b", true, true),
+            (&["private/*"], "private", true, true),
+            (&["/a/*/*"], "a", false, true),
+            (&["/a/*/*"], "a/b", true, true),
+            (&["*.key"], "private", false, true),
+            (&["*.key"], "x.key", true, true),
+            (&["**"], "a", true, true),
+            (&["/a/**", "!/a/b/**"], "a", false, true),
+            (&["/a/**", "!/a/b/**"], "a/c", true, true),
+            (&["/a/**", "!/a/b/**"], "a/b", false, true),
+            (&["/a/b"], "a", false, true),
+            (&["/a/b"], "a/b/c", true, true),
+            (&["/a/b"], "b", false, false),
+        ];
+        for (list, folder, all, some) in table {
+            let globs = globs(list);
+            assert_eq!((globs.matches_all_below(folder), globs.may_match_below(folder)), (*all, *some), "{list:?} below {folder}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn what_is_said_of_a_folder_holds_for_its_paths(
+            include in "/?(a|\\*|\\*\\*|a\\*|\\*b)(/(a|b|\\*|\\*\\*|\\*b)){0,3}/?",
+            exclude in proptest::option::of("!/?(a|\\*b|ab)(/(a|b|\\*|\\*\\*)){0,2}"),
+            folder in "(a|b|ab|ba)(/(a|b|ab|ba)){0,2}",
+            rest in "(a|b|ab|ba|c)(/(a|b|ab|ba)){0,2}",
+        ) {
+            let list: Vec<&str> = std::iter::once(include.as_str()).chain(exclude.as_deref()).collect();
+            let (globs, path) = (globs(&list), format!("{folder}/{rest}"));
+            prop_assert!(!globs.matches_all_below(&folder) || globs.matches(&path), "{list:?} on {path}");
+            prop_assert!(globs.may_match_below(&folder) || !globs.matches(&path), "{list:?} on {path}");
+        }
+
         #[test]
         fn what_is_covered_matches_both(
             wide in "(a|\\*|\\*\\*|a\\*|\\*b|\\*a\\*)(/(a|b|\\*|\\*\\*|\\*b)){0,3}",

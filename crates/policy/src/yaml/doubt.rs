@@ -2,7 +2,7 @@
 
 use super::compile::Compiler;
 use super::{Capability, Spelled};
-use crate::rule::{Condition, Rule, Syscall};
+use crate::rule::{Action, Condition, Rule, Syscall};
 use serde_saphyr::Location;
 
 /// Calls, by the beginning of their names, that never have some fields. Tools that nobody knows yet may have any.
@@ -24,8 +24,8 @@ const NEVER_HAVE: &[(&str, &[&str])] = &[
     ("token.", &["path_glob", "command", "host", "method", "port", "tier", "size"]),
 ];
 
-/// Calls that the kernel makes itself: they run in no room.
-const IN_NO_ROOM: &[&str] = &["fs.read", "fs.list", "fs.exists", "search.", "http.", "model.", "token.", "merge."];
+/// Calls that the kernel makes itself: they run in no room. Not `fs.read`: by it is decided what rooms show.
+const IN_NO_ROOM: &[&str] = &["fs.list", "fs.exists", "search.", "http.", "model.", "token.", "merge."];
 
 /// How paths begin on the machine and hardly in a project.
 const OF_THE_MACHINE: &[&str] = &["/home/", "/root/", "/proc/", "/sys/", "/Users/", "/etc/passwd", "/etc/shadow"];
@@ -62,13 +62,18 @@ impl Compiler<'_> {
             ("size", &fields.size),
             ("tier", &fields.tier),
         ];
-        for (field, spelled) in sometimes {
+        // What rooms show, they show in every state and whatever its size: there such a rule speaks.
+        let reads = rule.on.syscall.as_ref().is_none_or(|calls| calls.iter().any(|call| call.matches("fs.read")));
+        let masks = reads && rule.action != Action::Allow;
+        for (field, spelled) in sometimes.into_iter().filter(|(field, _)| !masks || *field != "size") {
             if spelled.is_some() && rule.on.syscall.as_ref().is_some_and(|syscalls| never_have(syscalls, field)) {
                 let what = format!("the rule `{name}` never speaks: the calls that it names have no `{field}`");
                 self.warn(place(spelled, capability), what, format!("take `{field}` away, or name the syscalls that have one"));
             }
         }
-        if rule.on.workflow_state.as_ref().is_some_and(|states| !states.is_empty() && !states.iter().any(|state| state.matches("idle"))) {
+        let idle =
+            rule.on.workflow_state.as_ref().is_none_or(|states| states.is_empty() || states.iter().any(|state| state.matches("idle")));
+        if !idle && !masks {
             let what = format!("the rule `{name}` never speaks: the state is always `idle` so far");
             self.warn(place(&fields.workflow_state, capability), what, "take `workflow_state` away");
         }

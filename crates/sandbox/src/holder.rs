@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -17,7 +18,7 @@ use crate::inlet;
 use crate::job;
 use crate::landlock::Landlock;
 use crate::namespace::{self, User};
-use crate::order::{HolderReply, OpenOrder, SpawnOrder};
+use crate::order::{HolderOrder, HolderReply, OpenOrder, SpawnOrder};
 use crate::packet;
 use crate::process;
 use crate::seccomp::Filters;
@@ -42,7 +43,10 @@ struct Running {
 pub(crate) fn main(order: &OpenOrder, kernel: &OwnedFd, launcher: Pid, filters: &Filters) -> i32 {
     let opened = open(order, launcher);
     let told = match &opened {
-        Ok(holder) => packet::send(kernel, &HolderReply::Ready, &[holder.room.root.as_fd()]),
+        Ok(holder) => {
+            let ready = HolderReply::Ready(holder.room.uncovered.clone());
+            packet::send(kernel, &ready, &[holder.room.root.as_fd(), holder.room.bare.as_fd()])
+        }
         Err(failure) => packet::send(kernel, &HolderReply::Failed(failure.clone()), &[]),
     };
     match (opened, told) {
@@ -107,8 +111,15 @@ fn serve(holder: &Holder, kernel: &OwnedFd, filters: &Filters) -> io::Result<()>
             collect(kernel, &ended, &mut running)?;
         }
         if !polled[0].revents().is_empty() {
-            match packet::receive::<SpawnOrder>(kernel) {
-                Ok(Some((order, files))) => start(holder, kernel, filters, order, files, &mut running, &mut spare)?,
+            match packet::receive::<HolderOrder>(kernel) {
+                Ok(Some((HolderOrder::Spawn(order), files))) => start(holder, kernel, filters, order, files, &mut running, &mut spare)?,
+                Ok(Some((HolderOrder::Mask { id, change }, _))) => {
+                    let reply = match tree::remask(&holder.room.root, Path::new(tree::COVERS), &change) {
+                        Ok(uncovered) => HolderReply::Masked { id, uncovered },
+                        Err(failure) => HolderReply::NotMasked { id, failure },
+                    };
+                    packet::send(kernel, &reply, &[])?;
+                }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }

@@ -11,14 +11,14 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::cgroup::Cgroups;
 use crate::fault::{At, Failure, SandboxError, Step};
-use crate::order::{BindOrder, LauncherOrder, LauncherReply, OpenOrder};
+use crate::order::{BindOrder, Bytes, LauncherOrder, LauncherReply, MaskOrder, OpenOrder, Uncovered};
 use crate::packet;
 use crate::probe::Check;
 use crate::process::{self, Identity};
 use crate::seccomp::Filters;
 use crate::spec::WorkspaceSpec;
 use crate::sys;
-use crate::workspace::Workspace;
+use crate::workspace::{Places, Workspace};
 
 mod serve;
 
@@ -58,12 +58,11 @@ impl Launcher {
     /// Opens a workspace: makes its directories, mounts its overlay, closes its room. An `upper/` that is there is used again.
     pub async fn open(&self, spec: WorkspaceSpec) -> Result<Workspace, SandboxError> {
         let order = prepare(spec)?;
-        let work = order.work.path().to_owned();
-        let project = order.project.path().to_owned();
+        let places = Places::of(&order);
         let (reply, mut fds) = self.ask(LauncherOrder::Open(order)).await?;
         let LauncherReply::Opened { pid } = reply else { return Err(unexpected(reply)) };
         let (Some(link), Some(pidfd)) = (fds.pop(), fds.pop()) else { return Err(SandboxError::Gone { who: "launcher" }) };
-        let workspace = Workspace::join(link, pidfd, pid, project, work, Arc::clone(&self.cgroups)).await?;
+        let workspace = Workspace::join(link, pidfd, pid, places, Arc::clone(&self.cgroups)).await?;
         remember(workspace.work(), pid)?;
         Ok(workspace)
     }
@@ -96,10 +95,18 @@ pub(crate) struct Errand {
 
 impl Errand {
     /// Checks a workspace, makes its directories and mounts its overlay where the host sees it.
-    pub(crate) async fn mount(&self, spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
+    pub(crate) async fn mount(&self, spec: WorkspaceSpec) -> Result<(OpenOrder, Uncovered), SandboxError> {
         let order = prepare(spec)?;
         match self.ask(LauncherOrder::Mount(order.clone())).await?.0 {
-            LauncherReply::Mounted => Ok(order),
+            LauncherReply::Mounted(uncovered) => Ok((order, uncovered)),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Changes what is masked in a mounted overlay.
+    pub(crate) async fn remask(&self, work: Bytes, change: MaskOrder) -> Result<Uncovered, SandboxError> {
+        match self.ask(LauncherOrder::Mask(work, change)).await?.0 {
+            LauncherReply::Mounted(uncovered) => Ok(uncovered),
             other => Err(unexpected(other)),
         }
     }

@@ -12,7 +12,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
 use crate::fault::{Failure, SandboxError};
-use crate::order::{HolderReply, SpawnOrder};
+use crate::order::{HolderOrder, HolderReply, MaskOrder, Uncovered};
 use crate::packet;
 use crate::spec::Usage;
 use crate::sys;
@@ -21,6 +21,8 @@ use crate::sys;
 pub(crate) type Started = Result<(i32, OwnedFd, Vec<OwnedFd>), Failure>;
 /// The wait status and usage of a pid 1 that could not report.
 pub(crate) type Unreported = (i32, Usage);
+
+type Masked = Result<Uncovered, Failure>;
 
 /// Who waits for a job. The second sender stays until the job is over.
 #[derive(Debug)]
@@ -33,6 +35,16 @@ struct Waiting {
 struct Jobs {
     next_id: u64,
     waiting: HashMap<u64, Waiting>,
+    masking: HashMap<u64, oneshot::Sender<Masked>>,
+}
+
+/// A room that is ready: the way to its holder, and what the holder's first word brings.
+pub(crate) struct Opened {
+    pub(crate) link: Arc<Link>,
+    /// The merged project with masks, and without.
+    pub(crate) root: OwnedFd,
+    pub(crate) bare: OwnedFd,
+    pub(crate) uncovered: Uncovered,
 }
 
 /// One per workspace.
@@ -61,17 +73,20 @@ impl Drop for Place {
 
 impl Link {
     /// Waits for the holder's first word, which brings the merged root, and then listens for the rest.
-    pub(crate) async fn open(socket: OwnedFd) -> Result<(Arc<Link>, OwnedFd), SandboxError> {
+    pub(crate) async fn open(socket: OwnedFd) -> Result<Opened, SandboxError> {
         rustix::io::ioctl_fionbio(&socket, true).map_err(|error| SandboxError::io("preparing a socket")(error.into()))?;
         let socket = sys::watch(socket).map_err(SandboxError::io("watching a socket"))?;
-        let link = Arc::new(Link { socket, jobs: Mutex::new(Some(Jobs { next_id: 1, waiting: HashMap::new() })) });
-        let root = match link.receive().await {
-            Ok(Some((HolderReply::Ready, mut fds))) => fds.pop().ok_or(SandboxError::Gone { who: "holder" })?,
+        let link = Arc::new(Link { socket, jobs: Mutex::new(Some(Jobs { next_id: 1, waiting: HashMap::new(), masking: HashMap::new() })) });
+        let (root, bare, uncovered) = match link.receive().await {
+            Ok(Some((HolderReply::Ready(uncovered), mut fds))) => match (fds.pop(), fds.pop()) {
+                (Some(bare), Some(root)) => (root, bare, uncovered),
+                _ => return Err(SandboxError::Gone { who: "holder" }),
+            },
             Ok(Some((HolderReply::Failed(failure), _))) => return Err(failure.into()),
             _ => return Err(SandboxError::Gone { who: "holder" }),
         };
         tokio::spawn(listen(Arc::clone(&link)));
-        Ok((link, root))
+        Ok(Opened { link, root, bare, uncovered })
     }
 
     /// Puts a new job on the list.
@@ -86,12 +101,30 @@ impl Link {
         Ok((Place { link: Arc::clone(self), id }, started, unreported))
     }
 
+    /// Has the holder change what is masked in its room, and in that of every job to come.
+    pub(crate) async fn remask(&self, change: MaskOrder) -> Result<Uncovered, SandboxError> {
+        let (sender, masked) = oneshot::channel();
+        let id = {
+            let mut guard = self.jobs.lock();
+            let jobs = guard.as_mut().ok_or(SandboxError::Gone { who: "holder" })?;
+            let id = jobs.next_id;
+            jobs.next_id += 1;
+            jobs.masking.insert(id, sender);
+            id
+        };
+        self.send(&HolderOrder::Mask { id, change }, &[]).await?;
+        match masked.await {
+            Ok(masked) => Ok(masked?),
+            Err(_) => Err(SandboxError::Gone { who: "holder" }),
+        }
+    }
+
     /// Tells the holder to end: it kills and buries its jobs first.
     pub(crate) fn hang_up(&self) {
         let _ = rustix::net::shutdown(self.socket.get_ref(), rustix::net::Shutdown::Write);
     }
 
-    pub(crate) async fn send(&self, order: &SpawnOrder, files: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
+    pub(crate) async fn send(&self, order: &HolderOrder, files: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
         let sent = self.socket.async_io(Interest::WRITABLE, |fd| packet::send(fd, order, files)).await;
         sent.map_err(|cause| match cause.raw_os_error() {
             Some(libc::EPIPE | libc::ECONNRESET) => SandboxError::Gone { who: "holder" },
@@ -131,7 +164,17 @@ async fn listen(link: Arc<Link>) {
                     let _ = job.unreported.send((status, usage));
                 }
             }
-            HolderReply::Ready | HolderReply::Failed(_) => break,
+            HolderReply::Masked { id, uncovered } => {
+                if let Some(masked) = jobs.masking.remove(&id) {
+                    let _ = masked.send(Ok(uncovered));
+                }
+            }
+            HolderReply::NotMasked { id, failure } => {
+                if let Some(masked) = jobs.masking.remove(&id) {
+                    let _ = masked.send(Err(failure));
+                }
+            }
+            HolderReply::Ready(_) | HolderReply::Failed(_) => break,
         }
     }
     // Whoever still waits sees its channel close.

@@ -16,12 +16,14 @@ use crate::fault::{At, Failure, Step};
 use crate::holder::tree;
 use crate::job;
 use crate::namespace::{self, User};
-use crate::order::OpenOrder;
+use crate::order::{MaskOrder, OpenOrder, Uncovered};
 use crate::spec::Limits;
 use crate::sys;
 
 /// In a workspace's directory: the project with its changes.
 pub(crate) const MERGED: &str = "merged";
+/// The same as jobs see it, with masks.
+pub(crate) const SHOWN: &str = "shown";
 const LOWER: &str = "lower";
 /// Another workspace's changes, between the two.
 const BENEATH: &str = "beneath";
@@ -34,7 +36,7 @@ const BINDS: &str = "binds";
 const PRIVATE: &str = "private";
 
 /// In the launcher: it has one thread, which making an idmapped mount needs.
-pub(crate) fn mount(order: &OpenOrder) -> Result<(), Failure> {
+pub(crate) fn mount(order: &OpenOrder) -> Result<Uncovered, Failure> {
     let work = order.work.path();
     let user = User::of_jobs();
     if !user.assumed {
@@ -43,15 +45,24 @@ pub(crate) fn mount(order: &OpenOrder) -> Result<(), Failure> {
     unmount(work);
     let mounted = rustix::process::chdir(work).at(Step::WorkDirectory).and_then(|()| layers(order, user));
     let home = rustix::process::chdir("/").at(Step::WorkDirectory);
-    mounted.and(home).inspect_err(|_| unmount(work))
+    home.and(mounted).inspect_err(|_| unmount(work))
+}
+
+/// Changes what is masked for containers to come. In the launcher, which serves one order at a time.
+pub(crate) fn remask(work: &Path, change: &MaskOrder) -> Result<Uncovered, Failure> {
+    tree::remask(&open(&work.join(SHOWN))?, &work.join(COVERS), change)
+}
+
+fn open(folder: &Path) -> Result<OwnedFd, Failure> {
+    rustix::fs::open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).at(Step::Overlay)
 }
 
 /// In the workspace's directory, so that every name is short, relative and ours.
-fn layers(order: &OpenOrder, user: User) -> Result<(), Failure> {
+fn layers(order: &OpenOrder, user: User) -> Result<Uncovered, Failure> {
     for folder in ["upper", "work"] {
         chown(folder, Some(user.uid), Some(user.gid)).at(Step::WorkDirectory)?;
     }
-    for folder in [LOWER, MERGED] {
+    for folder in [LOWER, MERGED, SHOWN] {
         fs::create_dir_all(folder).at(Step::WorkDirectory)?;
     }
     let project = order.project.path();
@@ -68,22 +79,22 @@ fn layers(order: &OpenOrder, user: User) -> Result<(), Failure> {
         }
     };
     rustix::mount::mount("skep", MERGED, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options).at(Step::Overlay)?;
-    // Masks belong to this mount and to what engines bind of it, not to whoever shares mounts with the host.
     rustix::mount::mount_change(MERGED, MountPropagationFlags::PRIVATE).at(Step::Overlay)?;
+    let shown = namespace::detached(Path::new(MERGED), false).at(Step::Overlay)?;
+    attach(&shown, SHOWN).at(Step::Overlay)?;
+    // Masks belong to this mount and to what engines bind of it, not to whoever shares mounts with the host.
+    rustix::mount::mount_change(SHOWN, MountPropagationFlags::PRIVATE).at(Step::Overlay)?;
     for layer in std::iter::once(LOWER).chain(order.beneath.as_ref().map(|_| BENEATH)) {
         rustix::mount::unmount(layer, UnmountFlags::DETACH).at(Step::Overlay)?;
     }
 
-    let root = rustix::fs::open(MERGED, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).at(Step::Overlay)?;
     for (at, wanted) in order.binds.iter().enumerate().filter(|(_, bind)| bind.writable) {
         let source = wanted.source.path();
         show(source, &bind(Path::new(""), at), user).map_err(|error| Failure::new(Step::Binds, error).about(source.display()))?;
     }
     covers().at(Step::Masks)?;
-    for path in &order.masked {
-        tree::mask(&root, path.path(), Path::new(COVERS)).map_err(|error| Failure::new(Step::Masks, error).about(path.path().display()))?;
-    }
-    Ok(())
+    let masks = MaskOrder { lift: Vec::new(), cover: order.masked.clone() };
+    tree::remask(&open(Path::new(SHOWN))?, Path::new(COVERS), &masks)
 }
 
 /// Where a writable bind of a workspace is mounted for the engine, by its place in the list.
@@ -119,7 +130,7 @@ pub fn unmount(work: &Path) {
     let binds = fs::read_dir(work.join(BINDS)).into_iter().flatten().flatten().map(|entry| entry.path());
     let private = fs::read_dir(work.join(PRIVATE)).into_iter().flatten().flatten().map(|entry| entry.path());
     let private = private.flat_map(|folder| [folder.join("tmp"), folder.join("shm")]);
-    for folder in [work.join(MERGED), work.join(LOWER), work.join(BENEATH)].into_iter().chain(binds).chain(private) {
+    for folder in [work.join(SHOWN), work.join(MERGED), work.join(LOWER), work.join(BENEATH)].into_iter().chain(binds).chain(private) {
         // Each success uncovers what an earlier kernel may have left beneath.
         while rustix::mount::unmount(&folder, UnmountFlags::DETACH).is_ok() {}
     }

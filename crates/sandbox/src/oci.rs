@@ -31,7 +31,7 @@ use crate::mount;
 use crate::namespace::User;
 use crate::process::Identity;
 use crate::spec::WorkspaceSpec;
-use crate::workspace::Workspace;
+use crate::workspace::{Places, Workspace};
 
 mod container;
 mod find;
@@ -156,13 +156,16 @@ impl Engine {
             speakable(path)?;
         }
         let image = self.inner.image().await?.to_owned();
-        let order = self.inner.errand.mount(spec).await?;
-        let work = order.work.path().to_owned();
+        let (order, uncovered) = self.inner.errand.mount(spec).await?;
+        let (work, places) = (order.work.path().to_owned(), Places::of(&order).without(&uncovered));
         // From here on the mount is the room's to take off.
-        let room = Room::new(Arc::clone(&self.inner), image, order.clone());
-        let root = rustix::fs::open(work.join(mount::MERGED), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|error| SandboxError::io("opening the merged project")(error.into()))?;
-        Ok(Workspace::contained(room, root, order.project.path().to_owned(), work))
+        let room = Room::new(Arc::clone(&self.inner), image, order);
+        let open = |folder| {
+            rustix::fs::open(work.join(folder), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+                .map_err(|error| SandboxError::io("opening the merged project")(error.into()))
+        };
+        let (root, bare) = (open(mount::SHOWN)?, open(mount::MERGED)?);
+        Ok(Workspace::contained(room, root, bare, places))
     }
 
     /// Whether it still does.

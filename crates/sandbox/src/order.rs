@@ -52,6 +52,8 @@ pub(crate) enum LauncherOrder {
     Open(OpenOrder),
     /// Mount the overlay where every process of the host's mount namespace sees it.
     Mount(OpenOrder),
+    /// Change what is masked in the overlay that lies in this directory.
+    Mask(Bytes, MaskOrder),
     /// Start a program that lives no longer than the launcher.
     Start(Vec<Bytes>),
     /// With the directory in which workspaces will lie.
@@ -62,7 +64,7 @@ pub(crate) enum LauncherOrder {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum LauncherReply {
     Opened { pid: i32 },
-    Mounted,
+    Mounted(Uncovered),
     Started,
     Failed(Failure),
     Probed(Vec<Check>),
@@ -85,7 +87,37 @@ pub(crate) struct BindOrder {
     pub(crate) writable: bool,
 }
 
-/// Kernel to holder, with stdin, stdout, stderr, the report's write end and the `cgroup.procs` files to join.
+/// Paths relative to the project, none of them beneath another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MaskOrder {
+    /// Covered until now, and no more.
+    pub(crate) lift: Vec<Bytes>,
+    pub(crate) cover: Vec<Bytes>,
+}
+
+/// Paths of a mask order over which nothing lies.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Uncovered {
+    /// Not there.
+    pub(crate) absent: Vec<Bytes>,
+    /// In a folder that the room's user may not enter, nor any job.
+    pub(crate) closed: Vec<Bytes>,
+}
+
+impl Uncovered {
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        self.absent.iter().chain(&self.closed).any(|own| own.path() == path)
+    }
+}
+
+/// Kernel to holder.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum HolderOrder {
+    Spawn(SpawnOrder),
+    Mask { id: u64, change: MaskOrder },
+}
+
+/// A job, with stdin, stdout, stderr, the report's write end and the `cgroup.procs` files to join.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SpawnOrder {
     pub(crate) id: u64,
@@ -108,11 +140,19 @@ pub(crate) enum ActOrder {
     Move { from: Bytes, to: Bytes },
 }
 
-/// Holder to kernel. `Ready` brings the merged root, `Started` the pidfd of the job's pid 1, its doors and its inlets.
+/// Holder to kernel. `Ready` brings the merged root with masks and without, `Started` the pidfd of the job's pid 1, its doors and its inlets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum HolderReply {
-    Ready,
+    Ready(Uncovered),
     Failed(Failure),
+    Masked {
+        id: u64,
+        uncovered: Uncovered,
+    },
+    NotMasked {
+        id: u64,
+        failure: Failure,
+    },
     Started {
         id: u64,
         pid: i32,

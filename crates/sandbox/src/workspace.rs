@@ -6,6 +6,7 @@
 mod job;
 mod order;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -28,8 +29,8 @@ use crate::door;
 use crate::fault::SandboxError;
 use crate::figures::{Figures, Running};
 use crate::inlet::Inlets;
-use crate::link::{Link, Place, Unreported};
-use crate::order::SpawnOrder;
+use crate::link::{Link, Opened, Place, Unreported};
+use crate::order::{Bytes, HolderOrder, MaskOrder, OpenOrder, SpawnOrder, Uncovered};
 use crate::output;
 use crate::spec::{Act, Enforcement, JobSpec, Outcome, Stdio};
 use crate::sys;
@@ -39,6 +40,9 @@ use crate::sys;
 pub struct Workspace {
     room: Room,
     root: OwnedFd,
+    bare: OwnedFd,
+    /// What is covered now. Held while it changes, so that two changes do not cross.
+    masked: tokio::sync::Mutex<BTreeSet<PathBuf>>,
     project: PathBuf,
     work: PathBuf,
     meter: Arc<Meter>,
@@ -50,6 +54,25 @@ pub struct Workspace {
 
 /// Jobs that were killed and may still be on their way out.
 pub(crate) type Dying = Arc<Mutex<Vec<Arc<OwnedFd>>>>;
+
+/// Where a workspace lies, and what of it is masked.
+pub(crate) struct Places {
+    project: PathBuf,
+    work: PathBuf,
+    masked: BTreeSet<PathBuf>,
+}
+
+impl Places {
+    pub(crate) fn of(order: &OpenOrder) -> Places {
+        let masked = order.masked.iter().map(|path| path.path().to_owned()).collect();
+        Places { project: order.project.path().to_owned(), work: order.work.path().to_owned(), masked }
+    }
+
+    pub(crate) fn without(mut self, uncovered: &Uncovered) -> Places {
+        self.masked.retain(|path| !uncovered.has(path));
+        self
+    }
+}
 
 /// Where its jobs come from.
 #[derive(Debug)]
@@ -73,30 +96,54 @@ impl Workspace {
         socket: OwnedFd,
         pidfd: OwnedFd,
         pid: i32,
-        project: PathBuf,
-        work: PathBuf,
+        places: Places,
         cgroups: Arc<Cgroups>,
     ) -> Result<Workspace, SandboxError> {
         let holder = KillOnDrop(Some(pidfd));
-        let (link, root) = Link::open(socket).await?;
+        let Opened { link, root, bare, uncovered } = Link::open(socket).await?;
         let pidfd = holder.keep().ok_or(SandboxError::Gone { who: "holder" })?;
         let room = Room::Held(Holder { link, pid, pidfd, cgroups });
-        Ok(Workspace::new(room, root, project, work))
+        Ok(Workspace::new(room, root, bare, places.without(&uncovered)))
     }
 
-    pub(crate) fn contained(room: crate::oci::Room, root: OwnedFd, project: PathBuf, work: PathBuf) -> Workspace {
-        Workspace::new(Room::Contained(room), root, project, work)
+    pub(crate) fn contained(room: crate::oci::Room, root: OwnedFd, bare: OwnedFd, places: Places) -> Workspace {
+        Workspace::new(Room::Contained(room), root, bare, places)
     }
 
-    fn new(room: Room, root: OwnedFd, project: PathBuf, work: PathBuf) -> Workspace {
+    fn new(room: Room, root: OwnedFd, bare: OwnedFd, places: Places) -> Workspace {
+        let Places { project, work, masked } = places;
         let meter = Arc::new(Meter::new(work.join("upper")));
         let (jobs, paused) = (Mutex::default(), watch::Sender::new(false));
-        Workspace { room, root, project, work, meter, jobs, paused, dying: Dying::default() }
+        Workspace { room, root, bare, masked: tokio::sync::Mutex::new(masked), project, work, meter, jobs, paused, dying: Dying::default() }
+    }
+
+    /// Covers exactly these paths, relative to the project and none of them beneath another, for every job that starts from now on; what
+    /// runs already sees what it saw. Those that are not there come back: nothing of theirs can be seen, or an earlier lookup found them
+    /// missing and the overlay still remembers that.
+    pub async fn remask(&self, paths: &BTreeSet<PathBuf>) -> Result<Vec<PathBuf>, SandboxError> {
+        let mut masked = self.masked.lock().await;
+        let bytes = |path: &PathBuf| Bytes::from(path.clone());
+        let change =
+            MaskOrder { lift: masked.difference(paths).map(bytes).collect(), cover: paths.difference(&masked).map(bytes).collect() };
+        if change == MaskOrder::default() {
+            return Ok(Vec::new());
+        }
+        let uncovered = match &self.room {
+            Room::Held(holder) => holder.link.remask(change).await?,
+            Room::Contained(room) => room.remask(change).await?,
+        };
+        *masked = paths.iter().filter(|path| !uncovered.has(path)).cloned().collect();
+        Ok(uncovered.absent.iter().map(|path| path.path().to_owned()).collect())
     }
 
     /// The merged project as a directory descriptor: a read through it sees what jobs wrote. Valid while the workspace is open.
     pub fn root(&self) -> &OwnedFd {
         &self.root
+    }
+
+    /// The same without its masks, for reads that are decided one by one. It is as open as the project itself.
+    pub fn bare(&self) -> &OwnedFd {
+        &self.bare
     }
 
     /// The holder's process id; containers have none.
@@ -385,7 +432,7 @@ impl Holder {
         order.id = place.id;
         let joins = group.iter().flat_map(|group| group.joins());
         let all: Vec<BorrowedFd<'_>> = files.iter().chain(joins).map(AsFd::as_fd).collect();
-        self.link.send(&order, &all).await?;
+        self.link.send(&HolderOrder::Spawn(order), &all).await?;
         drop(files);
         match started.await {
             Ok(Ok((pid, pidfd, openings))) => {

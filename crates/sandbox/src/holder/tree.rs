@@ -19,8 +19,11 @@ use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFl
 
 use crate::fault::{At, Failure, Step};
 use crate::namespace::{self, User};
-use crate::order::{BindOrder, OpenOrder};
+use crate::order::{BindOrder, Bytes, MaskOrder, OpenOrder, Uncovered};
 use crate::sys;
+
+/// What lies over a masked path, in the room's own root.
+pub(super) const COVERS: &str = "/.mask";
 
 /// Where the new root is mounted until it is the root. Any folder that every user can reach will do.
 const STAGE: &str = "/tmp";
@@ -56,8 +59,11 @@ const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
 /// A built room.
 pub(crate) struct Room {
-    /// The merged project.
+    /// The merged project as jobs see it.
     pub(crate) root: OwnedFd,
+    /// The same without masks, for reads that were decided one by one.
+    pub(crate) bare: OwnedFd,
+    pub(crate) uncovered: Uncovered,
     pub(crate) project: PathBuf,
     /// Mounts under /tmp, where a job mounts its own file system: the project, and binds that do not lie in it.
     pub(crate) in_tmp: Vec<PathBuf>,
@@ -145,16 +151,16 @@ pub(super) fn build(order: &OpenOrder, user: User, sources: Sources) -> Result<R
     pivot().at(Step::PivotRoot)?;
 
     let root = rustix::fs::open(project, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).at(Step::Overlay)?;
-    for path in &order.masked {
-        mask(&root, path.path(), Path::new("/.mask")).map_err(|error| Failure::new(Step::Masks, error).about(path.path().display()))?;
-    }
+    let bare = namespace::detached(project, true).at(Step::Masks)?;
+    let masks = MaskOrder { lift: Vec::new(), cover: order.masked.clone() };
+    let uncovered = remask(&root, Path::new(COVERS), &masks)?;
     let slash = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).at(Step::PivotRoot)?;
     sys::mount_setattr(&slash, false, READ_ONLY, None).at(Step::PivotRoot)?;
     let targets = order.binds.iter().map(|bind| bind.target.path()).filter(|target| !target.starts_with(project));
     let in_tmp = std::iter::once(project).chain(targets).filter(|path| path.starts_with("/tmp")).map(Path::to_owned).collect();
     let binds = order.binds.iter().filter(|bind| bind.writable).map(|bind| bind.target.path());
     let writable = std::iter::once(project).chain(binds).map(Path::to_owned).collect();
-    Ok(Room { root, project: project.to_owned(), in_tmp, writable })
+    Ok(Room { root, bare, uncovered, project: project.to_owned(), in_tmp, writable })
 }
 
 /// The host's part of the tree.
@@ -326,20 +332,80 @@ fn pivot() -> io::Result<()> {
     Ok(rustix::process::chdir("/")?)
 }
 
-/// Covers a path with something empty that nobody may open. A link is followed as long as it stays in the project.
-pub(crate) fn mask(root: &OwnedFd, path: &Path, covers: &Path) -> io::Result<()> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let target = match rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS) {
+/// Takes masks off and puts others on. What could not be covered comes back.
+///
+/// A path is walked without links: one that a job put in the way of it leads to nothing that the mask was for.
+pub(crate) fn remask(root: &OwnedFd, covers: &Path, change: &MaskOrder) -> Result<Uncovered, Failure> {
+    let about = |path: &Bytes| {
+        let path = path.path().display().to_string();
+        move |error: io::Error| Failure::new(Step::Masks, error).about(path)
+    };
+    for path in &change.lift {
+        lift(root, path.path()).map_err(about(path))?;
+    }
+    let mut uncovered = Uncovered::default();
+    for path in &change.cover {
+        match mask(root, path.path(), covers).map_err(about(path))? {
+            Covered::Yes => {}
+            Covered::Absent => uncovered.absent.push(path.clone()),
+            Covered::Closed => uncovered.closed.push(path.clone()),
+        }
+    }
+    Ok(uncovered)
+}
+
+enum Covered {
+    Yes,
+    Absent,
+    Closed,
+}
+
+const NO_LINKS: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_SYMLINKS);
+
+/// Is it that what was to be opened is not there, or hidden by what a job made?
+fn is_absent(error: rustix::io::Errno) -> bool {
+    use rustix::io::Errno;
+    matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP)
+}
+
+/// Covers a path with something empty that nobody may open.
+fn mask(root: &OwnedFd, path: &Path, covers: &Path) -> io::Result<Covered> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let target = match rustix::fs::openat2(root, path, flags, Mode::empty(), NO_LINKS) {
         Ok(target) => target,
-        // Absent, or a link to something that the room does not hold.
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR | rustix::io::Errno::XDEV | rustix::io::Errno::LOOP) => return Ok(()),
+        Err(error) if is_absent(error) => return Ok(Covered::Absent),
+        Err(rustix::io::Errno::ACCESS) => return Ok(Covered::Closed),
         Err(error) => return Err(error.into()),
     };
-    let is_dir = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&target)?.st_mode).is_dir();
+    let is_dir = match rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&target)?.st_mode) {
+        rustix::fs::FileType::Symlink => return Ok(Covered::Absent),
+        kind => kind.is_dir(),
+    };
     let cover = namespace::detached(&covers.join(if is_dir { "folder" } else { "file" }), false)?;
     sys::mount_setattr(&cover, false, READ_ONLY, None)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    Ok(rustix::mount::move_mount(&cover, "", target.as_fd(), "", flags)?)
+    rustix::mount::move_mount(&cover, "", target.as_fd(), "", flags)?;
+    Ok(Covered::Yes)
+}
+
+/// Uncovers a path again. By way of its folder: a link in its place must not lead the hand to another mask.
+fn lift(root: &OwnedFd, path: &Path) -> io::Result<()> {
+    let Some(name) = path.file_name() else { return Err(io::Error::from_raw_os_error(libc::EINVAL)) };
+    let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = match rustix::fs::openat2(root, parent, flags, Mode::empty(), NO_LINKS) {
+        Ok(folder) => folder,
+        Err(error) if is_absent(error) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    rustix::process::fchdir(&folder)?;
+    let lifted = rustix::mount::unmount(name, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+    rustix::process::chdir("/")?;
+    match lifted {
+        // A job that began before the mask may have taken the path away, and the mask with it.
+        Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

@@ -83,8 +83,12 @@ fn serve(link: &OwnedFd, filters: &Filters) -> io::Result<()> {
                 Err(failure) => packet::send(link, &LauncherReply::Failed(failure), &[])?,
             },
             Some((LauncherOrder::Mount(order), _)) => {
-                let mounted = mount::mount(&order).map_or_else(LauncherReply::Failed, |()| LauncherReply::Mounted);
+                let mounted = mount::mount(&order).map_or_else(LauncherReply::Failed, LauncherReply::Mounted);
                 packet::send(link, &mounted, &[])?;
+            }
+            Some((LauncherOrder::Mask(work, change), _)) => {
+                let masked = mount::remask(work.path(), &change).map_or_else(LauncherReply::Failed, LauncherReply::Mounted);
+                packet::send(link, &masked, &[])?;
             }
             Some((LauncherOrder::Start(argv), _)) => match start(&argv) {
                 Ok(pidfd) => packet::send(link, &LauncherReply::Started, &[pidfd.as_fd()])?,

@@ -190,7 +190,7 @@ fn binds(engine: &Inner, workspace: &OpenOrder, link: &std::path::Path, private:
     let mut binds = vec![
         bind(&engine.settings.program, guest::PROGRAM.as_ref(), false)?,
         bind(link, guest::LINK_FOLDER.as_ref(), false)?,
-        bind(&workspace.work.path().join(mount::MERGED), workspace.project.path(), true)?,
+        bind(&workspace.work.path().join(mount::SHOWN), workspace.project.path(), true)?,
     ];
     for (place, shown) in private.places() {
         binds.push(bind(&place, shown.as_ref(), true)?);

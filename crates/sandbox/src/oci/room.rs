@@ -19,7 +19,7 @@ use super::link::{Listener, Socket};
 use crate::fault::SandboxError;
 use crate::link::Unreported;
 use crate::mount::{self, Private};
-use crate::order::{OpenOrder, SpawnOrder};
+use crate::order::{MaskOrder, OpenOrder, SpawnOrder, Uncovered};
 use crate::spec::{Enforcement, Usage};
 use crate::sys;
 use crate::workspace::{Keeper, Underway};
@@ -86,6 +86,11 @@ impl Room {
         self.jobs.unburied.send_modify(|count| *count += 1);
         tokio::spawn(bury(Arc::clone(&self.jobs), id, (container, private), pidfd, tell, Arc::clone(&grave.shortage)));
         Ok(Underway { pid, pidfd: copy, openings, unreported, keeper: Keeper::Engine(grave) })
+    }
+
+    /// Changes what is masked in containers to come.
+    pub(crate) async fn remask(&self, change: MaskOrder) -> Result<Uncovered, SandboxError> {
+        self.engine.errand.remask(self.order.work.clone(), change).await
     }
 
     fn folder(&self, id: u64) -> PathBuf {

@@ -10,10 +10,10 @@
 
 use crate::desk::{Desk, room_fault};
 use crate::fault::{Fault, FaultKind, Stop};
+use crate::mask::Sight;
 use crate::reader::{self, Folder, Unread};
 use crate::scratch::Shows;
 use crate::{Kernel, git};
-use ignore::gitignore::Gitignore;
 use sandbox::{JobSpec, Workspace};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -102,12 +102,12 @@ impl Kernel {
 fn start(kernel: &Kernel, task: TaskId, desk: &Arc<Desk>) -> Result<JoinHandle<Result<(), Stop>>, Stop> {
     let kernel = kernel.me.upgrade().ok_or_else(|| Fault::new(FaultKind::Bug, "the kernel is gone", task))?;
     // Not the desk itself: a look through the project does not keep a room open.
-    let (project, secrets) = (desk.project.clone(), desk.secrets.clone());
-    Ok(tokio::spawn(async move { record(&kernel, task, &project, &secrets).await }))
+    let (project, sight) = (desk.project.clone(), Arc::clone(&desk.sight));
+    Ok(tokio::spawn(async move { record(&kernel, task, &project, &sight).await }))
 }
 
 /// Records HEAD and every file that differs from it.
-async fn record(kernel: &Kernel, id: TaskId, project: &Path, secrets: &Gitignore) -> Result<(), Stop> {
+async fn record(kernel: &Kernel, id: TaskId, project: &Path, sight: &Sight) -> Result<(), Stop> {
     let task = kernel.task(id)?;
     let Some(since_us) = task.workspace.map(|workspace| workspace.since_us) else { return Ok(()) };
     kernel.fault_at("base", 0);
@@ -117,7 +117,7 @@ async fn record(kernel: &Kernel, id: TaskId, project: &Path, secrets: &Gitignore
     let mut dirty = Dirty::default();
     for path in changed {
         // What no room shows, no task can change: its content is not kept.
-        let secret = secrets.matched_path_or_any_parents(&path, false).is_ignore();
+        let secret = sight.hides(&path).is_some();
         let file = if secret { DirtyFile::Unproven } else { hold(kernel, project, path.clone(), since_us).await? };
         dirty.files.insert(path, file);
     }

@@ -16,8 +16,8 @@ use crate::Kernel;
 use crate::fault::{Fault, Stop};
 use crate::job::JobTerms;
 pub(crate) use egress::PROXY_PORT;
+pub(crate) use facts::aim;
 use facts::{Facts, Purpose};
-pub(crate) use facts::{aim, masked_path};
 use gate::Admission;
 pub(crate) use gate::More;
 use policy::Peer;
@@ -305,7 +305,8 @@ pub(crate) async fn explain(kernel: &Kernel, request: &Request, candidate: Optio
         let (name, input) = adapted?;
         return Box::pin(explain(kernel, &Request { tool: name.to_owned(), input, ..request.clone() }, candidate)).await;
     }
-    let facts = facts::gather_for(kernel, request, tool, Purpose::Explain).await?;
+    let purpose = if candidate.is_some() { Purpose::ExplainOther } else { Purpose::Explain };
+    let facts = facts::gather_for(kernel, request, tool, purpose).await?;
     let now = kernel.moment();
     let around = kernel.ledger.look(|world| judge::Around::call(world, &facts.call, &now, world.now_ms));
     Ok(facts.call.explain_by(candidate.unwrap_or(&facts.call.trusted.policy), &around))

@@ -2,10 +2,11 @@
 //!
 //! **Invariant.** A task has at most one open room, and what runs in it began after `workspace.opened` was on record.
 
+use crate::call::judge::Who;
 use crate::fault::{Fault, FaultKind, Stop};
+use crate::mask::{Found, Hidden, Sight};
 use crate::runtime::Runtime;
-use crate::{Kernel, base, config, git, replay};
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use crate::{Kernel, base, git, replay};
 use parking_lot::Mutex;
 use sandbox::{Bind, Workspace, WorkspaceSpec};
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use tool::Lanes;
 use world::event::{WorkspaceBased, WorkspaceClosed, WorkspaceOpened};
-use world::{Base, Code, Pid, Refusal, Task, TaskId, ZoneId};
+use world::{Base, Code, Pid, Refusal, Task, TaskId};
 
 /// A task's room with what the kernel knows of it.
 pub(crate) struct Desk {
@@ -27,12 +28,29 @@ pub(crate) struct Desk {
     pub project: PathBuf,
     /// Where upper and work layers are.
     pub work: PathBuf,
-    /// What the room does not show.
-    pub secrets: Gitignore,
+    /// What the room's own process could see when it was opened.
+    pub sight: Arc<Sight>,
+    /// What is masked in it.
+    found: Mutex<Arc<Found>>,
     pub scan: base::Scan,
 }
 
 impl Desk {
+    /// Why its room hides a path that has an innocent name: it is another name of a hidden file.
+    pub fn other_name(&self, path: &str) -> Option<Hidden> {
+        self.found.lock().same.get(Path::new(path)).map(|of| Hidden::Same(of.clone()))
+    }
+
+    /// Masks the room as the next job is to see it. False where its overlay still takes a file for missing that has come to the project: no
+    /// mask holds on that, and the overlay may think of it at any time.
+    async fn remask(&self, found: Arc<Found>) -> Result<bool, Stop> {
+        let absent = self.room.remask(&found.masks).await.map_err(room_fault)?;
+        *self.found.lock() = found;
+        let layers = [Some(self.work.join("upper")), replay::base::layer(&self.work)];
+        let behind = |path: &PathBuf| layers.iter().flatten().any(|layer| is_behind(layer, path));
+        Ok(absent.iter().all(|path| self.project.join(path).symlink_metadata().is_err() || behind(path)))
+    }
+
     /// Reads a file of at most `bytes_max` as the task sees it, for the kernel's own purposes.
     pub async fn look(&self, path: &str, bytes_max: u64) -> Looked {
         let root = std::os::fd::AsFd::as_fd(self.room.root());
@@ -117,20 +135,27 @@ impl Kernel {
         cell.get_or_try_init(|| self.open_desk(task)).await.cloned()
     }
 
-    /// The room of a task for jobs of this template; it moves when another runtime than its own makes rooms of that.
-    pub(crate) async fn desk_for(&self, task: TaskId, zone: ZoneId, template: &str) -> Result<Arc<Desk>, Stop> {
-        let wanted = self.runtime(zone, Some(template))?;
+    /// The room of a task for a job of this process and template, masked as they may see it. It moves when another runtime than its own makes
+    /// rooms of that template, and is opened anew when it can't be masked as it is.
+    pub(crate) async fn desk_for(&self, task: TaskId, who: Who, template: &str) -> Result<Arc<Desk>, Stop> {
+        let wanted = self.runtime(who.zone, Some(template))?;
         let began = Instant::now();
         loop {
             let desk = self.desk(task).await?;
-            if desk.runtime == wanted {
-                return Ok(desk);
-            }
             let held = desk.runtime;
+            if held == wanted {
+                let found = self.masks(&self.sight(who)?).await?;
+                if desk.remask(found).await? {
+                    return Ok(desk);
+                }
+            }
             drop(desk);
             if !self.desks.move_to(task, wanted) && began.elapsed() > MOVE_MAX {
-                let why =
-                    format!("`{template}` has rooms of {}, and something of {task} still runs in one of {}", wanted.name(), held.name());
+                let why = if held == wanted {
+                    format!("the project has new files that must be masked, and something of {task} still runs in the room")
+                } else {
+                    format!("`{template}` has rooms of {}, and something of {task} still runs in one of {}", wanted.name(), held.name())
+                };
                 return Err(Refusal::new(Code::WrongState, why).hint("call it again when that is over").into());
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -161,18 +186,13 @@ impl Kernel {
             sandbox::remove(&work).map_err(|error| Fault::io("remove", &work, error))?;
         }
         std::fs::create_dir_all(&work).map_err(|error| Fault::io("make", &work, error))?;
-        let extra = self.trusted(zone)?.map(|trusted| trusted.config.mask.clone()).unwrap_or_default();
+        let sight = self.sight(Who { pid, zone, task: Some(task) })?;
+        let found = self.masks(&sight).await?;
         let mut spec = WorkspaceSpec::new(&project, &work);
-        spec.masked = {
-            let (project, extra, masks) = (project.clone(), extra.clone(), Arc::clone(&self.masks));
-            tokio::task::spawn_blocking(move || masks.find(&project, &extra))
-                .await
-                .map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??
-        };
+        spec.masked = found.masks.iter().cloned().collect();
         spec.binds = git_binds(&project, &work, &self.home.path).await?;
-        let secrets = secrets(&project, &extra)?;
         let then = match replays {
-            Some(of) if recorded.is_none() => Some(replay::base::rebuild(self, of, zone, &project, &work, &secrets).await?),
+            Some(of) if recorded.is_none() => Some(replay::base::rebuild(self, of, zone, &project, &work, &sight).await?),
             _ => None,
         };
         spec.beneath = replay::base::layer(&work);
@@ -180,7 +200,7 @@ impl Kernel {
         if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
             room.pause().await.map_err(room_fault)?;
         }
-        let desk = Arc::new(Desk { room, runtime, secrets, project, work, scan: base::Scan::default() });
+        let desk = Arc::new(Desk { room, runtime, sight, found: Mutex::new(found), project, work, scan: base::Scan::default() });
         if recorded.is_none() {
             let since_us = base::earliest_us();
             let (head, base) = match then {
@@ -251,22 +271,30 @@ pub(crate) async fn git_binds(project: &Path, work: &Path, home: &Path) -> Resul
     Ok(binds)
 }
 
+/// Whether what a layer holds hides a path of the layers below it: something else in its place, or on the way to it.
+fn is_behind(layer: &Path, path: &Path) -> bool {
+    let mut at = layer.to_owned();
+    for part in path.components() {
+        at.push(part);
+        match at.symlink_metadata() {
+            Ok(metadata) if metadata.is_dir() => {
+                let mut value = [0; 1];
+                if rustix::fs::lgetxattr(&at, "user.overlay.opaque", &mut value).is_ok() && value == *b"y" {
+                    return true;
+                }
+            }
+            Ok(_) => return true,
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
 /// A descriptor of a project's folder, for reads outside any task.
 pub(crate) fn open_root(project: &Path) -> Result<OwnedFd, Fault> {
     use rustix::fs::{Mode, OFlags};
     rustix::fs::open(project, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|error| Fault::io("open", project, error))
-}
-
-/// The patterns of files that no room shows and no tool reads.
-pub(crate) fn secrets(project: &Path, extra: &[String]) -> Result<Gitignore, Refusal> {
-    let mut patterns = GitignoreBuilder::new(project);
-    for line in config::MASKED.iter().copied().chain(extra.iter().map(String::as_str)) {
-        patterns
-            .add_line(None, line)
-            .map_err(|error| Refusal::new(Code::BadInput, format!("`mask: {line}` in skep.yml is not a pattern: {error}")))?;
-    }
-    patterns.build().map_err(|error| Refusal::new(Code::BadInput, format!("`mask` in skep.yml does not compile: {error}")))
 }
 
 pub(crate) fn room_fault(error: sandbox::SandboxError) -> Fault {

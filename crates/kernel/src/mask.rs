@@ -1,263 +1,240 @@
-//! Which files of a project no room shows: found by walking it, remembered folder by folder.
+//! What no room shows to a process: names that are secret everywhere, what `mask` in `skep.yml` adds, and every path whose `fs.read` is not
+//! allowed to it under a template that its task may use.
 //!
-//! A walk of a large project would cost more than opening its room. So each folder's list of secrets and subfolders is kept with the
-//! folder's own times, and a later walk reads only folders that changed: files that did not come, go or change their name cost
-//! nothing, whatever their number. **Invariant.** A folder whose times are too young to tell a later change apart is read again.
-//!
-//! A secret with a second, innocent name (a hard link) is a secret by that name too. Only where there is such a file are all names read.
+//! Rooms are masked before each job (`desk.rs`), and the door refuses calls on masked paths by the same sight, so that a program in a room
+//! and a tool of the kernel agree. **Invariant.** A change of policy, grant, ban or project counts for the next job that starts.
 
-use crate::desk::secrets;
-use crate::fault::{Fault, Stop};
+mod given;
+mod walk;
+
+use crate::call::judge::{ReaderFacts, Who};
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::zone::Trusted;
+use crate::{Kernel, config};
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use policy::{HiddenBy, ReadView};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use world::{Code, Pid, Refusal, TaskId};
 
-/// What is remembered of every project.
+pub(crate) use walk::Found;
+
+/// Why a path is hidden.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hidden {
+    /// Its name is secret in every project, by this pattern.
+    Always(String),
+    /// `mask` in `skep.yml` has this pattern.
+    Mask(String),
+    Policy(HiddenBy),
+    /// It is another name of this hidden file.
+    Same(PathBuf),
+}
+
+impl fmt::Display for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Hidden::Always(pattern) => write!(f, "names like `{pattern}` are masked in every project"),
+            Hidden::Mask(pattern) => write!(f, "`mask` in skep.yml has `{pattern}`"),
+            Hidden::Policy(by) => by.fmt(f),
+            Hidden::Same(of) => write!(f, "it is the same file as `{}`", of.display()),
+        }
+    }
+}
+
+impl Hidden {
+    /// What shows the path again.
+    fn remedy(&self) -> String {
+        match self {
+            Hidden::Always(_) => "work from a template such as .env.example, or have the operator do this step; nothing unmasks it".into(),
+            Hidden::Mask(pattern) => format!("take `{pattern}` out of `mask` in skep.yml and run `skep trust`, if it is not secret"),
+            Hidden::Policy(HiddenBy::Ban(ban)) => format!("`skep grant revoke {ban}` takes the ban back"),
+            Hidden::Policy(HiddenBy::Rule(rule)) if rule.starts_with("builtin:") => "work on another path; no rule opens this one".into(),
+            Hidden::Policy(HiddenBy::Rule(rule)) => {
+                format!("if it may be read, change rule `{rule}` in .skep/policy.yaml and run `skep trust`")
+            }
+            Hidden::Policy(HiddenBy::Review(_)) => {
+                "ask for it with fs.read; a yes for the session or for always shows it to the next command".into()
+            }
+            Hidden::Policy(HiddenBy::NoRule) => "if it may be read, allow `fs.read` on it in .skep/policy.yaml and run `skep trust`".into(),
+            Hidden::Same(_) => "make it a file of its own if it is not secret".into(),
+        }
+    }
+
+    /// The refusal of a call on such a path.
+    pub fn refusal(&self, path: &str) -> Refusal {
+        let why = match self {
+            Hidden::Always(_) | Hidden::Mask(_) => "no brain may see it".to_owned(),
+            other => other.to_string(),
+        };
+        Refusal::new(Code::Denied, format!("`{path}` is masked: {why}")).hint(self.remedy())
+    }
+}
+
+/// Names that no room shows and no tool reads, whatever the policy says.
+#[derive(Debug)]
+pub(crate) struct Names {
+    always: Gitignore,
+    /// Of `skep.yml`.
+    also: Gitignore,
+}
+
+impl Names {
+    pub fn new(project: &Path, extra: &[String]) -> Result<Names, Refusal> {
+        let bad = |line: &str, error: &dyn fmt::Display| {
+            Refusal::new(Code::BadInput, format!("`mask: {line}` in skep.yml is not a pattern: {error}"))
+                .hint("write it as in a .gitignore")
+        };
+        let build = |lines: &mut dyn Iterator<Item = &str>| {
+            let mut patterns = GitignoreBuilder::new(project);
+            for line in lines {
+                patterns.add_line(None, line).map_err(|error| bad(line, &error))?;
+            }
+            patterns.build().map_err(|error| bad("…", &error))
+        };
+        let always = build(&mut config::MASKED.iter().copied())?;
+        Ok(Names { always, also: build(&mut extra.iter().map(String::as_str))? })
+    }
+
+    /// Why a path of the project, or a folder that it lies in, is hidden.
+    pub fn find(&self, path: &str) -> Option<Hidden> {
+        let by = |patterns: &Gitignore| match patterns.matched_path_or_any_parents(path, false) {
+            Match::Ignore(glob) => Some(glob.original().to_owned()),
+            Match::None | Match::Whitelist(_) => None,
+        };
+        by(&self.always).map(Hidden::Always).or_else(|| by(&self.also).map(Hidden::Mask))
+    }
+
+    /// The same of one name whose folders were looked at before.
+    fn matched(&self, path: &Path, is_dir: bool) -> Option<Hidden> {
+        let by = |patterns: &Gitignore| match patterns.matched(path, is_dir) {
+            Match::Ignore(glob) => Some(glob.original().to_owned()),
+            Match::None | Match::Whitelist(_) => None,
+        };
+        // The store of git has names of its own.
+        if path.starts_with(".git") {
+            return None;
+        }
+        by(&self.always).map(Hidden::Always).or_else(|| by(&self.also).map(Hidden::Mask))
+    }
+}
+
+/// What a process may see of a project.
+#[derive(Debug)]
+pub(crate) struct Sight {
+    pub names: Names,
+    view: ReadView,
+    made_of: MadeOf,
+}
+
+/// What a sight was made of: as long as it is the same, so is the sight.
+#[derive(Debug, PartialEq)]
+struct MadeOf {
+    project: PathBuf,
+    version: u64,
+    extra: Vec<String>,
+    readers: ReaderFacts,
+}
+
+impl Sight {
+    /// Why a path of the project is hidden.
+    pub fn hides(&self, path: &str) -> Option<Hidden> {
+        self.names.find(path).or_else(|| by_policy(path, self.view.at(path)))
+    }
+
+    /// Why a folder is hidden with all that is in it.
+    pub fn hides_folder(&self, path: &str) -> Option<Hidden> {
+        if path == "." { None } else { self.names.find(path).or_else(|| by_policy(path, self.view.below(path))) }
+    }
+
+    fn at(&self, path: &Path) -> Option<Hidden> {
+        let text = path.to_string_lossy();
+        self.names.matched(path, false).or_else(|| by_policy(&text, self.view.at(&text)))
+    }
+
+    fn below(&self, path: &Path) -> Option<Hidden> {
+        let text = path.to_string_lossy();
+        self.names.matched(path, true).or_else(|| by_policy(&text, self.view.below(&text)))
+    }
+}
+
+/// Rules that let some folders be read hardly mean that git is to break: its own folder is hidden where a rule or a ban says so. What its
+/// store gives away is told by `policy check`.
+fn by_policy(path: &str, hidden: Option<HiddenBy>) -> Option<Hidden> {
+    let of_git = path == ".git" || path.starts_with(".git/");
+    hidden.filter(|by| !of_git || *by != HiddenBy::NoRule).map(Hidden::Policy)
+}
+
+/// What is remembered of projects and of who looks at them.
 #[derive(Default)]
 pub(crate) struct Masks {
-    projects: Mutex<HashMap<PathBuf, Arc<Mutex<Known>>>>,
+    walks: walk::Walks,
+    /// The last ones, newest last.
+    sights: Mutex<Vec<Arc<Sight>>>,
 }
 
-#[derive(Default)]
-struct Known {
-    /// The patterns it was made with, beside the built-in ones.
-    extra: Vec<String>,
-    folders: HashMap<PathBuf, Listed>,
-}
-
-/// One folder as it was when it was read.
-#[derive(Clone)]
-struct Listed {
-    stamp: Stamp,
-    /// False when it had just changed: another change in the same tick of the clock would look the same.
-    settled: bool,
-    secrets: Vec<OsString>,
-    folders: Vec<OsString>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-/// Coarser than the clock of any file system we meet, FAT's two seconds aside.
-const SETTLES: Duration = Duration::from_millis(1100);
+/// Sights that are kept: of a few processes in a few projects.
+const SIGHTS_MAX: usize = 16;
 
 impl Masks {
-    /// Every existing secret of a project, relative to it. Blocks.
-    pub fn find(&self, project: &Path, extra: &[String]) -> Result<Vec<PathBuf>, Stop> {
-        let known = self.projects.lock().entry(project.to_owned()).or_default().clone();
-        let mut known = known.lock();
-        if known.extra != extra {
-            *known = Known { extra: extra.to_vec(), folders: HashMap::new() };
+    fn sight(&self, made_of: MadeOf, policy: &policy::Policy) -> Result<Arc<Sight>, Refusal> {
+        let mut sights = self.sights.lock();
+        if let Some(place) = sights.iter().position(|sight| sight.made_of == made_of) {
+            let sight = sights.remove(place);
+            sights.push(Arc::clone(&sight));
+            return Ok(sight);
         }
-        let mut fresh = HashMap::with_capacity(known.folders.len());
-        let found = walk(project, extra, &mut known.folders, &mut fresh)?;
-        known.folders = fresh;
-        Ok(with_twins(project, found)?)
+        let view = ReadView::new(policy, made_of.readers.lend());
+        let sight = Arc::new(Sight { names: Names::new(&made_of.project, &made_of.extra)?, view, made_of });
+        if sights.len() >= SIGHTS_MAX {
+            sights.remove(0);
+        }
+        sights.push(Arc::clone(&sight));
+        Ok(sight)
     }
 }
 
-/// Adds every other name in the project of a file that is hidden.
-fn with_twins(project: &Path, mut found: Vec<PathBuf>) -> Result<Vec<PathBuf>, Fault> {
-    let identity = |path: &Path| {
-        let metadata = std::fs::symlink_metadata(path).ok().filter(|metadata| metadata.is_file() && metadata.nlink() > 1)?;
-        Some((metadata.dev(), metadata.ino()))
-    };
-    let mut hidden = HashSet::new();
-    for path in found.iter().map(|path| project.join(path)) {
-        hidden.extend(identity(&path));
-        if path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
-            names(&path, |_| true, |_, path| hidden.extend(identity(path)))?;
-        }
+impl Kernel {
+    /// What a process may see; in a task, what both it and the task's own process may, who share the room.
+    pub(crate) fn sight(&self, who: Who) -> Result<Arc<Sight>, Stop> {
+        let trusted = self.in_force(who.zone)?;
+        let (project, owner) = self.ledger.look(|world| {
+            let owner = who.task.and_then(|task| world.tasks.get(&task)).map(|task| task.pid);
+            (world.zones.get(&who.zone).map(|zone| PathBuf::from(&zone.path)).unwrap_or_default(), owner)
+        });
+        let mut whos = vec![who];
+        whos.extend(owner.filter(|pid| *pid != who.pid).map(|pid| Who { pid, ..who }));
+        let made_of = self.made_of(project, &whos, &trusted)?;
+        Ok(self.masks.sight(made_of, &trusted.policy)?)
     }
-    if hidden.is_empty() {
-        return Ok(found);
-    }
-    let inodes: HashSet<u64> = hidden.iter().map(|(_, inode)| *inode).collect();
-    let known: HashSet<PathBuf> = found.iter().map(|path| project.join(path)).collect();
-    let other = |path: &Path| !known.contains(path);
-    names(project, other, |inode, path| {
-        // The number comes with the name, so only those that may be it are looked at.
-        if inodes.contains(&inode) && identity(path).is_some_and(|this| hidden.contains(&this)) {
-            found.extend(path.strip_prefix(project).map(Path::to_owned));
-        }
-    })?;
-    found.sort();
-    Ok(found)
-}
 
-/// Tells of every name beneath a folder, with its inode, but for those that are not `wanted` and what is beneath them.
-fn names(top: &Path, wanted: impl Fn(&Path) -> bool, mut tell: impl FnMut(u64, &Path)) -> Result<(), Fault> {
-    let mut folders = vec![top.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let entries = match std::fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound) => continue,
-            Err(error) => return Err(Fault::io("list", &folder, error)),
-        };
-        for entry in entries {
-            let entry = entry.map_err(|error| Fault::io("list", &folder, error))?;
-            let path = entry.path();
-            if !wanted(&path) {
-                continue;
-            }
-            tell(entry.ino(), &path);
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                folders.push(path);
-            }
-        }
+    fn made_of(&self, project: PathBuf, whos: &[Who], trusted: &Arc<Trusted>) -> Result<MadeOf, Stop> {
+        let rooms = self.usable_rooms(trusted, whos.iter().any(|who| who.pid == Pid::OPERATOR))?;
+        let readers = self.readers(whos, &rooms, trusted)?;
+        Ok(MadeOf { project, version: trusted.version, extra: trusted.config.mask.clone(), readers })
     }
-    Ok(())
-}
 
-/// The store of git itself has no secrets and is passed over.
-fn walk(
-    project: &Path,
-    extra: &[String],
-    known: &mut HashMap<PathBuf, Listed>,
-    fresh: &mut HashMap<PathBuf, Listed>,
-) -> Result<Vec<PathBuf>, Stop> {
-    let patterns = secrets(project, extra)?;
-    let mut found = Vec::new();
-    let mut waiting = vec![PathBuf::new()];
-    while let Some(folder) = waiting.pop() {
-        let path = project.join(&folder);
-        let metadata = match std::fs::symlink_metadata(&path) {
-            Ok(metadata) => metadata,
-            // Gone since its parent was listed.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && folder != Path::new("") => continue,
-            Err(error) => return Err(Fault::io("look at", &path, error).into()),
-        };
-        let stamp = Stamp {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        };
-        let listed = match known.remove(&folder).filter(|listed| listed.settled && listed.stamp == stamp) {
-            Some(listed) => listed,
-            None => {
-                let settled = metadata.modified().is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > SETTLES));
-                list(&path, &folder, &patterns).map(|(secrets, folders)| Listed { stamp, settled, secrets, folders })?
-            }
-        };
-        found.extend(listed.secrets.iter().map(|name| folder.join(name)));
-        waiting.extend(listed.folders.iter().map(|name| folder.join(name)));
-        fresh.insert(folder, listed);
+    /// What is to be masked in a room of this sight.
+    pub(crate) async fn masks(&self, sight: &Arc<Sight>) -> Result<Arc<Found>, Stop> {
+        let (masks, sight) = (Arc::clone(&self.masks), Arc::clone(sight));
+        let walk = tokio::task::spawn_blocking(move || masks.walks.find(&sight.made_of.project, &sight)).await;
+        walk.map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))?
     }
-    found.sort();
-    Ok(found)
-}
 
-/// The secrets and the subfolders of one folder.
-fn list(path: &Path, folder: &Path, patterns: &ignore::gitignore::Gitignore) -> Result<(Vec<OsString>, Vec<OsString>), Fault> {
-    let (mut hidden, mut folders) = (Vec::new(), Vec::new());
-    let entries = match std::fs::read_dir(path) {
-        Ok(entries) => entries,
-        // What we cannot list, a job of an unprivileged user cannot either.
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound) => {
-            return Ok((hidden, folders));
-        }
-        Err(error) => return Err(Fault::io("list", path, error)),
-    };
-    for entry in entries {
-        let entry = entry.map_err(|error| Fault::io("list", path, error))?;
-        let name = entry.file_name();
-        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if patterns.matched(folder.join(&name), is_dir).is_ignore() {
-            hidden.push(name);
-        } else if is_dir && name != ".git" {
-            folders.push(name);
-        }
+    /// Why a call may not touch an existing path by its innocent name: it is another name of a hidden file.
+    pub(crate) async fn other_name(&self, sight: &Arc<Sight>, path: &str) -> Result<Option<Hidden>, Stop> {
+        Ok(self.masks(sight).await?.same.get(Path::new(path)).map(|of| Hidden::Same(of.clone())))
     }
-    Ok((hidden, folders))
+
+    /// The process that a task's room belongs to.
+    pub(crate) fn owner(&self, task: TaskId) -> Result<Who, Stop> {
+        let task = self.task(task)?;
+        Ok(Who { pid: task.pid, zone: task.zone, task: Some(task.id) })
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    fn show(masks: &Masks, project: &Path, extra: &[&str]) -> Vec<String> {
-        let extra: Vec<String> = extra.iter().map(|text| (*text).to_owned()).collect();
-        masks.find(project, &extra).unwrap().iter().map(|path| path.display().to_string()).collect()
-    }
-
-    /// Makes every folder look old, so that it may be remembered.
-    fn age(project: &Path, folders: &[&str]) {
-        for folder in folders {
-            let file = fs::File::open(project.join(folder)).unwrap();
-            file.set_modified(SystemTime::now() - Duration::from_secs(100)).unwrap();
-        }
-    }
-
-    #[test]
-    fn every_change_is_seen() {
-        let dir = tempfile::tempdir().unwrap();
-        let project = dir.path();
-        fs::create_dir_all(project.join("a/b")).unwrap();
-        fs::create_dir_all(project.join(".git")).unwrap();
-        fs::write(project.join(".git/x.key"), "").unwrap();
-        fs::write(project.join("a/b/x.key"), "").unwrap();
-        fs::write(project.join("a/plain"), "").unwrap();
-        age(project, &["", "a", "a/b"]);
-        let masks = Masks::default();
-        for _ in 0..2 {
-            assert_eq!(show(&masks, project, &[]), ["a/b/x.key"]);
-        }
-        // Twice in a row without any pause: what is young is never taken from memory.
-        fs::write(project.join("a/b/.env"), "").unwrap();
-        assert_eq!(show(&masks, project, &[]), ["a/b/.env", "a/b/x.key"]);
-        fs::rename(project.join("a/plain"), project.join("a/y.pem")).unwrap();
-        assert_eq!(show(&masks, project, &[]), ["a/b/.env", "a/b/x.key", "a/y.pem"]);
-        fs::remove_file(project.join("a/b/x.key")).unwrap();
-        fs::rename(project.join("a/b"), project.join("c")).unwrap();
-        assert_eq!(show(&masks, project, &[]), ["a/y.pem", "c/.env"]);
-        assert_eq!(show(&masks, project, &["a/"]), ["a", "c/.env"]);
-        assert_eq!(show(&masks, project, &[]), ["a/y.pem", "c/.env"]);
-    }
-
-    /// The proof that nothing is read again: a folder that was changed behind its own times' back is not noticed.
-    #[test]
-    fn what_did_not_change_is_not_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let project = dir.path();
-        fs::create_dir(project.join("a")).unwrap();
-        age(project, &["", "a"]);
-        let masks = Masks::default();
-        assert_eq!(show(&masks, project, &[]), [""; 0]);
-        let known = masks.projects.lock().get(project).unwrap().clone();
-        assert_eq!(known.lock().folders.values().filter(|listed| listed.settled).count(), 2);
-        known.lock().folders.get_mut(Path::new("a")).unwrap().secrets.push("remembered".into());
-        assert_eq!(show(&masks, project, &[]), ["a/remembered"]);
-        fs::write(project.join("a/new"), "").unwrap();
-        assert_eq!(show(&masks, project, &[]), [""; 0]);
-    }
-
-    /// A second name does not make a secret innocent, wherever the first one is hidden.
-    #[test]
-    fn hard_links_are_hidden_too() {
-        let dir = tempfile::tempdir().unwrap();
-        let project = dir.path();
-        fs::create_dir_all(project.join("vault/deep")).unwrap();
-        fs::create_dir_all(project.join("docs")).unwrap();
-        fs::write(project.join(".env"), "").unwrap();
-        fs::write(project.join("vault/deep/token"), "").unwrap();
-        fs::write(project.join("docs/plain"), "").unwrap();
-        fs::hard_link(project.join("docs/plain"), project.join("docs/plain-again")).unwrap();
-        let masks = Masks::default();
-        assert_eq!(show(&masks, project, &["vault/"]), [".env", "vault"]);
-        fs::hard_link(project.join(".env"), project.join("docs/notes.txt")).unwrap();
-        fs::hard_link(project.join("vault/deep/token"), project.join("readme")).unwrap();
-        assert_eq!(show(&masks, project, &["vault/"]), [".env", "docs/notes.txt", "readme", "vault"]);
-        assert_eq!(show(&masks, project, &[]), [".env", "docs/notes.txt"]);
-    }
-}
+mod tests;

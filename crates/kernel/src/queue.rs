@@ -4,10 +4,11 @@
 //! A parked task does not hold up the queue; it has a workspace of its own.
 
 use crate::fault::{Fault, Stop};
+use crate::mask::Names;
 use crate::model::file_of;
 use crate::reader::{self, Folder};
 use crate::work::Part;
-use crate::{Kernel, desk, episode, git, native, zone};
+use crate::{Kernel, episode, git, native, zone};
 use brain::script::Script;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -255,7 +256,7 @@ async fn script(top: &Path, file: &str, named: Named) -> Result<String, Stop> {
         (_, Some(parent), Some(name)) if named == Named::ByOperator => (parent.to_owned(), PathBuf::from(name)),
         _ => return Err(bad("it is not a file of the project".into()).into()),
     };
-    if named == Named::ByProject && desk::secrets(top, &[])?.matched_path_or_any_parents(&name, false).is_ignore() {
+    if named == Named::ByProject && Names::new(top, &[])?.find(&name.to_string_lossy()).is_some() {
         return Err(bad("no brain may see it".into()).into());
     }
     let read = reader::bounded(move || Folder::open(&folder)?.read(name, SCRIPT_BYTES_MAX)).await?;

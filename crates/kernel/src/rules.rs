@@ -3,8 +3,9 @@
 use crate::call::judge::{self, Around, CallFacts, Details, Who};
 use crate::call::{self, Request};
 use crate::fault::{Fault, FaultKind, Stop};
+use crate::mask::Names;
 use crate::zone::{self, Bundle, POLICY_FILE};
-use crate::{Kernel, desk, locate};
+use crate::{Kernel, locate};
 use journal::Filter;
 use policy::{Action, Case, Explanation, Known, OwnedPath, Policy, PolicyError, Trial, Warning};
 use serde_json::Value;
@@ -69,6 +70,10 @@ impl Kernel {
             }
             Err(error) => (0, Some(error), Vec::new()),
         };
+        let mut warnings = warnings;
+        if error.is_none() {
+            warnings.extend(self.room_warnings(&top, &Bundle { policy: text.to_owned(), ..bundle.clone() }).await?);
+        }
         let flaws = self.check_extensions(&bundle.rules).await?;
         Ok(Checked { rules, extensions: bundle.rules.len(), error, warnings, flaws })
     }
@@ -288,7 +293,8 @@ impl Kernel {
         // A record from before paths were written down with a mask has none.
         let named = found.filter(|_| paths.is_empty()).map(|tool| tool.touches_by_name(input)).unwrap_or_default();
         let inside = paths.iter().filter(|path| !path.starts_with('/')).cloned().chain(named.into_iter().map(|target| target.path));
-        call.masked = call::masked_path(&desk::secrets(Path::new(&zone.path), &trusted.config.mask)?, inside);
+        let names = Names::new(Path::new(&zone.path), &trusted.config.mask)?;
+        call.masked = inside.into_iter().find_map(|path| names.find(&path).map(|hidden| hidden.refusal(&path)));
         Ok(Some(call))
     }
 }

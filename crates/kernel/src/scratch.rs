@@ -3,6 +3,7 @@
 //! **Invariant.** What is written in one reaches neither the project nor a task, and its folder goes with it; a boot sweeps what a crash left.
 
 use crate::Kernel;
+use crate::call::judge::Who;
 use crate::desk::{git_binds, room_fault};
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::work::{Part, Works};
@@ -23,10 +24,10 @@ pub(crate) struct Scratch {
 pub(crate) enum Shows {
     /// The project for the kernel's own git, which needs no masks.
     Repository,
-    /// The project as a job may see it.
-    Project,
+    /// The project as a job of this process may see it.
+    Project(Who),
     /// That with a task's overlay between.
-    Task(PathBuf),
+    Task(PathBuf, Who),
 }
 
 impl Kernel {
@@ -42,14 +43,10 @@ impl Kernel {
         std::fs::create_dir_all(&folder).map_err(|error| Fault::io("make", &folder, error))?;
         let mut scratch = Scratch { room: None, folder, works: Arc::clone(&self.works) };
         let mut spec = WorkspaceSpec::new(project, &scratch.folder);
-        if !matches!(shows, Shows::Repository) {
-            let extra = self.trusted(zone)?.map(|trusted| trusted.config.mask.clone()).unwrap_or_default();
-            let project = project.to_owned();
-            let masks = Arc::clone(&self.masks);
-            let walk = tokio::task::spawn_blocking(move || masks.find(&project, &extra)).await;
-            spec.masked = walk.map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))??;
+        if let Shows::Project(who) | Shows::Task(_, who) = &shows {
+            spec.masked = self.masks(&self.sight(*who)?).await?.masks.iter().cloned().collect();
         }
-        if let Shows::Task(upper) = shows {
+        if let Shows::Task(upper, _) = shows {
             spec.beneath = Some(upper);
         }
         spec.binds = git_binds(project, &scratch.folder, &self.home.path).await?;

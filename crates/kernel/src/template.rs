@@ -5,7 +5,7 @@
 //! which is the policy's to give.
 
 use crate::Kernel;
-use crate::call::Request;
+use crate::call::{Request, judge};
 use crate::config::Config;
 use crate::fault::Stop;
 use crate::runtime::Runtime;
@@ -13,7 +13,7 @@ use crate::zone::Trusted;
 use sandbox::{Network, Profile, Template};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use world::{Code, Pid, Refusal};
+use world::{Code, Pid, Refusal, UsedRoom};
 
 /// `sandbox:` of `config.yml` and of `skep.yml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -165,6 +165,14 @@ impl Templates {
         self.runtime(own).filter(|runtime| self.runtime(named) != Some(*runtime)).map(|_| "runtime")
     }
 
+    /// The field by which a job that has `own` would be wider with `named`. A way out does not count, nor what is worth something there
+    /// alone: of secrets a room has only what stands for them, and each request to a model is a call of its own.
+    fn widens(&self, own: &Template, named: &Template) -> Option<&'static str> {
+        let indoors =
+            Template { network: own.network, hosts: own.hosts.clone(), secrets: own.secrets, models: own.models, ..named.clone() };
+        indoors.wider_than(own).or_else(|| self.leaves_runtime(&own.name, &named.name))
+    }
+
     pub fn list(&self) -> impl Iterator<Item = &Template> {
         self.all.values()
     }
@@ -223,18 +231,26 @@ impl Kernel {
             return Err(Refusal::new(Code::BadInput, format!("`{}` is for Skep's own children, not for commands", named.name))
                 .hint("take another template, or none; `skep sandbox templates` lists them"));
         }
-        // Of secrets a room has only what stands for them, and that is worth something on the way out alone. Each request to a model is a
-        // call of its own.
-        let indoors =
-            Template { network: own.network, hosts: own.hosts.clone(), secrets: own.secrets, models: own.models, ..named.clone() };
-        let wider = indoors.wider_than(own).or_else(|| templates.leaves_runtime(&own.name, &named.name));
-        match wider.filter(|_| request.pid != Pid::OPERATOR) {
+        match templates.widens(own, named).filter(|_| request.pid != Pid::OPERATOR) {
             Some(field) => {
                 let reason = format!("`{}` is wider than `{}` in `{field}`, and a caller never widens its room", named.name, own.name);
                 Err(Refusal::new(Code::Denied, reason).hint(format!("do without, or with `{}`", own.name)))
             }
             None => Ok(named.clone()),
         }
+    }
+
+    /// Every room that calls in a zone may run in, by the tools that there are: the operator's calls, or those of others alone.
+    pub(crate) fn usable_rooms(&self, trusted: &Trusted, operator: bool) -> Result<Vec<UsedRoom>, Refusal> {
+        let templates = self.templates(Some(trusted))?;
+        let mut rooms = BTreeMap::new();
+        for manifest in self.tools.list().map(tool::Tool::manifest).filter(|manifest| manifest.room == tool::Room::Sandbox) {
+            let own = templates.of_tool(&manifest.name, manifest.template.as_deref())?;
+            let named = templates.list().filter(|named| named.profile != Profile::Strict && named.name != "brain");
+            let usable = named.filter(|named| operator || templates.widens(own, named).is_none());
+            rooms.extend(std::iter::once(own).chain(usable).map(|template| (template.name.clone(), judge::used(template))));
+        }
+        Ok(rooms.into_values().collect())
     }
 }
 

@@ -62,7 +62,8 @@ impl Kernel {
             listeners.push((*there, TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await.map_err(|error| busy(*here, &error))?));
         }
         let desk = self.desk(task.id).await?;
-        let scratch = self.scratch_for(task.zone, &desk.project, Shows::Task(desk.work.join("upper")), Some(&template.name)).await?;
+        let shows = Shows::Task(desk.work.join("upper"), self.owner(task.id)?);
+        let scratch = self.scratch_for(task.zone, &desk.project, shows, Some(&template.name)).await?;
         let tried = TaskTried {
             pid: world::Pid::OPERATOR,
             task: Some(task.id),

@@ -192,6 +192,13 @@ impl Kernel {
         Ok(Some(trusted))
     }
 
+    /// The files of a tree as they would hold if they were in force.
+    pub(crate) fn proposed(&self, zone: ZoneId, bundle: &Bundle) -> Result<Arc<Trusted>, Refusal> {
+        let (policy, config, sanitizer) = parse(bundle)?;
+        let parsed = Parsed { policy: policy.guarded(self.guards(zone)), config, sanitizer, bundle: bundle.clone() };
+        Ok(Arc::new(Trusted { version: 0, parsed: Arc::new(parsed) }))
+    }
+
     fn parsed(&self, blob: &str, guards: Vec<Guard>) -> Result<Arc<Parsed>, Fault> {
         let shared = guards.is_empty().then(|| blob.to_owned());
         if let Some(parsed) = shared.as_ref().and_then(|blob| self.parsed.lock().get(blob).and_then(std::sync::Weak::upgrade)) {

@@ -33,6 +33,8 @@ pub const JOB_MS_DEFAULT: u64 = 300_000;
 pub const NO_PROGRESS_MS: u64 = 900_000;
 /// Records between two snapshots of the world: a boot folds at most this many.
 pub const SNAPSHOT_EVERY: u64 = 10_000;
+/// Masks of one room: each is a mount that every job's start copies.
+pub const MASKS_MAX: usize = 10_000;
 /// Time a clean stop may take before what is left is killed.
 pub const STOP_MS_MAX: u64 = 2_000;
 /// Ended tasks that stay in memory for `skep list`; older ones are in the journal only.

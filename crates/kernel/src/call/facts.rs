@@ -8,9 +8,9 @@ use super::like::{self, To};
 use crate::Kernel;
 use crate::desk::{self, Desk};
 use crate::fault::Stop;
+use crate::mask::{Hidden, Sight};
 use crate::replay::Then;
 use crate::zone::Trusted;
-use ignore::gitignore::Gitignore;
 use policy::OwnedPath;
 use sandbox::Template;
 use sandbox::egress::Ask;
@@ -33,8 +33,8 @@ pub(super) struct Facts {
     /// The call without its exact input: what a wider answer would be about.
     pub like: What,
     pub project: PathBuf,
-    /// What no tool shows, not even its name.
-    pub secrets: Gitignore,
+    /// What the caller may see; `None` where the call touches no file.
+    pub sight: Option<Arc<Sight>>,
     pub root: Root,
 }
 
@@ -54,6 +54,14 @@ impl Root {
             Root::Desk(desk) => Some(desk.room.root().as_fd()),
             Root::Project(fd) => Some(fd.as_fd()),
             Root::None => None,
+        }
+    }
+
+    /// The same past the masks of the room: what is opened there, the gate decides about by its real path.
+    fn bare(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Root::Desk(desk) => Some(desk.room.bare().as_fd()),
+            Root::Project(_) | Root::None => self.fd(),
         }
     }
 }
@@ -87,6 +95,8 @@ pub(super) enum Purpose {
     Call,
     /// Only to tell a person: nothing will run, so nothing needs a room.
     Explain,
+    /// The same by another policy than the one in force: what this one masks says nothing of that one.
+    ExplainOther,
 }
 
 pub(super) async fn gather(kernel: &Kernel, request: &Request, tool: &Tool) -> Result<Facts, Stop> {
@@ -100,14 +110,14 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
     let project = PathBuf::from(origin(kernel, request)?.zone);
     let room = in_room.then(|| kernel.template_of(&trusted, request, tool)).transpose()?;
     let root = match (request.task, &room) {
-        (Some(task), Some(room)) if purpose == Purpose::Call => Root::Desk(kernel.desk_for(task, request.zone, &room.name).await?),
+        (Some(task), Some(room)) if purpose == Purpose::Call => Root::Desk(kernel.desk_for(task, request.who(), &room.name).await?),
         (Some(task), _) => Root::Desk(kernel.desk(task).await?),
         (None, _) if in_room && purpose == Purpose::Call => {
             return Err(Refusal::new(Code::WrongState, format!("`{}` needs a task to work in", request.tool)).into());
         }
         (None, _) => Root::Project(desk::open_root(&project)?),
     };
-    let secrets = desk::secrets(&project, &trusted.config.mask)?;
+    let sight = kernel.sight(request.who())?;
     let places = open_places(request, tool, &root, &project)?;
     let (host, port, method) = aim(&request.input);
     let details = Details {
@@ -123,8 +133,9 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
         ..Details::of(&request.tool, request.input.clone())
     };
     // The origin is asked again: opening the desk may have recorded the workspace that the bind speaks of.
-    let mut facts = facts(kernel, request, trusted, details, Surroundings { places, room, secrets, root, project })?;
-    facts.call.masked = masked(&facts.secrets, &facts.places);
+    let sight = Some(sight);
+    let mut facts = facts(kernel, request, trusted, details, Surroundings { places, room, sight, root, project })?;
+    facts.call.masked = masked(kernel, &facts, purpose).await?;
     facts.call.ask_extensions(kernel).await;
     Ok(facts)
 }
@@ -154,7 +165,7 @@ pub(super) fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Facts, St
 
 fn without_files(kernel: &Kernel, request: &Request, details: Details, room: Option<Template>) -> Result<Facts, Stop> {
     let project = PathBuf::from(origin(kernel, request)?.zone);
-    let around = Surroundings { places: Vec::new(), room, secrets: Gitignore::empty(), root: Root::None, project };
+    let around = Surroundings { places: Vec::new(), room, sight: None, root: Root::None, project };
     Ok(facts(kernel, request, kernel.in_force(request.zone)?, details, around)?)
 }
 
@@ -195,14 +206,14 @@ pub(super) async fn of_model(kernel: &Kernel, request: &Request, about: super::A
 struct Surroundings {
     places: Vec<Place>,
     room: Option<Template>,
-    secrets: Gitignore,
+    sight: Option<Arc<Sight>>,
     root: Root,
     project: PathBuf,
 }
 
 fn facts(kernel: &Kernel, request: &Request, trusted: Arc<Trusted>, details: Details, around: Surroundings) -> Result<Facts, Stop> {
     let Origin { zone, session, head, replays } = origin(kernel, request)?;
-    let Surroundings { places, room, secrets, root, project } = around;
+    let Surroundings { places, room, sight, root, project } = around;
     let bound = |task| like::bind(request, task, &session, &zone, &head);
     let bind = bound(request.task);
     let then = replays.map(|of| kernel.then(of, &request.tool, bound(Some(of)))).transpose()?;
@@ -211,7 +222,7 @@ fn facts(kernel: &Kernel, request: &Request, trusted: Arc<Trusted>, details: Det
     let token = request.token.as_ref().and_then(|(text, peer)| kernel.presented(text, peer.clone()));
     let mut call = CallFacts::new(kernel, request.who(), trusted, details)?;
     (call.bind, call.token) = (bind, token);
-    Ok(Facts { call, places, room, then, demanded: None, like, project, secrets, root })
+    Ok(Facts { call, places, room, then, demanded: None, like, project, sight, root })
 }
 
 /// The host of a URL, by the reader that the request itself goes through: two readers would be two opinions.
@@ -220,24 +231,51 @@ pub(crate) fn host_of(url: &str) -> Option<String> {
 }
 
 fn open_places(request: &Request, tool: &Tool, root: &Root, project: &std::path::Path) -> Result<Vec<Place>, Refusal> {
-    let Some(fd) = root.fd() else { return Ok(Vec::new()) };
+    let Some(fd) = root.bare() else { return Ok(Vec::new()) };
     tool.targets(&request.input).iter().map(|target| Place::open(fd, project, target)).collect()
 }
 
-/// Why no call may touch these places, whatever the policy says of them.
-fn masked(secrets: &Gitignore, places: &[Place]) -> Option<Refusal> {
-    let inside = places.iter().filter_map(|place| match &place.real {
-        Real::Inside(path) => Some(path.clone()),
-        Real::Outside(_) => None,
-    });
-    masked_path(secrets, inside)
+/// Why no call may touch these places: they are masked in the task's rooms, so a program there could not either. Whether a path may be read
+/// is for the gate to say, which may ask a person; a list or a search leaves out what may not.
+async fn masked(kernel: &Kernel, facts: &Facts, purpose: Purpose) -> Result<Option<Refusal>, Stop> {
+    let Some(sight) = &facts.sight else { return Ok(None) };
+    let by_policy = purpose != Purpose::ExplainOther && facts.call.seen().tool != judge::READ;
+    for place in &facts.places {
+        let Real::Inside(path) = &place.real else { continue };
+        if let Some(hidden) = hidden(kernel, facts, sight, place, path, by_policy).await? {
+            return Ok(Some(hidden.refusal(path)));
+        }
+    }
+    Ok(None)
 }
 
-/// The same of paths of the project.
-pub(crate) fn masked_path(secrets: &Gitignore, mut inside: impl Iterator<Item = String>) -> Option<Refusal> {
-    let path = inside.find(|path| secrets.matched_path_or_any_parents(path, false).is_ignore())?;
-    let hint = "take it out of `mask` in skep.yml and run `skep trust`, if it is not secret";
-    Some(Refusal::new(Code::Denied, format!("`{path}` is masked: no brain may see it")).hint(hint))
+async fn hidden(
+    kernel: &Kernel,
+    facts: &Facts,
+    sight: &Arc<Sight>,
+    place: &Place,
+    path: &str,
+    by_policy: bool,
+) -> Result<Option<Hidden>, Stop> {
+    let named = match (by_policy, place.found) {
+        (false, _) => sight.names.find(path),
+        (true, Found::Directory) => sight.hides_folder(path),
+        (true, _) => sight.hides(path),
+    };
+    if named.is_some() {
+        return Ok(named);
+    }
+    if let Root::Desk(desk) = &facts.root
+        && let Some(same) = desk.other_name(path)
+    {
+        return Ok(Some(same));
+    }
+    // Only what has several names can be a hidden file by another one; then the project is looked through.
+    let several = |fd: &OwnedFd| rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_nlink > 1);
+    match &place.fd {
+        Some(fd) if matches!(place.found, Found::File { .. }) && several(fd) => kernel.other_name(sight, path).await,
+        _ => Ok(None),
+    }
 }
 
 fn shown(real: &Real) -> &str {

@@ -14,7 +14,7 @@ use sandbox::Template;
 use serde_json::Value;
 use std::sync::Arc;
 use tool::RunMode;
-use world::{Alternative, Ban, Code, Grant, GrantId, Mode, Moment, Pid, Process, Refusal, TaskId, Used, UsedRoom, World, ZoneId};
+use world::{Alternative, Ban, Code, Grant, GrantId, Mode, Moment, Pid, Process, Refusal, TaskId, Terms, Used, UsedRoom, World, ZoneId};
 
 /// Who acts, where, and as part of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -382,7 +382,6 @@ pub(super) fn instead(alternative: &Alternative) -> String {
 /// What a walk of one call may name, asked path by path.
 pub(super) struct Walk {
     own: CallFacts,
-    read: CallFacts,
     around: Around,
 }
 
@@ -390,45 +389,74 @@ impl Walk {
     pub fn of(kernel: &Kernel, call: &CallFacts) -> Walk {
         let mut own = CallFacts { bind: String::new(), masked: None, token: None, ..call.clone() };
         own.seen.opinions.clear();
-        let mut read = own.clone();
-        READ.clone_into(&mut read.seen.tool);
         let now = kernel.moment();
-        let tools = [own.seen.tool.as_str(), READ];
-        let around = kernel.ledger.look(|world| Around::of(world, own.who, &tools, &now, world.now_ms)).without_leave();
-        Walk { own, read, around }
+        let around = kernel.ledger.look(|world| Around::call(world, &own, &now, world.now_ms)).without_leave();
+        Walk { own, around }
     }
 
-    /// Not what is denied to this tool, nor what a rule or a ban keeps from being read; and what would ask only with a person's leave.
+    /// Not what is denied to this tool, and what would ask only with a person's leave. What may not be read, masks keep out.
     pub fn shows(&self, path: &str, granted: bool) -> bool {
         match self.own.judge_path(path, &self.around) {
-            Verdict::Deny { .. } => return false,
-            Verdict::Review { .. } if !granted => return false,
-            Verdict::Review { .. } | Verdict::Allow(_) => {}
-        }
-        match self.read.judge_path(path, &self.around) {
-            // Silence about reading says nothing against a search that a rule allows.
-            Verdict::Deny { rules, .. } => rules.is_empty(),
-            Verdict::Review { .. } | Verdict::Allow(_) => true,
+            Verdict::Deny { .. } => false,
+            Verdict::Review { .. } => granted,
+            Verdict::Allow(_) => true,
         }
     }
 }
 
-/// What one process may read under one template, asked path by path without IO.
-pub(crate) struct Reader {
-    read: CallFacts,
-    around: Around,
+/// Processes as readers of a project, with all that is for and against them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ReaderFacts {
+    own: Vec<OwnedFacts>,
+    ancestors: Vec<OwnedFacts>,
+    bans: Vec<Ban>,
+    grants: Vec<Grant>,
+}
+
+impl ReaderFacts {
+    #[cfg(test)]
+    pub fn nobody() -> ReaderFacts {
+        ReaderFacts { own: Vec::new(), ancestors: Vec::new(), bans: Vec::new(), grants: Vec::new() }
+    }
+
+    pub fn lend(&self) -> policy::Readers<'_> {
+        policy::Readers { own: &self.own, ancestors: &self.ancestors, bans: &self.bans, grants: &self.grants }
+    }
 }
 
 impl Kernel {
-    #[expect(dead_code, reason = "rooms ask it when masks follow the policy")]
-    /// `room` is the template under which its jobs would read. A grant that is live counts; opinions of extensions do not.
-    pub(crate) fn reader(&self, who: Who, room: Option<UsedRoom>) -> Result<Reader, Stop> {
-        let trusted = self.in_force(who.zone)?;
-        let details = Details { read_only: true, room, ..Details::of(READ, Value::Null) };
-        let read = CallFacts::new(self, who, trusted, details)?;
+    /// These processes as readers in each of these rooms. A grant counts if it is live for all of them, whatever its rate: what a room shows
+    /// is not read once. Opinions of extensions are not asked.
+    pub(crate) fn readers(&self, whos: &[Who], rooms: &[UsedRoom], trusted: &Arc<Trusted>) -> Result<ReaderFacts, Stop> {
         let now = self.moment();
-        let around = self.ledger.look(|world| Around::of(world, who, &[READ], &now, world.now_ms)).uncounted();
-        Ok(Reader { read, around })
+        let mut readers = ReaderFacts { own: Vec::new(), ancestors: Vec::new(), bans: Vec::new(), grants: Vec::new() };
+        for (number, who) in whos.iter().enumerate() {
+            let details = Details { read_only: true, ..Details::of(READ, Value::Null) };
+            let read = CallFacts::new(self, *who, Arc::clone(trusted), details)?;
+            let (around, grants) = self.ledger.look(|world| {
+                let whenever =
+                    |grant: &Grant| Grant { used: Vec::new(), terms: Terms { rate: None, ..grant.terms.clone() }, ..grant.clone() };
+                let of_reads = world.grants.values().filter(|grant| grant.what.tool() == READ).map(whenever);
+                let live = of_reads.filter(|grant| grant.is_live(&now, world.now_ms) && world.in_scope(&grant.scope, who.pid, who.zone));
+                (Around::of(world, *who, &[READ], &now, world.now_ms), live.collect::<Vec<Grant>>())
+            });
+            readers.bans.extend(around.bans);
+            match number {
+                0 => readers.grants = grants,
+                _ => readers.grants.retain(|grant| grants.contains(grant)),
+            }
+            // Without any room it reads as at the door.
+            let rooms = if rooms.is_empty() { vec![None] } else { rooms.iter().cloned().map(Some).collect() };
+            for room in rooms {
+                let in_room = read.in_room(room).seen;
+                for Ancestor { name, role, user, tags } in &around.ancestors {
+                    let theirs = OwnedFacts { caller: name.clone(), role: role.clone(), user: user.clone(), ..in_room.clone() };
+                    readers.ancestors.push(OwnedFacts { caller_tags: tags.clone(), ..theirs });
+                }
+                readers.own.push(in_room);
+            }
+        }
+        Ok(readers)
     }
 
     /// The policy that holds in a zone; without one nothing may happen there.
@@ -440,13 +468,4 @@ impl Kernel {
     }
 }
 
-pub(super) const READ: &str = "fs.read";
-
-impl Reader {
-    #[expect(dead_code, reason = "rooms ask it when masks follow the policy")]
-    /// What bans, ancestors, grants and rules say of reading this path of the project. Conditions on size count as met by no rule that
-    /// allows: the size is not known here.
-    pub fn may_read(&self, path: &str) -> Verdict {
-        self.read.judge_path(path, &self.around)
-    }
-}
+pub(crate) const READ: &str = "fs.read";

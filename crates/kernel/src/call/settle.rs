@@ -146,8 +146,9 @@ impl Permit {
         let hold = kernel.works.begin(Part { task: request.task, call: Some(self.call), job: pid });
         // A walk shows nothing that a call on the path itself would not.
         let walk = Walk::of(kernel, call);
-        let is_secret = |path: &str| facts.secrets.matched_path_or_any_parents(path, false).is_ignore();
-        let visible = |path: &str| !is_secret(path) && walk.shows(path, self.grant.is_some());
+        let same = |path: &str| matches!(root, super::facts::Root::Desk(desk) if desk.other_name(path).is_some());
+        let hides = |path: &str| facts.sight.as_ref().is_some_and(|sight| sight.hides(path).is_some()) || same(path);
+        let visible = |path: &str| !hides(path) && walk.shows(path, self.grant.is_some());
         let template = facts.room.as_ref();
         let way = template.filter(|template| template.network == sandbox::Network::Restricted || template.models).and_then(|template| {
             let kernel = kernel.me.upgrade()?;

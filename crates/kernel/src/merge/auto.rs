@@ -197,7 +197,7 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
     let manifest = kernel.tools.find("test.run").ok().and_then(|tool| tool.manifest().template.clone());
     let templates = kernel.templates(kernel.trusted(task.zone)?.as_deref())?;
     let template = templates.of_tool("test.run", manifest.as_deref())?;
-    let scratch = kernel.scratch_for(task.zone, &project, Shows::Project, Some(&template.name)).await?;
+    let scratch = kernel.scratch_for(task.zone, &project, Shows::Project(kernel.owner(task.id)?), Some(&template.name)).await?;
     for change in &frozen.changes {
         let path = PathBuf::from(&change.path);
         let (act, stdin) = match &change.new {

@@ -155,7 +155,7 @@ impl Kernel {
     pub(crate) async fn review_diff(&self, review: &world::Review, input: &serde_json::Value) -> Option<String> {
         let path = input["path"].as_str()?;
         let desk = self.desk(review.task?).await.ok()?;
-        if desk.secrets.matched_path_or_any_parents(path, false).is_ignore() {
+        if desk.sight.hides(path).is_some() || desk.other_name(path).is_some() {
             return None;
         }
         let old = match desk.look(path, FILE_BYTES_MAX as u64).await {

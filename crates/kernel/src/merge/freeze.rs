@@ -51,9 +51,15 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
         let keeping = kernel.ledger.keeping();
         let look = Look { kernel, rights: &rights, bases: &bases, keeping: &keeping, swaps: &swaps, upper, tree };
         let renames = look.renames(&wanted)?;
+        let sight = kernel.sight(kernel.owner(task.id)?)?;
         for change in &wanted {
             let path = change.path.to_string_lossy().into_owned();
-            match look.at(change, &path, &renames).await? {
+            // What a room does not show is no change of its task's, wherever it came from.
+            let looked = match sight.hides(&path) {
+                Some(by) => Found::Stays(format!("it is masked: {by}")),
+                None => look.at(change, &path, &renames).await?,
+            };
+            match looked {
                 Found::Same => {}
                 Found::Goes(frost) => changes.push(frost),
                 Found::Clash(conflict) if swaps.has(&path) => refused.push(left_out(&path, "conflict", &conflict.why)),

@@ -6,9 +6,9 @@
 use crate::Kernel;
 use crate::base;
 use crate::fault::{Fault, FaultKind, Stop};
+use crate::mask::Sight;
 use crate::merge::{Bases, Now, Tree, Was};
 use crate::scratch::Shows;
-use ignore::gitignore::Gitignore;
 use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
@@ -41,14 +41,7 @@ pub(crate) struct Then {
 }
 
 /// What the original started from, with the layer that brings it back.
-pub(crate) async fn rebuild(
-    kernel: &Kernel,
-    of: TaskId,
-    zone: ZoneId,
-    project: &Path,
-    work: &Path,
-    secrets: &Gitignore,
-) -> Result<Then, Stop> {
+pub(crate) async fn rebuild(kernel: &Kernel, of: TaskId, zone: ZoneId, project: &Path, work: &Path, sight: &Sight) -> Result<Then, Stop> {
     let (mut opened, mut based) = (None, None);
     for event in kernel.events(of, &["workspace.opened", "workspace.based"])? {
         match event {
@@ -77,7 +70,7 @@ pub(crate) async fn rebuild(
     paths.extend(String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()).map(str::to_owned));
     scratch.close().await?;
     // What no room shows is not shown now either.
-    paths.retain(|path| !secrets.matched_path_or_any_parents(path, false).is_ignore());
+    paths.retain(|path| sight.hides(path).is_none());
     if !paths.is_empty() {
         lay(kernel, of, zone, project, work, &then, &paths).await?;
     }

@@ -1,0 +1,86 @@
+//! What no mask keeps from programs in rooms, told by `policy check` and `trust`: files that only an extension denies, and files that git's
+//! store holds.
+
+use super::{Names, Sight};
+use crate::call::judge::Who;
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::scratch::Shows;
+use crate::zone::{self, Bundle, POLICY_FILE};
+use crate::{Kernel, base};
+use policy::{ReadView, Warning};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+use world::ZoneId;
+
+/// For git to look through all of a history. Past that, only what is checked out is looked at.
+const HISTORY_MAX: Duration = Duration::from_secs(20);
+/// Files that are named one by one.
+const NAMED_MAX: usize = 1_000;
+
+impl Kernel {
+    pub(crate) async fn room_warnings(&self, top: &Path, bundle: &Bundle) -> Result<Vec<Warning>, Stop> {
+        let mut warnings = Vec::new();
+        if !bundle.rules.is_empty() {
+            let what =
+                "extension rules are not asked about what rooms show: programs there read what only an extension denies to `fs.read`";
+            warnings.push(warning(what.into(), "deny it by its path in .skep/policy.yaml too, or name it in `mask` of skep.yml"));
+        }
+        let Ok(zone) = self.zone(top) else { return Ok(warnings) };
+        let Some(sight) = self.proposed_sight(zone.id, top, bundle)? else { return Ok(warnings) };
+        match self.stored(zone.id, top).await {
+            Ok((paths, whole)) => {
+                let given: Vec<String> = paths.iter().filter_map(|path| sight.hides(path).map(|by| format!("`{path}` ({by})"))).collect();
+                let hint =
+                    "what was committed stays readable in rooms: take it out of the history, or deny programs to this project's brains";
+                for path in given.iter().take(NAMED_MAX) {
+                    warnings.push(warning(format!("git's store gives away the masked file {path}: `git show` in a room prints it"), hint));
+                }
+                if given.len() > NAMED_MAX {
+                    warnings.push(warning(format!("git's store gives away {} more masked files", given.len() - NAMED_MAX), hint));
+                }
+                if !whole {
+                    let what = "the history is too long to be looked through: masked files that were committed once are readable in rooms";
+                    warnings.push(warning(what.into(), "look yourself: git log --all --diff-filter=A --name-only"));
+                }
+            }
+            Err(stop) => {
+                let what = format!("what git's store gives away of masked files is not known: {stop}");
+                warnings.push(warning(what, "`skep doctor` says what this host lacks"));
+            }
+        }
+        Ok(warnings)
+    }
+
+    /// What the zone's process could see if these files were in force; `None` where nobody works there yet.
+    fn proposed_sight(&self, zone: ZoneId, top: &Path, bundle: &Bundle) -> Result<Option<Sight>, Stop> {
+        let Some(pid) = self.ledger.look(|world| zone::crew(world, zone).map(|process| process.pid)) else { return Ok(None) };
+        // What does not parse is told by the check itself.
+        let Ok(proposed) = self.proposed(zone, bundle) else { return Ok(None) };
+        let made_of = self.made_of(top.to_owned(), &[Who { pid, zone, task: None }], &proposed)?;
+        let view = ReadView::new(&proposed.policy, made_of.readers.lend());
+        Ok(Some(Sight { names: Names::new(top, &made_of.extra)?, view, made_of }))
+    }
+
+    /// Every path that git's store has a content of, by commits, reflogs and the index; false where only the index was looked at.
+    async fn stored(&self, zone: ZoneId, top: &Path) -> Result<(BTreeSet<String>, bool), Stop> {
+        let scratch = self.scratch(zone, top, Shows::Repository).await?;
+        let objects = ["rev-list", "--objects", "--all", "--reflog", "--indexed-objects"];
+        let history = tokio::time::timeout(HISTORY_MAX, base::git(scratch.room()?, &objects, None)).await;
+        let (listed, whole) = match history {
+            Ok(Ok(listed)) => (listed, true),
+            Ok(Err(_)) | Err(_) => (base::git(scratch.room()?, &["ls-files", "-z"], None).await?, false),
+        };
+        scratch.close().await?;
+        let listed = tokio::task::spawn_blocking(move || {
+            let text = String::from_utf8_lossy(&listed);
+            let path = |entry: &str| if whole { entry.split_once(' ').map(|(_, path)| path.to_owned()) } else { Some(entry.to_owned()) };
+            text.split(if whole { '\n' } else { '\0' }).filter_map(path).filter(|path| !path.is_empty()).collect::<BTreeSet<String>>()
+        });
+        Ok((listed.await.map_err(|error| Fault::new(FaultKind::Bug, "reading a list failed", error))?, whole))
+    }
+}
+
+fn warning(what: String, hint: &str) -> Warning {
+    Warning { file: POLICY_FILE.into(), line: 1, column: 1, what, hint: Some(hint.to_owned()) }
+}

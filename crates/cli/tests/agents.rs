@@ -56,7 +56,9 @@ const OPENCODE: Agent = Agent {
 const GEMINI: Agent = Agent {
     name: "gemini",
     package: "@google/gemini-cli@0.61.0",
-    line: "\"$0\" -p \"$1\" --output-format stream-json --approval-mode yolo",
+    // It heeds /etc/gemini-cli only where that is of uid 0, which it is in containers alone.
+    line: "mkdir -p $HOME/.gemini; echo '{\"security\":{\"auth\":{\"selectedType\":\"gemini-api-key\"}}}' > $HOME/.gemini/settings.json; \
+           GEMINI_CLI_TRUST_WORKSPACE=true \"$0\" -p \"$1\" --output-format stream-json --approval-mode yolo",
     header: ("x-goog-api-key", ""),
 };
 

@@ -253,7 +253,8 @@ pub const MODELS_PORT: u16 = 61_129;
 
 /// What programs are told about where they are, so that they find the models of a room as they are started; what stands here counts less
 /// than their own settings and arguments. Codex does not heed `OPENAI_BASE_URL`, would have its provider search the web and make pictures,
-/// which the gateway refuses, and waits for names that a room does not have. Gemini asks how to sign in, and whether to trust the folder.
+/// which the gateway refuses, and waits for names that a room does not have. Gemini asks how to sign in, and whether to trust the folder; it
+/// heeds this where the file is of uid 0, as in a container.
 pub(crate) const TOLD: &[(&str, &str)] = &[
     (
         "etc/codex/config.toml",

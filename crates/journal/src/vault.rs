@@ -2,6 +2,7 @@
 //!
 //! Not fsynced: an original lost in a crash means a review, never a run of the redacted input.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use hmac::{Hmac, Mac};
+use parking_lot::Mutex;
 use sha2::Sha256;
 
 use crate::chain::{hex, sha256};
@@ -23,6 +25,8 @@ pub struct Vault {
     cipher: XChaCha20Poly1305,
     /// Keyed once; each digest starts from a copy.
     mac: Hmac<Sha256>,
+    /// What is there, so that most calls, which have no original, never reach the disk.
+    kept: Mutex<HashSet<PathBuf>>,
 }
 
 impl Vault {
@@ -37,7 +41,9 @@ impl Vault {
         bytes.extend_from_slice(&key);
         let mac = <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(&sha256(&bytes))
             .map_err(|error| JournalError::BadFile { path, why: error.to_string() })?;
-        Ok(Self { dir, cipher: XChaCha20Poly1305::new((&key).into()), mac })
+        let listed = fs::read_dir(&dir).and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
+        let kept = Mutex::new(listed.map_err(JournalError::io("list", &dir))?);
+        Ok(Self { dir, cipher: XChaCha20Poly1305::new((&key).into()), mac, kept })
     }
 
     /// Keeps the original of a call.
@@ -54,6 +60,7 @@ impl Vault {
             file.write_all(&sealed)
         });
         written.map_err(JournalError::io("write", &temp))?;
+        self.kept.lock().insert(path.clone());
         fs::rename(&temp, &path).map_err(JournalError::io("put in place", &path))
     }
 
@@ -77,11 +84,18 @@ impl Vault {
     /// Deletes the original; says whether there was one.
     pub fn delete(&self, call: &str) -> Result<bool, JournalError> {
         let path = self.path(call);
-        match fs::remove_file(&path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(JournalError::io("remove", &path)(error)),
-        }
+        let removed = match fs::remove_file(&path) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => return Err(JournalError::io("remove", &path)(error)),
+        };
+        self.kept.lock().remove(&path);
+        Ok(removed)
+    }
+
+    /// Whether there is an original to delete; asks no disk.
+    pub fn has(&self, call: &str) -> bool {
+        self.kept.lock().contains(&self.path(call))
     }
 
     /// A keyed digest of an original for its record: equal originals match, and nobody can guess them from it.
@@ -111,14 +125,16 @@ mod tests {
         let stored = fs::read(vault.path("call-1")).unwrap();
         assert!(!stored.windows(7).any(|window| window == b"hunter2"));
 
+        assert!(vault.has("call-1") && !vault.has("call-2"));
         let again = Vault::open(home.path()).unwrap();
+        assert!(again.has("call-1") && !again.has("call-2"), "what an earlier kernel left is known");
         assert_eq!(again.digest(b"x"), vault.digest(b"x"));
         assert_ne!(vault.digest(b"x"), hex(&sha256(b"x")), "the digest is keyed");
 
         fs::copy(vault.path("call-1"), vault.path("call-3")).unwrap();
         assert!(matches!(vault.get("call-3"), Err(JournalError::BadFile { .. })), "an original can't stand in for another");
         assert!(vault.delete("call-1").unwrap());
-        assert!(!vault.delete("call-1").unwrap());
+        assert!(!vault.delete("call-1").unwrap() && !vault.has("call-1"));
         assert_eq!(vault.get("call-1").unwrap(), None);
     }
 }

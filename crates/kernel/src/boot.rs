@@ -1,5 +1,6 @@
 //! From a folder to a running kernel, and back to rest.
 
+use crate::aside::aside;
 use crate::desk::Desks;
 use crate::fault::{Fault, FaultKind};
 use crate::ledger::{self, Ledger};
@@ -102,7 +103,7 @@ impl Kernel {
             .await?;
         kernel.models.flights.begin(kernel.ledger.look(|world| world.starts)).await?;
         for call in lost {
-            kernel.ledger.journal().vault().delete(&call.to_string()).map_err(ledger::fault)?;
+            kernel.ledger.unconfide(call)?;
         }
         kernel.forget_questions(None)?;
         verify::begin(&kernel);
@@ -169,8 +170,8 @@ impl Kernel {
         });
         let keep: Vec<std::path::PathBuf> = keep.iter().map(|task| self.home.work_of(*task)).collect();
         let work = self.home.work();
-        let entries = std::fs::read_dir(&work)
-            .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>());
+        let list = || std::fs::read_dir(&work).and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
+        let entries: Result<Vec<_>, std::io::Error> = aside(list);
         let found = entries.map_err(|error| Fault::io("list", &work, error))?;
         let swept = tokio::task::spawn_blocking(move || sandbox::sweep(&found, |path| keep.iter().any(|kept| kept == path))).await;
         let swept = swept.map_err(|error| Fault::new(FaultKind::Bug, "the sweep failed", error))?;

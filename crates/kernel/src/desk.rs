@@ -2,6 +2,7 @@
 //!
 //! **Invariant.** A task has at most one open room, and what runs in it began after `workspace.opened` was on record.
 
+use crate::aside::aside;
 use crate::call::judge::Who;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::mask::{Found, Hidden, Sight};
@@ -12,6 +13,7 @@ use sandbox::{Bind, Workspace, WorkspaceSpec};
 use std::collections::HashMap;
 use std::io::Read;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -182,10 +184,12 @@ impl Kernel {
             None => self.runtime(zone, None)?,
         };
         let work = self.home.work_of(task);
-        if recorded.is_none() && work.exists() {
-            sandbox::remove(&work).map_err(|error| Fault::io("remove", &work, error))?;
-        }
-        std::fs::create_dir_all(&work).map_err(|error| Fault::io("make", &work, error))?;
+        aside(|| {
+            if recorded.is_none() && work.exists() {
+                sandbox::remove(&work).map_err(|error| Fault::io("remove", &work, error))?;
+            }
+            std::fs::create_dir_all(&work).map_err(|error| Fault::io("make", &work, error))
+        })?;
         let sight = self.sight(Who { pid, zone, task: Some(task) })?;
         let found = self.masks(&sight).await?;
         let mut spec = WorkspaceSpec::new(&project, &work);
@@ -251,8 +255,10 @@ impl Kernel {
             self.ledger.record(WorkspaceClosed { pid, task: Some(task) }).await?;
         }
         // A call that still holds the room keeps its mount; the path is free all the same.
-        sandbox::release(&work);
-        sandbox::remove(&work).map_err(|error| Fault::io("remove", &work, error))
+        aside(|| {
+            sandbox::release(&work);
+            sandbox::remove(&work).map_err(|error| Fault::io("remove", &work, error))
+        })
     }
 }
 
@@ -263,9 +269,8 @@ pub(crate) async fn git_binds(project: &Path, work: &Path, home: &Path) -> Resul
     let mut binds: Vec<Bind> = outside.map(|dir| read_only(dir.clone(), dir)).into_iter().collect();
     for (number, (file, clean)) in cleaned.into_iter().enumerate() {
         let copy = work.join(format!("git-config-{number}"));
-        std::fs::write(&copy, clean).map_err(|error| Fault::io("write", &copy, error))?;
-        std::fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o644))
-            .map_err(|error| Fault::io("open up", &copy, error))?;
+        let write = || std::fs::write(&copy, clean).and_then(|()| std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o644)));
+        aside(write).map_err(|error| Fault::io("write", &copy, error))?;
         binds.push(read_only(copy, file));
     }
     Ok(binds)

@@ -5,6 +5,7 @@
 //! durable, but a request to a model that is paid from a lease on disk. If a batch fails, the world is folded again from what is on disk;
 //! and whenever that was done, the first commit holds what requests cost that had left and are not there.
 
+use crate::aside::aside;
 use crate::fault::{Fault, FaultKind};
 use crate::model::Flights;
 use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Ticket};
@@ -94,11 +95,11 @@ pub(crate) struct Keeping<'a>(journal::Batch<'a>);
 
 impl Keeping<'_> {
     pub fn keep(&self, bytes: &[u8]) -> Result<String, Fault> {
-        self.0.put(bytes).map_err(blob_fault)
+        aside(|| self.0.put(bytes)).map_err(blob_fault)
     }
 
     pub fn done(self) -> Result<(), Fault> {
-        self.0.commit().map_err(blob_fault)
+        aside(|| self.0.commit()).map_err(blob_fault)
     }
 }
 
@@ -213,12 +214,12 @@ impl Ledger {
     }
 
     pub fn read(&self, filter: &Filter) -> Result<Vec<journal::Record>, Fault> {
-        self.journal.read(filter).map_err(fault)
+        aside(|| self.journal.read(filter)).map_err(fault)
     }
 
     /// Keeps content that a record will name, and gives its name.
     pub fn keep(&self, bytes: &[u8]) -> Result<String, Fault> {
-        self.journal.blobs().put(bytes).map_err(blob_fault)
+        aside(|| self.journal.blobs().put(bytes)).map_err(blob_fault)
     }
 
     /// Content that is kept together, for much of it.
@@ -228,23 +229,36 @@ impl Ledger {
 
     /// The content that a record names.
     pub fn blob(&self, name: &str) -> Result<Vec<u8>, Fault> {
-        self.journal.blobs().get(name).map_err(blob_fault)
+        aside(|| self.journal.blobs().get(name)).map_err(blob_fault)
+    }
+
+    /// Keeps the exact input of a call, or of a question, until it is settled.
+    pub(crate) fn confide(&self, of: impl std::fmt::Display, bytes: &[u8]) -> Result<(), Fault> {
+        aside(|| self.journal.vault().put(&of.to_string(), bytes)).map_err(fault)
+    }
+
+    /// Deletes the exact input of a call or a question, if it was kept.
+    pub(crate) fn unconfide(&self, of: impl std::fmt::Display) -> Result<(), Fault> {
+        let (vault, name) = (self.journal.vault(), of.to_string());
+        if vault.has(&name) { aside(|| vault.delete(&name)).map(drop).map_err(fault) } else { Ok(()) }
     }
 
     /// Saves the world so that the next boot folds little. Called at rest and at a clean stop.
     pub fn snapshot(&self) -> Result<(), Fault> {
-        let (head, bytes) = {
+        let (world, barrier) = {
             let mut state = self.state.lock();
-            // INVARIANT: under the lock nothing is appended, so after this barrier the world equals the durable head.
-            self.journal.barrier().wait().map_err(fault)?;
             state.since_snapshot = 0;
-            let bytes = serde_json::to_vec(&state.world).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a snapshot", error))?;
-            (self.journal.head(), bytes)
+            // INVARIANT: under the lock nothing is appended, so the world is what the records before this barrier make of it.
+            (state.world.clone(), self.journal.barrier())
         };
-        if head.count == 0 {
-            return Ok(());
-        }
-        self.journal.save_snapshot(head.seq, bytes).map_err(fault)
+        aside(|| {
+            let last = barrier.wait().map_err(fault)?.last_seq;
+            if self.journal.head().count == 0 {
+                return Ok(());
+            }
+            let bytes = serde_json::to_vec(&world).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a snapshot", error))?;
+            self.journal.save_snapshot(last, bytes).map_err(fault)
+        })
     }
 
     fn snapshot_if_due(&self) {

@@ -31,7 +31,7 @@ pub(crate) use undo::finish_undone;
 pub use undo::{MergeLine, Undone};
 pub(crate) use was::{Bases, Was};
 
-use crate::aside::aside;
+use crate::aside::{apart, aside};
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::{Kernel, Reply, git};
 use apply::Plan;
@@ -50,7 +50,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     if task.mode == Mode::Ask {
         return finish(kernel, task, summary, Vec::new()).await;
     }
-    let frozen = freeze::freeze(kernel, task, summary).await?;
+    let frozen = frozen(kernel, task, summary).await?;
     if frozen.is_empty() {
         return finish(kernel, task, summary, Vec::new()).await;
     }
@@ -99,6 +99,12 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
         Next::Reject(reason) => finish(kernel, task, &with_note(summary, &format!("not merged: {reason}")), Vec::new()).await,
         Next::Wait => Ok(()),
     }
+}
+
+/// A task's changes, frozen. Much of it may be read, hashed and encrypted on the way.
+async fn frozen(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
+    let (task, summary) = (task.clone(), summary.to_owned());
+    apart(kernel, |kernel| async move { freeze::freeze(&kernel, &task, &summary).await }).await
 }
 
 /// Asks a person about these changes, and parks the task on the question.
@@ -191,7 +197,7 @@ async fn moved(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<&
         Some("HEAD moved after the question")
     } else if version != frozen.policy_version {
         Some("the policy changed after the question")
-    } else if !frozen.holds(&tree::Tree::of(kernel, task)?)? {
+    } else if !aside(|| Ok::<_, Stop>(frozen.holds(&tree::Tree::of(kernel, task)?)?))? {
         Some("a file changed after the question")
     } else if !aside(|| links::judge(&tree::Tree::of(kernel, task)?, &frozen.changes, links::Origin::Task).map_err(Stop::from))?.is_empty()
     {
@@ -247,7 +253,8 @@ enum Agreed<'a> {
 
 async fn apply_rest(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str, snapshot: Option<&str>) -> Result<(), Stop> {
     let snapshot = snapshot.ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", merge))?;
-    let paths = apply::forth(kernel, task, &Plan::load(kernel, snapshot)?)?;
+    let plan = Plan::load(kernel, snapshot)?;
+    let paths = aside(|| apply::forth(kernel, task, &plan))?;
     let finished = MergeFinished { pid: task.pid, task: Some(task.id), merge, paths };
     finish(kernel, task, summary, vec![finished.into()]).await
 }

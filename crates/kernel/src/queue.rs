@@ -166,7 +166,7 @@ impl Kernel {
         self.end_work(id, &format!("{id} was cancelled by {by}")).await?;
         settled.await;
         for call in calls {
-            self.ledger.journal().vault().delete(&call.to_string()).map_err(crate::ledger::fault)?;
+            self.ledger.unconfide(call)?;
         }
         self.forget_questions(Some(id))?;
         self.end_desk(id).await?;

@@ -77,13 +77,15 @@ impl Kernel {
         }
         let open = review.state == ReviewState::Open;
         let (input, is_lost) = match &review.whole {
-            Some(_) if open => match self.ledger.journal().vault().get(&review.id.to_string()).map_err(crate::ledger::fault)? {
-                Some(bytes) => {
-                    let read = serde_json::from_slice(&bytes);
-                    (read.map_err(|error| Fault::new(FaultKind::Bug, "a kept input cannot be read", error))?, false)
+            Some(_) if open => {
+                match crate::aside::aside(|| self.ledger.journal().vault().get(&review.id.to_string())).map_err(crate::ledger::fault)? {
+                    Some(bytes) => {
+                        let read = serde_json::from_slice(&bytes);
+                        (read.map_err(|error| Fault::new(FaultKind::Bug, "a kept input cannot be read", error))?, false)
+                    }
+                    None => (review.input.clone(), true),
                 }
-                None => (review.input.clone(), true),
-            },
+            }
             whole => (review.input.clone(), whole.is_some() || was_shortened(&review.input)),
         };
         let is_cut = review.whole.is_some() || is_lost;
@@ -121,7 +123,7 @@ impl Kernel {
     }
 
     fn forget_question(&self, id: ReviewId) -> Result<(), Fault> {
-        self.ledger.journal().vault().delete(&id.to_string()).map(drop).map_err(crate::ledger::fault)
+        self.ledger.unconfide(id)
     }
 
     /// Answers a question. One answer counts, however many reviewers watch.

@@ -3,6 +3,7 @@
 //! **Invariant.** What is written in one reaches neither the project nor a task, and its folder goes with it; a boot sweeps what a crash left.
 
 use crate::Kernel;
+use crate::aside::aside;
 use crate::call::judge::Who;
 use crate::desk::{git_binds, room_fault};
 use crate::fault::{Fault, FaultKind, Stop};
@@ -40,7 +41,7 @@ impl Kernel {
         let runtime = self.runtime(zone, template)?;
         let number = self.tried.fetch_add(1, Ordering::Relaxed);
         let folder = self.home.work().join(format!("scratch-{number}"));
-        std::fs::create_dir_all(&folder).map_err(|error| Fault::io("make", &folder, error))?;
+        aside(|| std::fs::create_dir_all(&folder)).map_err(|error| Fault::io("make", &folder, error))?;
         let mut scratch = Scratch { room: None, folder, works: Arc::clone(&self.works) };
         let mut spec = WorkspaceSpec::new(project, &scratch.folder);
         if let Shows::Project(who) | Shows::Task(_, who) = &shows {
@@ -91,7 +92,7 @@ impl Drop for Scratch {
 }
 
 fn remove(folder: &Path) {
-    if let Err(error) = sandbox::remove(folder) {
+    if let Err(error) = aside(|| sandbox::remove(folder)) {
         eprintln!("skep: left behind `{}`: {error}", folder.display());
     }
 }

@@ -43,7 +43,8 @@ fn serve(home: &Path) -> Result<(), Fault> {
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(32)
+        // Each work with files may hold one while it lasts, and what it waits for another.
+        .max_blocking_threads(256)
         .enable_all()
         .build()
         .map_err(|error| Fault::new(FaultKind::Io, "no threads could be started", error))?;

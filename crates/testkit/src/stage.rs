@@ -22,6 +22,8 @@ pub struct Setup {
     pub files: Vec<(String, String)>,
     pub home: Vec<(String, String)>,
     pub tuning: Tuning,
+    /// Async workers; two, as the kernel has, unless it says otherwise.
+    pub workers: Option<usize>,
 }
 
 /// Plays a test. The launcher is forked before there are threads.
@@ -36,7 +38,9 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
     }
     let script = bed.home().with_extension("script");
     std::fs::write(&script, "call fs.list path=.\ndone\n").map_err(|error| error.to_string())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|error| error.to_string())?;
+    let workers = setup.workers.unwrap_or(2);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build().map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let kernel = bed.boot_tuned(launcher, setup.tuning).await.map_err(|fault| fault.to_string())?;
         let opened = async {

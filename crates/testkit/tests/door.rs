@@ -35,7 +35,7 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
     let files = [("a.txt", "one\n"), ("b.txt", "two\n")].map(|(path, text)| (path.to_owned(), text.to_owned())).into();
     let tools = setup.tools.iter().enumerate();
     let home = tools.map(|(index, tool)| (format!("tools/tool-{index}/tool.yaml"), (*tool).to_owned())).collect();
-    stage::play(stage::Setup { policy: setup.policy.to_owned(), files, home, tuning: setup.tuning }, test)
+    stage::play(stage::Setup { policy: setup.policy.to_owned(), files, home, tuning: setup.tuning, workers: None }, test)
 }
 
 pub fn pending(outcome: &Outcome) -> Result<ReviewId, String> {

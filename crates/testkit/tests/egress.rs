@@ -53,7 +53,9 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
     let Setup { policy, config, files, tuning } = setup;
     let runs = "  - { name: runs, match: { syscall: [shell.run, http.request] }, action: allow }\n";
     let home = vec![("config.yml".to_owned(), config)];
-    stage::play(stage::Setup { policy: format!("{runs}{policy}"), files, home, tuning }, |stage| test(Arc::new(Stage(stage))))
+    stage::play(stage::Setup { policy: format!("{runs}{policy}"), files, home, tuning, workers: None }, |stage| {
+        test(Arc::new(Stage(stage)))
+    })
 }
 
 impl Stage {

@@ -36,11 +36,20 @@ impl Tape {
     }
 
     fn record(&self, exchange: &Exchange) -> Result<(), String> {
-        let written = self.recorder.lock().record(exchange);
+        let written = beside_workers(|| self.recorder.lock().record(exchange));
         written.map_err(|error| {
             let why = format!("the cassette `{}` cannot be written: {error}", self.path.display());
             self.broken.lock().get_or_insert(why).clone()
         })
+    }
+}
+
+/// Writes while the other tasks of this worker go on elsewhere.
+fn beside_workers<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

@@ -9,7 +9,6 @@ use super::{End, Outcome, Request};
 use crate::Kernel;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::job::JobProcess;
-use crate::ledger;
 use crate::work::Part;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -39,7 +38,7 @@ impl Sealed {
     /// Keeps the original until the call settles, so that nobody ever runs the redacted one.
     pub fn keep(&self, kernel: &Kernel, call: CallId) -> Result<(), Fault> {
         match &self.original {
-            Some(bytes) => kernel.ledger.journal().vault().put(&call.to_string(), bytes).map_err(ledger::fault),
+            Some(bytes) => kernel.ledger.confide(call, bytes),
             None => Ok(()),
         }
     }
@@ -52,7 +51,7 @@ impl Sealed {
     /// Keeps the original for whoever is asked about it, until there is an answer.
     pub fn keep_for(&self, kernel: &Kernel, review: ReviewId) -> Result<(), Fault> {
         match &self.original {
-            Some(bytes) => kernel.ledger.journal().vault().put(&review.to_string(), bytes).map_err(ledger::fault),
+            Some(bytes) => kernel.ledger.confide(review, bytes),
             None => Ok(()),
         }
     }
@@ -355,7 +354,7 @@ pub(super) async fn finish(
         false => (Vec::new(), false),
     })?;
     let open = pending.durable().await?;
-    kernel.ledger.journal().vault().delete(&permit.call.to_string()).map_err(ledger::fault)?;
+    kernel.ledger.unconfide(permit.call)?;
     match request.task.filter(|_| !open).and_then(|task| kernel.cancelled(task)) {
         Some(refusal) => Ok(End::Refused(refusal)),
         None => Ok(End::Done { ok, value }),
@@ -380,6 +379,5 @@ pub(super) async fn report(kernel: &Kernel, call: CallId, ok: bool, text: &str) 
         None => (Vec::new(), ()),
     })?;
     pending.durable().await?;
-    kernel.ledger.journal().vault().delete(&call.to_string()).map_err(ledger::fault)?;
-    Ok(())
+    kernel.ledger.unconfide(call)
 }

@@ -1,10 +1,10 @@
 //! What a task changed, for a person to read.
 
 use super::auto::runs_by_itself;
-use super::freeze;
 use super::frozen::{Frost, Frozen};
 use super::tree::State;
 use crate::Kernel;
+use crate::aside::aside;
 use crate::desk::Looked;
 use crate::fault::Stop;
 use crate::hash::sha256;
@@ -78,7 +78,7 @@ impl Kernel {
     /// The changes of a task: the frozen ones where a merge is proposed, else what its room holds now.
     pub async fn diff(&self, id: TaskId) -> Result<MergeDiff, Stop> {
         match self.frozen(id).await? {
-            Some(frozen) => self.read(&frozen),
+            Some(frozen) => aside(|| self.read(&frozen)),
             None => Ok(MergeDiff { digest: String::new(), files: Vec::new() }),
         }
     }
@@ -106,7 +106,7 @@ impl Kernel {
         Ok(match task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned())) {
             Some(merge) => Some(Frozen::load(self, &merge.frozen)?),
             None if task.state.ended() || task.state == TaskState::Queued => None,
-            None => Some(freeze::freeze(self, &task, "").await?),
+            None => Some(super::frozen(self, &task, "").await?),
         })
     }
 

@@ -5,6 +5,7 @@ use super::frozen::Frozen;
 use super::tree::{Now, State, Tree};
 use super::was::{Bases, Was};
 use crate::Kernel;
+use crate::aside::apart;
 use crate::fault::{Fault, Stop};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -53,6 +54,11 @@ fn stands(state: &State) -> Stands {
 
 /// What the open workspace of a task holds that its base did not. `also` are paths at which base and project differ.
 pub(crate) async fn of_desk(kernel: &Kernel, task: &Task, also: BTreeSet<String>) -> Result<Tally, Stop> {
+    let task = task.clone();
+    apart(kernel, |kernel| async move { look(&kernel, &task, also).await }).await
+}
+
+async fn look(kernel: &Kernel, task: &Task, also: BTreeSet<String>) -> Result<Tally, Stop> {
     let desk = kernel.desk(task.id).await?;
     let found = desk.room.changes().await.map_err(crate::desk::room_fault)?;
     let named: Vec<_> = found.changes.into_iter().filter(|change| change.path.to_str().is_some()).collect();

@@ -183,7 +183,7 @@ fn refused(world: &World, task: &Task, merge: MergeId, plan: &Plan, denials: Vec
 }
 
 async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &Plan) -> Result<Vec<MergePath>, Stop> {
-    let paths = apply::back(kernel, task, plan)?;
+    let paths = aside(|| apply::back(kernel, task, plan))?;
     kernel.ledger.record(MergeUndone { pid: task.pid, task: Some(task.id), merge, paths: paths.clone() }).await?;
     Ok(paths)
 }

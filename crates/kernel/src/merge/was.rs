@@ -3,6 +3,7 @@
 //! Git answers from a room that holds the project alone: what a task wrote into its own `.git` has no say in what its base was.
 
 use super::tree::Now;
+use crate::aside::aside;
 use crate::base::{self, Dirty, DirtyFile};
 use crate::desk::Desk;
 use crate::fault::{Fault, FaultKind, Stop};
@@ -77,8 +78,9 @@ impl Bases {
         let workspace = kernel.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a base has no workspace", task.id))?;
         let mut bases = Bases::at(kernel, task.zone, &desk.project, &base, paths).await?;
         let span = workspace.since_us..=base.until_us;
-        for path in paths.iter().filter(|path| base::touched(&desk.project, path, &span)) {
-            bases.dirty.files.insert((*path).to_owned(), DirtyFile::Unproven);
+        let touched: Vec<&str> = aside(|| paths.iter().copied().filter(|path| base::touched(&desk.project, path, &span)).collect());
+        for path in touched {
+            bases.dirty.files.insert(path.to_owned(), DirtyFile::Unproven);
         }
         Ok(bases)
     }

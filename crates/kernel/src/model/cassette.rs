@@ -4,6 +4,7 @@
 //! traffic is to be recorded asks no model unrecorded: a cassette that can't be opened or written is a refusal.
 
 use crate::Kernel;
+use crate::aside::aside;
 use crate::fault::{Fault, Stop};
 use crate::replay::Yeses;
 use gateway::Provider;
@@ -129,7 +130,7 @@ impl Kernel {
     /// Reads a cassette of a task, or one in a file.
     pub fn cassette(&self, name: &str) -> Result<CassetteView, Stop> {
         let path = if name.contains('/') { PathBuf::from(name) } else { self.home.cassettes().join(format!("{name}.jsonl")) };
-        let player = self.read_cassette(&path)?;
+        let player = aside(|| self.read_cassette(&path))?;
         let exchanges = player.contents().map(|one| ExchangeView {
             n: one.n,
             dialect: one.dialect.word().to_owned(),
@@ -147,7 +148,7 @@ impl Kernel {
     /// The cassettes under `$SKEP_HOME`.
     pub fn cassettes(&self) -> Result<Vec<CassetteView>, Stop> {
         let folder = self.home.cassettes();
-        let entries = std::fs::read_dir(&folder).map_err(|error| Fault::io("list", &folder, error))?;
+        let entries = aside(|| std::fs::read_dir(&folder)).map_err(|error| Fault::io("list", &folder, error))?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(".jsonl").map(str::to_owned));
         let mut names: Vec<String> = names.collect();
         names.sort_by_key(|name| (name.len(), name.clone()));
@@ -166,7 +167,7 @@ impl Kernel {
     pub(crate) fn read_cassette(&self, path: &Path) -> Result<Player, Stop> {
         let again = "record it again: `skep act … --record`";
         let bad = |why: String| Refusal::new(Code::BadInput, format!("`{}` is no cassette: {why}", path.display())).hint(again);
-        let text = gateway::cassette::text(path).map_err(|error| match error.kind() {
+        let text = aside(|| gateway::cassette::text(path)).map_err(|error| match error.kind() {
             std::io::ErrorKind::InvalidData => bad(error.to_string()),
             _ => Refusal::new(Code::NotFound, format!("there is no cassette `{}`: {error}", path.display()))
                 .hint("`skep cassette list` shows them; `--record` makes one"),

@@ -194,8 +194,7 @@ impl ModelPass {
             kernel.models.leases.add(&kernel.ledger, back);
         }
         self.place.settled();
-        kernel.ledger.journal().vault().delete(&call.to_string()).map_err(crate::ledger::fault)?;
-        Ok(())
+        kernel.ledger.unconfide(call)
     }
 }
 

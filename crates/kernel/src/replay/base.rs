@@ -4,6 +4,7 @@
 //! content then is not known is a refusal, never today's content in its place. Files that git ignores are today's.
 
 use crate::Kernel;
+use crate::aside::aside;
 use crate::base;
 use crate::fault::{Fault, FaultKind, Stop};
 use crate::mask::Sight;
@@ -92,7 +93,7 @@ async fn lay(
     let layer = work.join(LAYER);
     let mut laid = BTreeSet::new();
     for path in paths {
-        let (was, now) = (bases.of(path), tree.now(path)?);
+        let (was, now) = (bases.of(path), aside(|| tree.now(path))?);
         let mode = match &now {
             Now::File { mode, .. } => Some(mode & 0o100 != 0),
             _ => None,
@@ -107,11 +108,11 @@ async fn lay(
         };
         let place = layer.join(path);
         let parent = place.parent().unwrap_or(&layer);
-        std::fs::create_dir_all(parent).map_err(|error| Fault::io("make", parent, error))?;
+        aside(|| std::fs::create_dir_all(parent)).map_err(|error| Fault::io("make", parent, error))?;
         match (&was, bases.bytes(kernel, path, &was).await?) {
             (Was::Absent, _) => whiteout(&place)?,
             (Was::Held { executable, .. } | Was::Committed { executable, .. }, Some(bytes)) if !matches!(now, Now::Link { .. }) => {
-                std::fs::write(&place, bytes).map_err(|error| Fault::io("write", &place, error))?;
+                aside(|| std::fs::write(&place, bytes)).map_err(|error| Fault::io("write", &place, error))?;
                 let mode = std::fs::Permissions::from_mode(if *executable { 0o755 } else { 0o644 });
                 std::fs::set_permissions(&place, mode).map_err(|error| Fault::io("set the mode of", &place, error))?;
             }

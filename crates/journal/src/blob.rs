@@ -20,6 +20,7 @@ use crate::chain::from_hex;
 use crate::error::JournalError;
 use crate::files;
 pub use batch::Batch;
+pub use forget::KeptBlob;
 
 const CHUNK_BYTES: usize = 64 << 10;
 const TAG_BYTES: usize = 16;
@@ -258,8 +259,8 @@ mod tests {
         let name = blobs.put(b"to be forgotten").unwrap();
         let copy = fs::read(file_of(home.path(), &name)).unwrap();
         let key = key_of(&blobs.keys.lock(), &from_hex(&name).unwrap()).unwrap().unwrap().unwrap();
-        assert_eq!(blobs.forget(std::slice::from_ref(&name)).unwrap(), 1);
-        assert_eq!(blobs.forget(std::slice::from_ref(&name)).unwrap(), 0);
+        assert_eq!(blobs.forget(std::slice::from_ref(&name), None).unwrap(), 1);
+        assert_eq!(blobs.forget(std::slice::from_ref(&name), None).unwrap(), 0);
         fs::write(file_of(home.path(), &name), copy).unwrap();
         assert!(matches!(blobs.get(&name), Err(BlobError::Forgotten { .. })));
         for file in ["blobs.db", "blobs.db-wal"] {
@@ -267,6 +268,25 @@ mod tests {
             assert!(!bytes.windows(32).any(|window| window == key), "the key survives in {file}");
         }
         assert_eq!(blobs.put(b"to be forgotten").unwrap(), name);
+    }
+
+    #[test]
+    fn what_is_kept_again_meanwhile_is_not_forgotten() {
+        let (_home, blobs) = store();
+        let (once, twice) = (blobs.put(b"once").unwrap(), blobs.put(b"twice").unwrap());
+        let mut listed: Vec<String> = blobs.list().unwrap().into_iter().map(|blob| blob.name).collect();
+        listed.sort();
+        let mut both = vec![once.clone(), twice.clone()];
+        both.sort();
+        assert_eq!(listed, both);
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
+        for name in &both {
+            File::options().append(true).open(blobs.path(name).unwrap()).unwrap().set_modified(old).unwrap();
+        }
+        let since = old + std::time::Duration::from_secs(1);
+        assert_eq!(blobs.put(b"twice").unwrap(), twice);
+        assert_eq!(blobs.forget(&both, Some(since)).unwrap(), 1);
+        assert!(matches!(blobs.get(&once), Err(BlobError::Forgotten { .. })) && blobs.get(&twice).is_ok());
     }
 
     #[test]

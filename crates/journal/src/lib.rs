@@ -27,7 +27,7 @@ mod vault;
 mod verify;
 mod writer;
 
-pub use blob::{Batch, BlobError, Blobs};
+pub use blob::{Batch, BlobError, Blobs, KeptBlob};
 pub use chain::{Class, Draft, Head};
 pub use error::JournalError;
 pub use fault::{Faults, Point};

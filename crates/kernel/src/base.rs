@@ -109,6 +109,7 @@ fn start(kernel: &Kernel, task: TaskId, desk: &Arc<Desk>) -> Result<JoinHandle<R
 /// Records HEAD and every file that differs from it.
 async fn record(kernel: &Kernel, id: TaskId, project: &Path, sight: &Sight) -> Result<(), Stop> {
     let task = kernel.task(id)?;
+    let _keeps = kernel.keeping.read().await;
     let Some(since_us) = task.workspace.map(|workspace| workspace.since_us) else { return Ok(()) };
     kernel.fault_at("base", 0);
     let scratch = kernel.scratch(task.zone, project, Shows::Repository).await?;

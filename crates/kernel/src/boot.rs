@@ -92,6 +92,9 @@ impl Kernel {
             episodes: Mutex::new(HashMap::new()),
             works: Arc::default(),
             ready: Notify::new(),
+            dropped: Arc::default(),
+            keeping: tokio::sync::RwLock::default(),
+            collecting: tokio::sync::Mutex::default(),
             stopping: AtomicBool::new(false),
         });
         let user = kernel.user.clone();
@@ -116,6 +119,7 @@ impl Kernel {
         tokio::spawn(notify::run(kernel.clone()));
         tokio::spawn(crate::model::release_expired(Arc::downgrade(&kernel)));
         tokio::spawn(kernel.clone().sweep_containers());
+        crate::collect::run(&kernel);
         Ok(kernel)
     }
 

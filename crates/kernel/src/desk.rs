@@ -245,6 +245,7 @@ impl Kernel {
     pub(crate) async fn close_desk(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
         let desk = self.desks.open.lock().remove(&task).and_then(|cell| cell.get().cloned());
         self.desks.lanes.lock().remove(&task);
+        self.dropped.notify_one();
         self.desks.moving.lock().remove(&task);
         if let Some(desk) = desk {
             desk.scan.end().await;

@@ -9,6 +9,7 @@ use crate::ledger;
 use journal::Filter;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 use world::event::BlobForgotten;
 use world::{BlobNames, Code, Pid, Refusal};
 
@@ -41,18 +42,19 @@ impl Kernel {
             }
         }
         let names: Vec<String> = names.into_iter().collect();
-        self.destroy(names.clone(), reason, by).await?;
+        self.destroy(names.clone(), reason, by, None).await?;
         Ok(names)
     }
 
-    /// Records that these blobs are forgotten, then destroys their keys and files.
-    pub(crate) async fn destroy(&self, names: Vec<String>, reason: &str, by: &str) -> Result<(), Fault> {
+    /// Records that these blobs are forgotten, then destroys their keys and files; with `untouched`, only of those that nobody has kept
+    /// again since.
+    pub(crate) async fn destroy(&self, names: Vec<String>, reason: &str, by: &str, untouched: Option<SystemTime>) -> Result<(), Fault> {
         for part in names.chunks(NAMES_MAX) {
             let (blobs, by, reason) = (part.to_vec(), by.to_owned(), reason.to_owned());
             self.ledger.record(BlobForgotten { pid: Pid::KERNEL, task: None, blobs, by, reason }).await?;
         }
         let journal = self.ledger.journal().clone();
-        let destroyed = tokio::task::spawn_blocking(move || journal.blobs().forget(&names)).await;
+        let destroyed = tokio::task::spawn_blocking(move || journal.blobs().forget(&names, untouched)).await;
         let destroyed = destroyed.map_err(|error| Fault::new(FaultKind::Bug, "blobs were not forgotten", error))?;
         destroyed.map(drop).map_err(ledger::blob_fault)
     }
@@ -71,7 +73,7 @@ impl Kernel {
         if LISTS.contains(&record.kind.as_str()) {
             for name in names.clone() {
                 match self.ledger.journal().blobs().get(&name) {
-                    Ok(bytes) => collect(&serde_json::from_slice(&bytes).unwrap_or(Value::Null), &mut names),
+                    Ok(bytes) => named_in(&serde_json::from_slice(&bytes).unwrap_or(Value::Null), &mut names),
                     // Then it was forgotten before, and nobody knows any more what it named.
                     Err(journal::BlobError::Forgotten { .. }) => {}
                     Err(error) => return Err(ledger::blob_fault(error).into()),
@@ -83,12 +85,12 @@ impl Kernel {
 }
 
 /// The names of blobs in a list. By their keys: a path may look like a name.
-fn collect(value: &Value, names: &mut Vec<String>) {
+pub(crate) fn named_in(value: &Value, names: &mut Vec<String>) {
     match value {
-        Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
+        Value::Array(items) => items.iter().for_each(|item| named_in(item, names)),
         Value::Object(fields) => fields.iter().for_each(|(key, field)| match field {
             Value::String(name) if matches!(key.as_str(), "blob" | "marked") => names.push(name.clone()),
-            field => collect(field, names),
+            field => named_in(field, names),
         }),
         _ => {}
     }

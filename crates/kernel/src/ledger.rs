@@ -232,6 +232,15 @@ impl Ledger {
         aside(|| self.journal.blobs().get(name)).map_err(blob_fault)
     }
 
+    /// The same, or `None` where it was forgotten or collected on record.
+    pub(crate) fn blob_if_kept(&self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
+        match aside(|| self.journal.blobs().get(name)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(journal::BlobError::Forgotten { .. }) => Ok(None),
+            Err(error) => Err(blob_fault(error)),
+        }
+    }
+
     /// Keeps the exact input of a call, or of a question, until it is settled.
     pub(crate) fn confide(&self, of: impl std::fmt::Display, bytes: &[u8]) -> Result<(), Fault> {
         aside(|| self.journal.vault().put(&of.to_string(), bytes)).map_err(fault)

@@ -7,6 +7,7 @@ mod aside;
 mod base;
 mod boot;
 mod call;
+mod collect;
 mod config;
 mod desk;
 mod episode;
@@ -123,5 +124,11 @@ pub struct Kernel {
     works: Arc<work::Works>,
     /// Rung when a task may have become ready.
     ready: Notify,
+    /// Rung when work may have been dropped.
+    dropped: Arc<Notify>,
+    /// Read by whoever keeps many blobs before one record names them; blobs are collected only while nobody does.
+    keeping: tokio::sync::RwLock<()>,
+    /// Held while blobs are collected.
+    collecting: tokio::sync::Mutex<()>,
     stopping: std::sync::atomic::AtomicBool,
 }

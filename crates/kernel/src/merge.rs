@@ -50,6 +50,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     if task.mode == Mode::Ask {
         return finish(kernel, task, summary, Vec::new()).await;
     }
+    let _keeps = kernel.keeping.read().await;
     let frozen = frozen(kernel, task, summary).await?;
     if frozen.is_empty() {
         return finish(kernel, task, summary, Vec::new()).await;

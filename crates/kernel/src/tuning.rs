@@ -15,6 +15,8 @@ pub struct Tuning {
     pub task_blob_bytes_max: u64,
     /// False as on a file system that cannot exchange two files in one step.
     pub exchanges_files: bool,
+    /// How long a blob is left alone after it was kept: a record that names it may be on its way.
+    pub blob_grace_ms: u64,
 }
 
 impl Default for Tuning {
@@ -25,6 +27,7 @@ impl Default for Tuning {
             variables: Vec::new(),
             task_blob_bytes_max: limits::TASK_BLOB_BYTES_MAX,
             exchanges_files: true,
+            blob_grace_ms: limits::BLOB_GRACE_MS,
         }
     }
 }

@@ -37,6 +37,7 @@ impl BlobNames {
             "call.finished" => payload.contains("\"blob\":\""),
             "merge.started" => payload.contains("\"snapshot\":\""),
             "task.queued" => payload.contains("\"script:"),
+            "merge.tested" => return BlobNames { kept: tested(payload).into_iter().collect(), forgotten: Vec::new() },
             _ => false,
         };
         let fields = if names_some { serde_json::from_str::<Fields>(payload).ok() } else { None };
@@ -54,6 +55,15 @@ impl BlobNames {
         };
         BlobNames { kept: kept.into_iter().collect(), forgotten: Vec::new() }
     }
+}
+
+/// The blob with the output of a merge's tests; in other records `output` is no name.
+fn tested(payload: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Tested {
+        output: String,
+    }
+    serde_json::from_str::<Tested>(payload).ok().map(|tested| tested.output)
 }
 
 impl World {
@@ -92,6 +102,7 @@ mod tests {
         assert_eq!(kept("task.queued", r#"{"brain":"script:aa","prompt":"x"}"#), ["aa"]);
         assert_eq!(kept("task.queued", r#"{"brain":"model:m","prompt":"\"script:"}"#), [""; 0]);
         assert_eq!(kept("merge.proposed", r#"{"frozen":"aa","blob":"bb"}"#), ["aa"]);
+        assert_eq!(kept("merge.tested", r#"{"output":"aa","digest":"bb"}"#), ["aa"]);
         assert_eq!(kept("merge.started", r#"{"snapshot":"aa"}"#), ["aa"]);
         assert_eq!(kept("brain.said", r#"{"blob":"aa"}"#), [""; 0]);
         assert_eq!(BlobNames::of("blob.forgotten", r#"{"blobs":["aa","bb"]}"#).forgotten, ["aa", "bb"]);

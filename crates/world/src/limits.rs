@@ -13,6 +13,12 @@ pub const OUTPUT_INLINE_MAX: usize = 16 * 1024;
 pub const OUTPUT_KEPT_MAX: usize = 1024 * 1024;
 /// Bytes of outputs that are kept as blobs for one task. A brain that fills a disk with output fills its own share.
 pub const TASK_BLOB_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// How long ended work can be looked at, replayed and merged again before its contents are collected.
+pub const RETENTION_MS: u64 = 30 * 24 * 3600 * 1000;
+/// Bytes of all blobs; beyond it the contents of what ended first are collected sooner.
+pub const BLOB_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
+/// A blob that was kept this lately may be named by a record that is on its way.
+pub const BLOB_GRACE_MS: u64 = 60_000;
 /// Bytes of one file that `fs.read` will open. A larger one wants `offset` and `limit`, or grep.
 pub const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Bytes of one changed file that a merge will carry. Beyond it a person should move the file by hand.

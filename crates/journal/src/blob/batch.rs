@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
+use super::forget::touch;
 use super::{BlobError, Blobs, key_of};
 use crate::chain::{Hash, hex, sha256};
 use crate::error::JournalError;
@@ -33,7 +34,7 @@ impl Batch<'_> {
     pub fn put(&self, bytes: &[u8]) -> Result<String, BlobError> {
         let hash = sha256(bytes);
         let name = hex(&hash);
-        if self.staged.lock().contains_key(&hash) || self.blobs.has(&name)? {
+        if self.staged.lock().contains_key(&hash) || self.blobs.keep_again(&name)? {
             return Ok(name);
         }
         self.put_from(&mut { bytes }, u64::MAX).map(|(name, _)| name)
@@ -71,7 +72,7 @@ impl Batch<'_> {
         let (mut shards, mut fresh) = (BTreeSet::new(), Vec::new());
         for (hash, staged) in staged {
             let path = self.blobs.path(&hex(hash))?;
-            if path.exists() && matches!(key_of(&keys, hash)?, Some(Some(_))) {
+            if matches!(key_of(&keys, hash)?, Some(Some(_))) && touch(&path)? {
                 continue;
             }
             if let Some(shard) = path.parent() {

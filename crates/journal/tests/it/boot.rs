@@ -233,7 +233,7 @@ fn a_blob_that_is_missing_or_changed_is_told_and_a_forgotten_one_is_not() {
     let forget = |_: &Path, journal: &Journal, one: &str| {
         let one = one.to_owned();
         journal.append(vec![naming("blob.forgotten", &[&one])]).wait().unwrap();
-        assert_eq!(journal.blobs().forget(&[one]).unwrap(), 1);
+        assert_eq!(journal.blobs().forget(&[one], None).unwrap(), 1);
     };
     check(&forget, &[], &[]);
     let again = |home: &Path, journal: &Journal, one: &str| {

@@ -6,7 +6,7 @@ use super::tree::State;
 use crate::Kernel;
 use crate::aside::aside;
 use crate::desk::Looked;
-use crate::fault::Stop;
+use crate::fault::{Fault, Stop};
 use crate::hash::sha256;
 use crate::unified::{differing, is_text, odd, unified};
 use world::{Code, Refusal, TaskId, TaskState};
@@ -77,6 +77,7 @@ pub enum FileVersion {
 impl Kernel {
     /// The changes of a task: the frozen ones where a merge is proposed, else what its room holds now.
     pub async fn diff(&self, id: TaskId) -> Result<MergeDiff, Stop> {
+        let _keeps = self.keeping.read().await;
         match self.frozen(id).await? {
             Some(frozen) => aside(|| self.read(&frozen)),
             None => Ok(MergeDiff { digest: String::new(), files: Vec::new() }),
@@ -85,6 +86,7 @@ impl Kernel {
 
     /// The bytes of one changed file, as they were or as they shall be: what a diff is too short for.
     pub async fn changed_file(&self, id: TaskId, path: &str, version: FileVersion) -> Result<Vec<u8>, Stop> {
+        let _keeps = self.keeping.read().await;
         let frozen = self.frozen(id).await?;
         let state = frozen.as_ref().and_then(|frozen| {
             let change = frozen.changes.iter().find(|change| change.path == path).map(|change| (Some(&change.old), &change.new));
@@ -93,7 +95,10 @@ impl Kernel {
             Some(if version == FileVersion::After { Some(new) } else { old })
         });
         match state {
-            Some(Some(state)) => Ok(state.bytes(self)?),
+            Some(Some(state)) => {
+                let gone = || Refusal::new(Code::NotFound, format!("what `{path}` of {id} held is kept no longer"));
+                Ok(self.kept_bytes(state)?.ok_or_else(gone)?)
+            }
             Some(None) => Ok(Vec::new()),
             None => Err(Refusal::new(Code::NotFound, format!("{id} changes no `{path}`"))
                 .hint(format!("`skep diff {id}` names what it changes"))
@@ -110,10 +115,21 @@ impl Kernel {
         })
     }
 
+    /// What stood or shall stand at a path; `None` where it was collected or forgotten.
+    fn kept_bytes(&self, state: &State) -> Result<Option<Vec<u8>>, Fault> {
+        match state {
+            State::File { blob, .. } => self.ledger.blob_if_kept(blob),
+            other => other.bytes(self).map(Some),
+        }
+    }
+
     fn read(&self, frozen: &Frozen) -> Result<MergeDiff, Stop> {
         let mut files = Vec::new();
         let mut room = WHOLE_BYTES_MAX;
-        let mut told = |path: &str, old: Vec<u8>, new: Vec<u8>| {
+        let mut told = |path: &str, old: Option<Vec<u8>>, new: Option<Vec<u8>>| {
+            let (Some(old), Some(new)) = (old, new) else {
+                return Told { text: "what it held is kept no longer\n".into(), is_whole: false, ..Told::nothing() };
+            };
             let told = compare(path, &old, &new);
             match room.checked_sub(told.text.len()) {
                 Some(left) => {
@@ -126,7 +142,7 @@ impl Kernel {
         for change in frozen.changes.iter().filter(|change| change.to.is_none()) {
             let mut diff = match &change.from {
                 Some(_) => Told::nothing(),
-                None => told(&change.path, change.old.bytes(self)?, change.new.bytes(self)?),
+                None => told(&change.path, self.kept_bytes(&change.old)?, self.kept_bytes(&change.new)?),
             };
             if let (State::File { mode: Some(old), .. }, State::File { mode: Some(new), .. }) = (&change.old, &change.new)
                 && old != new
@@ -137,10 +153,10 @@ impl Kernel {
             files.push(FileDiff { note: noted(change), ..file(path, kind, from, None, diff) });
         }
         for conflict in &frozen.conflicts {
-            let mine = conflict.mine.as_ref().map_or(Ok(Vec::new()), |mine| mine.bytes(self))?;
+            let mine = conflict.mine.as_ref().map_or(Ok(Some(Vec::new())), |mine| self.kept_bytes(mine))?;
             let other = match &conflict.marked {
-                Some(blob) => label(&String::from_utf8_lossy(&self.ledger.blob(blob)?)).into_bytes(),
-                None => conflict.theirs.bytes(self)?,
+                Some(blob) => self.ledger.blob_if_kept(blob)?.map(|bytes| label(&String::from_utf8_lossy(&bytes)).into_bytes()),
+                None => self.kept_bytes(&conflict.theirs)?,
             };
             let diff = told(&conflict.path, mine, other);
             let (path, refused) = (conflict.path.clone(), Some(conflict.why.clone()));

@@ -4,8 +4,11 @@
 //! the places worth a look; clean text costs no more than that. It knows shapes and registered values, not meaning:
 //! a secret in words, without a key name and of no known shape, passes.
 
+mod decode;
+mod flag;
 mod key;
 mod known;
+mod prefix;
 mod text;
 
 use std::borrow::Cow;
@@ -52,17 +55,57 @@ impl Redactor {
                     *text = changed;
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Array(items) => {
+                self.words(items);
+                items.iter_mut().for_each(|item| self.value(item));
+            }
             Value::Object(members) => {
-                let keys_change = members.keys().any(|key| matches!(self.text(key), Cow::Owned(_)));
-                if keys_change {
-                    *members = std::mem::take(members).into_iter().map(|(key, value)| (self.text(&key).into_owned(), value)).collect();
-                }
+                self.names(members);
                 for (key, member) in members.iter_mut() {
                     self.member(key, member);
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// As `value`, for what we named ourselves: names of members tell nothing, and numbers are no secrets.
+    pub fn strings(&self, value: &mut Value) {
+        match value {
+            Value::String(_) => self.value(value),
+            Value::Array(items) => {
+                self.words(items);
+                items.iter_mut().for_each(|item| self.strings(item));
+            }
+            Value::Object(members) => {
+                self.names(members);
+                members.values_mut().for_each(|member| self.strings(member));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Whether the text has anything that a secret could be known by. Quick, and right about JSON as it is stored.
+    pub fn suspects(&self, text: &str) -> bool {
+        self.known.read().suspects(text) || text::suspects(text)
+    }
+
+    /// Takes out what the words of a command say beside each other.
+    fn words(&self, items: &mut [Value]) {
+        let words: Vec<&str> = items.iter().map(|item| item.as_str().unwrap_or_default()).collect();
+        let found = flag::secrets(&words);
+        for (index, part) in found {
+            if let Some(Value::String(word)) = items.get_mut(index)
+                && word.get(part.clone()).is_some_and(|secret| secret != REDACTED)
+            {
+                word.replace_range(part, REDACTED);
+            }
+        }
+    }
+
+    fn names(&self, members: &mut serde_json::Map<String, Value>) {
+        if members.keys().any(|key| matches!(self.text(key), Cow::Owned(_))) {
+            *members = std::mem::take(members).into_iter().map(|(key, value)| (self.text(&key).into_owned(), value)).collect();
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which key names hold a secret.
 
 /// Parts of a key name that make its value a secret.
-pub(super) const WORDS: [&str; 18] = [
+pub(super) const WORDS: [&str; 28] = [
     "password",
     "passwd",
     "passphrase",
@@ -20,6 +20,38 @@ pub(super) const WORDS: [&str; 18] = [
     "authorization",
     "bearer",
     "credential",
+    "encryption_key",
+    "signing_key",
+    "_pass",
+    "-pass",
+    "dbpass",
+    "auth",
+    "sessionid",
+    "session_id",
+    "sessid",
+    "key",
+];
+
+/// Whose keys are secrets, where a name is nothing but somebody's key: `openai_key`, `AccountKey`.
+const KEYED: [&str; 44] = [
+    "anthropic", "openai", "claude", "gemini", "google", "googleai", "azure", "aws", "stripe", "github", "gitlab", "slack", "mistral", "groq",
+    "cohere", "deepseek", "huggingface", "hf", "openrouter", "together", "xai", "grok", "perplexity", "fireworks", "replicate", "twilio",
+    "sendgrid", "mailgun", "datadog", "newrelic", "sentry", "account", "storage", "master", "service", "subscription", "session", "deploy",
+    "webhook", "shared", "license", "admin", "auth", "llm",
+];
+
+/// Words that say something about a secret instead of being one.
+const WORDS_ABOUT: [&str; 62] = [
+    "count", "string", "str", "number", "int", "integer", "bool", "boolean", "required", "optional", "yes", "no", "invalid", "expired",
+    "missing", "incorrect", "wrong", "empty", "unknown", "present", "absent", "hidden", "prompt", "include", "omit", "same-origin", "kind",
+    "type", "the", "a", "an", "is", "and", "or", "for", "ok", "text", "object", "array", "any", "value", "name", "id", "changed", "rotated",
+    "revoked", "valid", "set", "unset", "denied", "failed", "passed", "enabled", "disabled", "on", "off", "to", "in", "of", "not", "this",
+    "field",
+];
+
+/// What follows a secret's name where the value is not the secret: where it lies, or who has it.
+const ENDS_ELSEWHERE: [&str; 14] = [
+    "file", "path", "stdin", "env", "prompt", "policy", "manager", "store", "field", "provider", "url", "endpoint", "length", "helper",
 ];
 
 /// What follows `token` in a name that counts or describes tokens.
@@ -31,7 +63,10 @@ const COUNTS: [&str; 16] = [
 /// Whether the value of this key is a secret. A count of tokens is not, a number under `token` is.
 pub(super) fn is_secret(key: &str, value: &str) -> bool {
     let name = key.to_ascii_lowercase();
-    if matches!(value, "true" | "false" | "null" | "none" | "None" | "undefined" | super::REDACTED) {
+    if matches!(value, "true" | "false" | "null" | "none" | "None" | "undefined" | super::REDACTED) || stands_for_one(value) {
+        return false;
+    }
+    if ENDS_ELSEWHERE.iter().any(|end| name.ends_with(end)) {
         return false;
     }
     // The shell's own variables for the working directory.
@@ -44,7 +79,20 @@ pub(super) fn is_secret(key: &str, value: &str) -> bool {
 /// Whether everything under this key is a secret, however deep. Not so for `token`, which is also a noun of ours.
 pub(super) fn hides_all(key: &str) -> bool {
     let name = key.to_ascii_lowercase();
-    WORDS.iter().any(|word| *word != "token" && name.contains(word) && !name.contains("secretar"))
+    let weak = |word: &str| matches!(word, "token" | "auth" | "key" | "_pass" | "-pass" | "sessionid" | "session_id" | "sessid");
+    WORDS.iter().any(|word| !weak(word) && name.contains(word) && !name.contains("secretar"))
+}
+
+/// Whether a sentence goes on about a secret here: `token: expired`.
+pub(super) fn is_about(value: &str) -> bool {
+    let plain = value.trim_end_matches(['.', ',', '!', '?', ')']).to_ascii_lowercase();
+    WORDS_ABOUT.contains(&plain.as_str())
+}
+
+/// A place where a secret goes: `${NAME}`, `{{ name }}`, `<password>`, or stars.
+pub(super) fn stands_for_one(value: &str) -> bool {
+    let within = |open: &str, close: &str| value.len() > open.len() + close.len() && value.starts_with(open) && value.ends_with(close);
+    within("${", "}") || within("{{", "}}") || within("<", ">") || value.len() > 2 && value.chars().all(|c| matches!(c, '*' | '•' | '…'))
 }
 
 fn counts_as_secret(word: &str, name: &str, at: usize, value: &str) -> bool {
@@ -52,6 +100,10 @@ fn counts_as_secret(word: &str, name: &str, at: usize, value: &str) -> bool {
     let after = &name[at + word.len()..];
     match word {
         "secret" => !after.starts_with("ar"),
+        "auth" => after.is_empty() && (before.is_empty() || at > before.len()) && is_login(value),
+        "key" => after.is_empty() && KEYED.iter().any(|whose| before == *whose || before.ends_with(&format!("_{whose}")) || before.ends_with(&format!("-{whose}"))),
+        "_pass" | "-pass" => after.is_empty() && value.bytes().any(|byte| !byte.is_ascii_digit()),
+        "sessionid" | "session_id" | "sessid" => after.is_empty() && looks_random(value) && value.len() >= 16,
         "token" => {
             if after.starts_with("iz") || after.starts_with("is") {
                 return false;
@@ -64,6 +116,15 @@ fn counts_as_secret(word: &str, name: &str, at: usize, value: &str) -> bool {
         }
         _ => true,
     }
+}
+
+/// What stands after `auth=`: more often the name of a method than a secret.
+fn is_login(value: &str) -> bool {
+    const METHODS: [&str; 12] =
+        ["oauth1", "oauth2", "oauth2.0", "md5", "sha1", "sha256", "sha512", "2fa", "v1", "v2", "scram-sha-256", "http-01"];
+    let has_digit = value.bytes().any(|byte| byte.is_ascii_digit());
+    let is_dense = !value.contains(char::is_whitespace) && !value.contains('/');
+    !METHODS.contains(&value.to_ascii_lowercase().as_str()) && is_dense && (value.len() >= 6 && (has_digit || value.contains(':')) || value.len() >= 24)
 }
 
 /// Long, without white space, with letters and digits: more likely a key than a word.

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::REDACTED;
+use super::decode::decode;
 
 const SECRET_BYTES_MIN: usize = 4;
 
@@ -29,7 +30,35 @@ impl Known {
         self.automaton.is_some()
     }
 
+    /// Whether any of them is in the text, in whatever shape.
+    pub(super) fn suspects(&self, text: &str) -> bool {
+        matches!(self.redact(text), Cow::Owned(_)) || self.automaton.is_none() && !self.shapes.is_empty()
+    }
+
     pub(super) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.plainly(text) {
+            Cow::Owned(clean) => Cow::Owned(self.behind_escapes(&clean).unwrap_or(clean)),
+            Cow::Borrowed(text) => self.behind_escapes(text).map_or(Cow::Borrowed(text), Cow::Owned),
+        }
+    }
+
+    /// The text without the values that stand in it behind escapes, if there are any.
+    fn behind_escapes(&self, text: &str) -> Option<String> {
+        let automaton = self.automaton.as_ref()?;
+        let decoded = decode(text.as_bytes())?;
+        let mut out = String::new();
+        let mut from = 0;
+        for found in automaton.find_iter(&decoded.bytes) {
+            let (start, end) = (decoded.places[found.start()], decoded.places[found.end()]);
+            // INVARIANT: what was decoded is ASCII and what was not stands for itself, so both are boundaries of characters.
+            out.push_str(text.get(from..start)?);
+            out.push_str(REDACTED);
+            from = end;
+        }
+        (from > 0).then(|| out + &text[from..])
+    }
+
+    fn plainly<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let automaton = match &self.automaton {
             Some(automaton) => automaton,
             None if self.shapes.is_empty() => return Cow::Borrowed(text),
@@ -63,7 +92,25 @@ fn shapes(secret: &str) -> Vec<String> {
             shapes.push(shape);
         }
     }
+    // Hexadecimal, as dumps and digests have it.
+    let hex = crate::chain::hex(secret.as_bytes());
+    shapes.extend([hex.to_ascii_uppercase(), hex]);
+    // Encoded twice, as in a header that was quoted in a body.
+    let twice = base64_inside(base64_whole(secret.as_bytes()).as_bytes(), 0, STANDARD);
+    shapes.push(twice);
     shapes
+}
+
+fn base64_whole(bytes: &[u8]) -> String {
+    let mut text = base64_inside(bytes, 0, STANDARD);
+    let rest = bytes.len() % 3;
+    if rest > 0 {
+        let last = bytes[bytes.len() - 1];
+        let digit = if rest == 1 { last & 3 } else { last & 15 };
+        text.push(char::from(STANDARD[usize::from(digit) << if rest == 1 { 4 } else { 2 }]));
+        text.push_str(if rest == 1 { "==" } else { "=" });
+    }
+    text
 }
 
 fn percent(text: &str, upper: bool) -> String {

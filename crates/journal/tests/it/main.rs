@@ -3,6 +3,7 @@
 
 mod append;
 mod boot;
+mod corpus;
 mod crash;
 mod export;
 mod fault;

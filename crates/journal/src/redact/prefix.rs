@@ -1,0 +1,131 @@
+//! Keys that are known by how they begin.
+
+use std::ops::Range;
+
+/// Which characters a key goes on with.
+#[derive(Clone, Copy)]
+enum Body {
+    /// Letters, digits, `_` and `-`.
+    Word,
+    /// Letters and digits alone: names of programs have `_` soon.
+    Plain,
+    /// As `Word`, and dots.
+    Dotted,
+}
+
+use Body::{Dotted, Plain, Word};
+
+/// How keys begin, what follows, how much of it there must be, and how much is enough where a digit is among it.
+const PREFIXES: [(&str, Body, usize, usize); 62] = [
+    ("sk-", Word, 16, 8),
+    ("ghp_", Word, 16, 8),
+    ("gho_", Word, 16, 8),
+    ("ghs_", Word, 16, 8),
+    ("ghu_", Word, 16, 8),
+    ("ghr_", Word, 16, 8),
+    ("github_pat_", Word, 16, 8),
+    ("glpat-", Word, 16, 8),
+    ("glrt-", Word, 16, 12),
+    ("gldt-", Word, 16, 12),
+    ("glptt-", Word, 16, 12),
+    ("glcbt-", Word, 16, 12),
+    ("glagent-", Word, 20, 16),
+    ("AKIA", Plain, 12, 12),
+    ("ASIA", Plain, 16, 16),
+    ("AIza", Word, 30, 30),
+    ("ya29.", Word, 20, 20),
+    ("GOCSPX-", Word, 20, 16),
+    ("xoxb-", Word, 10, 8),
+    ("xoxa-", Word, 10, 8),
+    ("xoxp-", Word, 10, 8),
+    ("xoxr-", Word, 10, 8),
+    ("xoxs-", Word, 10, 8),
+    ("xoxe-", Word, 10, 8),
+    ("xoxe.xox", Word, 10, 8),
+    ("xapp-", Word, 16, 10),
+    ("npm_", Plain, 16, 8),
+    ("pypi-", Word, 30, 20),
+    ("hf_", Plain, 30, 24),
+    ("rubygems_", Plain, 32, 32),
+    ("dckr_pat_", Word, 16, 12),
+    ("sk_live_", Plain, 16, 10),
+    ("sk_test_", Plain, 16, 10),
+    ("rk_live_", Plain, 16, 10),
+    ("rk_test_", Plain, 16, 10),
+    ("whsec_", Plain, 20, 16),
+    ("sq0atp-", Word, 16, 12),
+    ("sq0csp-", Word, 16, 12),
+    ("shpat_", Plain, 24, 16),
+    ("shpss_", Plain, 24, 16),
+    ("SG.", Dotted, 30, 20),
+    ("dop_v1_", Plain, 32, 24),
+    ("doo_v1_", Plain, 32, 24),
+    ("dapi", Plain, 32, 32),
+    ("gsk_", Plain, 32, 24),
+    ("xai-", Plain, 32, 24),
+    ("pplx-", Plain, 32, 24),
+    ("nvapi-", Word, 32, 24),
+    ("r8_", Plain, 32, 24),
+    ("glsa_", Word, 24, 20),
+    ("hvs.", Word, 20, 16),
+    ("hvb.", Word, 20, 16),
+    ("tskey-", Word, 16, 12),
+    ("lin_api_", Plain, 24, 20),
+    ("ntn_", Plain, 30, 30),
+    ("figd_", Word, 24, 20),
+    ("sntrys_", Word, 24, 20),
+    ("PMAK-", Word, 24, 20),
+    ("NRAK-", Plain, 20, 20),
+    ("GLSVRS-", Word, 20, 16),
+    ("AGE-SECRET-KEY-1", Plain, 30, 30),
+    ("EAACEdEose0cBA", Plain, 8, 8),
+];
+
+pub(super) fn all() -> impl Iterator<Item = &'static str> {
+    PREFIXES.iter().map(|(prefix, ..)| *prefix)
+}
+
+/// The key that begins here, if enough of it follows and it does not begin in the middle of a word.
+pub(super) fn key(text: &str, start: usize, index: usize) -> Option<Range<usize>> {
+    let (prefix, body, min, min_with_digit) = PREFIXES[index];
+    let bytes = text.as_bytes();
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
+    let starts_word = start == 0 || !is_word(bytes[start - 1]);
+    if !starts_word || !text[start..].starts_with(prefix) {
+        return None;
+    }
+    let from = start + prefix.len();
+    let goes_on = |byte: &&u8| match body {
+        Word => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'),
+        Plain => byte.is_ascii_alphanumeric(),
+        Dotted => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'),
+    };
+    let end = from + bytes[from..].iter().take_while(goes_on).count();
+    let length = end - from;
+    // A shorter one counts if it does not look like words with dashes.
+    let has_digit = bytes[from..end].iter().any(u8::is_ascii_digit);
+    (length >= min || length >= min_with_digit && has_digit).then_some(start..end)
+}
+
+/// A JSON web token: three or five parts of base64 with dots between, of which the first is a JSON object.
+pub(super) fn web_token(text: &str, start: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if start > 0 && is_digit(&bytes[start - 1]) || !text[start..].starts_with("eyJ") {
+        return None;
+    }
+    let part = |from: usize| bytes[from..].iter().take_while(|byte| is_digit(byte)).count();
+    let (mut at, mut parts) = (start, Vec::new());
+    loop {
+        let length = part(at);
+        parts.push(length);
+        at += length;
+        if bytes.get(at) != Some(&b'.') || parts.len() == 5 {
+            break;
+        }
+        at += 1;
+    }
+    // Without a signature the last part is empty; that is still somebody's claims.
+    let is_token = parts.len() >= 3 && parts[0] >= 10 && parts[1] >= 8 || parts.len() == 2 && parts[0] >= 16 && parts[1] >= 16;
+    is_token.then(|| start..at)
+}

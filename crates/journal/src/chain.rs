@@ -16,6 +16,8 @@ pub enum Class {
     Progress,
     /// Resolves when the batch is fsynced.
     Fact,
+    /// As a fact, and may use the disk's reserve: what the operator does goes on when the disk is full.
+    Operator,
     /// Resolves when the batch and its seal are fsynced.
     Security,
 }

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -118,13 +119,14 @@ impl Journal {
         let (snapshot, bad) = snapshot::load(home, &key.verifying_key(), &genesis, &db)?;
         findings.extend(bad);
         let reserve = Reserve::new(home, options.reserve_bytes);
-        reserve.hold();
+        let is_low = !reserve.hold();
 
         let (jobs, queue) = channel();
         let shared = Arc::new(Shared {
             gate: Mutex::new(Gate { next_seq: tip.count, stopped: None, jobs }),
             tip: Mutex::new(tip),
             durable: watch::Sender::new(tip.count.saturating_sub(1)),
+            is_low: AtomicBool::new(is_low),
         });
         let opened = Opened { head: tip.head(), snapshot, unsealed, findings };
         let writer = Writer {
@@ -178,7 +180,7 @@ impl Journal {
         gate.next_seq += count;
         match class {
             Class::Progress => Ticket::known(Ok(place)),
-            Class::Fact | Class::Security => Ticket::waiting(place, wait),
+            Class::Fact | Class::Operator | Class::Security => Ticket::waiting(place, wait),
         }
     }
 
@@ -264,6 +266,20 @@ impl Journal {
     /// Whether the disk reserve is there. Without it the next full disk loses security events too.
     pub fn has_reserve(&self) -> bool {
         self.0.reserve.held()
+    }
+
+    /// Whether the disk is so full that its reserve is in use or could not be had: only what may use it should be appended.
+    pub fn is_low(&self) -> bool {
+        self.0.shared.is_low.load(Ordering::SeqCst)
+    }
+
+    /// Takes the reserve again if the disk has the space; says whether it is there.
+    pub fn restore_reserve(&self) -> bool {
+        let restored = self.0.reserve.restore();
+        if restored {
+            self.0.shared.is_low.store(false, Ordering::SeqCst);
+        }
+        restored
     }
 
     pub fn blobs(&self) -> &Blobs {

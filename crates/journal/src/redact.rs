@@ -117,7 +117,10 @@ impl Redactor {
                 }
             }
             Value::Number(number) if key::is_secret(key, &number.to_string()) => *member = REDACTED.into(),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.member(key, item)),
+            Value::Array(items) => {
+                self.words(items);
+                items.iter_mut().for_each(|item| self.member(key, item));
+            }
             Value::Object(members) if key::hides_all(key) => members.values_mut().for_each(|member| self.member(key, member)),
             _ => self.value(member),
         }

@@ -48,6 +48,16 @@ impl Vault {
 
     /// Keeps the original of a call.
     pub fn put(&self, call: &str, bytes: &[u8]) -> Result<(), JournalError> {
+        self.write(call, bytes, false)
+    }
+
+    /// The same for what must outlive a crash: durable on return.
+    pub fn put_durably(&self, name: &str, bytes: &[u8]) -> Result<(), JournalError> {
+        self.write(name, bytes, true)?;
+        files::sync_dir(&self.dir)
+    }
+
+    fn write(&self, call: &str, bytes: &[u8], durable: bool) -> Result<(), JournalError> {
         let path = self.path(call);
         let nonce = files::random::<NONCE_BYTES>()?;
         let sealed = self
@@ -57,7 +67,8 @@ impl Vault {
         let temp = files::temp_beside(&path)?;
         let written = files::create_private(&temp).and_then(|mut file| {
             file.write_all(&nonce)?;
-            file.write_all(&sealed)
+            file.write_all(&sealed)?;
+            if durable { file.sync_all() } else { Ok(()) }
         });
         written.map_err(JournalError::io("write", &temp))?;
         self.kept.lock().insert(path.clone());

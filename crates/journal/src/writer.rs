@@ -3,6 +3,7 @@
 //! **Invariant.** Records are written in the order of `append`. After a failed batch nothing is written until `recover`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub gate: Mutex<Gate>,
     pub tip: Mutex<Tip>,
     pub durable: watch::Sender<u64>,
+    /// The reserve is in use, or the disk is too full for one.
+    pub is_low: AtomicBool,
 }
 
 /// The place of the next record, and whether there is one.
@@ -179,7 +182,15 @@ impl Writer {
     /// Security events may use the reserve; the batches before them must come along, because the chain has one order.
     fn commit_with_reserve(&mut self, pending: &Pending) -> Result<Tip, JournalError> {
         match self.commit(pending) {
-            Err(JournalError::DiskFull { .. }) if pending.class == Class::Security && self.reserve.release() => self.commit(pending),
+            Err(JournalError::DiskFull { .. }) if pending.class >= Class::Operator => {
+                self.shared.is_low.store(true, Ordering::SeqCst);
+                self.reserve.release();
+                self.commit(pending)
+            }
+            Err(error @ JournalError::DiskFull { .. }) => {
+                self.shared.is_low.store(true, Ordering::SeqCst);
+                Err(error)
+            }
             result => result,
         }
     }
@@ -264,7 +275,7 @@ impl Writer {
         }
         self.db = db;
         self.tip = tip;
-        self.reserve.hold();
+        self.shared.is_low.store(!self.reserve.restore(), Ordering::SeqCst);
         self.sealer.seal(&tip)?;
         self.unsealed = false;
         *self.shared.tip.lock() = tip;

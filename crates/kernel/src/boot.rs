@@ -50,7 +50,7 @@ impl Kernel {
         })?;
         let options = Options { names: verify::blob_names, ..options };
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
-        let (ledger, broken) = Ledger::open(journal)?;
+        let (ledger, broken) = Ledger::open(journal, redactor.clone())?;
         let (flights, sent) = crate::model::Flights::open(&home.path, ledger.look(|world| world.starts))?;
         let flights = Arc::new(flights);
         ledger.heed(flights.clone());
@@ -109,6 +109,7 @@ impl Kernel {
             kernel.ledger.unconfide(call)?;
         }
         kernel.forget_questions(None)?;
+        kernel.ledger.forget_ended_originals()?;
         verify::begin(&kernel);
         kernel.sweep().await?;
         kernel.compare_left().await?;
@@ -116,6 +117,7 @@ impl Kernel {
         tokio::spawn(crate::merge::finish_undone(kernel.clone()));
         tokio::spawn(kernel.clone().offer_left(left));
         tokio::spawn(queue::run(kernel.clone()));
+        tokio::spawn(crate::ledger::hold_reserve(kernel.clone()));
         tokio::spawn(notify::run(kernel.clone()));
         tokio::spawn(crate::model::release_expired(Arc::downgrade(&kernel)));
         tokio::spawn(kernel.clone().sweep_containers());
@@ -139,8 +141,10 @@ impl Kernel {
         // The queue wakes once more, sees that it is over, and lets go of the kernel.
         self.ready.notify_one();
         let stopped = KernelStopped { pid: Pid::KERNEL, task: None, reason: reason.to_owned() };
+        let owed = self.ledger.owed_counts();
         let pending = self.ledger.commit(|world, _| {
             let mut events = lease::returned(world);
+            events.extend(owed);
             events.push(stopped.into());
             (events, ())
         })?;

@@ -101,6 +101,10 @@ pub enum End {
 /// Carries one call from request to outcome.
 pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, Fault> {
     let start = Instant::now();
+    if kernel.ledger.is_flooded_by(request.pid) {
+        let reason = format!("it made {} records within a minute", world::limits::RECORDS_BURST_MAX);
+        return settle::refuse(kernel, request, Refusal::new(Code::Exhausted, reason).hint("wait a minute"), start).await;
+    }
     let tool = match settle::found(kernel, request) {
         Ok(tool) => tool,
         Err(refusal) => return settle::refuse(kernel, request, refusal, start).await,

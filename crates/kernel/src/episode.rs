@@ -63,7 +63,7 @@ async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
     let mut brain = open_brain(kernel, task)?;
     let memory = memory::recall(kernel, task)?;
     let mut past = Past::of(kernel, task)?;
-    let mut heard = Heard::Start { prompt: task.prompt.clone(), settled: task.calls_settled, resumed: task.episodes > 0, memory };
+    let mut heard = Heard::Start { prompt: kernel.prompt(task).await?, settled: task.calls_settled, resumed: task.episodes > 0, memory };
     let mut own: Option<CallId> = None;
     loop {
         let patience = Duration::from_millis(limits::NO_PROGRESS_MS);

@@ -5,18 +5,24 @@
 //! durable, but a request to a model that is paid from a lease on disk. If a batch fails, the world is folded again from what is on disk;
 //! and whenever that was done, the first commit holds what requests cost that had left and are not there.
 
+mod clean;
+mod volume;
+
+use crate::Kernel;
 use crate::aside::aside;
 use crate::fault::{Fault, FaultKind};
 use crate::model::Flights;
-use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Ticket};
+use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Ticket};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::sync::Arc;
+use volume::Volume;
 use world::budget::crash;
-use world::event::{CallRefused, RecordsDropped};
+use world::event::RecordsDropped;
 use world::{Event, Pid, TaskId, Weight, World, limits};
 
 pub struct Ledger {
     journal: Journal,
+    redactor: Arc<Redactor>,
     state: Mutex<State>,
     /// Requests that may have left before their records were on disk.
     flights: std::sync::OnceLock<std::sync::Arc<Flights>>,
@@ -33,23 +39,7 @@ struct State {
     /// The world was folded again, and requests may be on their way that are not there.
     folded: bool,
     since_snapshot: u64,
-    volume: HashMap<Pid, Volume>,
-}
-
-/// How much one process has written lately. Lost with the kernel, like the limits' windows.
-#[derive(Default)]
-struct Volume {
-    window_ms: i64,
-    progress: u64,
-    progress_dropped: u64,
-    /// The refusal made last, and how often it was repeated unrecorded.
-    refusal: Option<Refused>,
-}
-
-struct Refused {
-    key: String,
-    task: Option<TaskId>,
-    repeats: u64,
+    volume: Volume,
 }
 
 /// A decision whose events are ordered and applied, and not yet known to be on disk.
@@ -59,6 +49,8 @@ pub struct Pending<'a, T> {
     value: T,
     ticket: Ticket,
     generation: u64,
+    /// Originals in the vault that nobody needs once this is on disk.
+    settled: Vec<String>,
 }
 
 impl<T> Pending<'_, T> {
@@ -66,6 +58,11 @@ impl<T> Pending<'_, T> {
     pub async fn durable(self) -> Result<T, Fault> {
         match self.ticket.durable().await {
             Ok(_) => {
+                for name in &self.settled {
+                    if let Err(error) = self.ledger.journal.vault().delete(name) {
+                        eprintln!("skep: an original was not deleted, the next start tries again: {error}");
+                    }
+                }
                 self.ledger.snapshot_if_due();
                 Ok(self.value)
             }
@@ -105,10 +102,10 @@ impl Keeping<'_> {
 
 impl Ledger {
     /// Folds the journal from its newest good snapshot, and says what the fold found wrong with the chain on its way.
-    pub fn open(journal: Journal) -> Result<(Ledger, Vec<Finding>), Fault> {
+    pub fn open(journal: Journal, redactor: Arc<Redactor>) -> Result<(Ledger, Vec<Finding>), Fault> {
         let (world, findings) = fold(&journal)?;
-        let state = State { world, generation: 0, broken: false, closed: false, folded: false, since_snapshot: 0, volume: HashMap::new() };
-        Ok((Ledger { journal, state: Mutex::new(state), flights: std::sync::OnceLock::new() }, findings))
+        let state = State { world, generation: 0, broken: false, closed: false, folded: false, since_snapshot: 0, volume: Volume::default() };
+        Ok((Ledger { journal, redactor, state: Mutex::new(state), flights: std::sync::OnceLock::new() }, findings))
     }
 
     pub fn journal(&self) -> &Journal {
@@ -130,31 +127,54 @@ impl Ledger {
             state.refold(&self.journal)?;
         }
         let now_ms = jiff::Timestamp::now().as_millisecond().max(state.world.now_ms);
-        let mut drafts = Vec::new();
+        let (mut drafts, mut settled) = (Vec::new(), Vec::new());
         if std::mem::take(&mut state.folded) {
             let left = self.flights.get().map(|flights| flights.left()).unwrap_or_default();
             for event in crash::unrecorded(&state.world, &left) {
-                state.take(&event, now_ms, &mut drafts)?;
+                state.take(&self.redactor, &event, now_ms, &mut drafts)?;
             }
         }
         let (events, value) = decide(&state.world, now_ms);
         drafts.reserve(events.len());
+        if self.journal.is_low() && events.iter().any(volume::must_wait) && !self.journal.restore_reserve() {
+            return Err(disk_full("the reserve is kept for the operator and for what must not be lost"));
+        }
         for event in events {
-            if let Some(due) = state.owed(&event) {
-                state.take(&due, now_ms, &mut drafts)?;
-            }
-            if state.repeats(&event) {
-                continue;
-            }
-            if let Err(fault) = state.take(&event, now_ms, &mut drafts) {
-                state.refold(&self.journal)?;
-                return Err(fault);
+            let State { volume, world, .. } = &mut *state;
+            let mut counted = volume.admit(world, &event, now_ms);
+            let recorded = if counted.is_dropped { None } else { Some(event) };
+            for event in counted.due.drain(..).chain(recorded) {
+                settled.extend(state.ends(&event));
+                if let Err(fault) = state.take(&self.redactor, &event, now_ms, &mut drafts) {
+                    state.refold(&self.journal)?;
+                    return Err(fault);
+                }
             }
         }
         state.since_snapshot += drafts.len() as u64;
         // A decision that adds nothing still waits for what it was made on.
         let ticket = if drafts.is_empty() { self.journal.barrier() } else { self.journal.append(drafts) };
-        Ok(Pending { ledger: self, value, ticket, generation: state.generation })
+        Ok(Pending { ledger: self, value, ticket, generation: state.generation, settled })
+    }
+
+    /// Whether a process makes records faster than anybody could read them.
+    pub(crate) fn is_flooded_by(&self, pid: Pid) -> bool {
+        let now_ms = jiff::Timestamp::now().as_millisecond();
+        self.state.lock().volume.is_flooded_by(pid, now_ms)
+    }
+
+    /// What was counted and has no record yet.
+    pub(crate) fn owed_counts(&self) -> Vec<Event> {
+        self.state.lock().volume.owed_by_all()
+    }
+
+    /// Deletes the prompts of tasks that have ended, which a crash may have left.
+    pub(crate) fn forget_ended_originals(&self) -> Result<(), Fault> {
+        let ended = self.look(|world| {
+            let tasks = world.tasks.values().filter(|task| task.state.ended());
+            tasks.filter_map(|task| task.original.clone()).collect::<Vec<_>>()
+        });
+        ended.iter().try_for_each(|name| self.journal.vault().delete(name).map(drop).map_err(fault))
     }
 
     /// From here on every commit fails.
@@ -175,7 +195,7 @@ impl Ledger {
 
     /// Waits for the disk.
     pub(crate) async fn recorded(&self, Unrecorded { ticket, generation }: Unrecorded) -> Result<(), Fault> {
-        Pending { ledger: self, value: (), ticket, generation }.durable().await
+        Pending { ledger: self, value: (), ticket, generation, settled: Vec::new() }.durable().await
     }
 
     /// Records what events follow from the world, and waits for the disk.
@@ -190,10 +210,7 @@ impl Ledger {
         let pending = {
             let mut state = self.state.lock();
             let now_ms = jiff::Timestamp::now().as_millisecond().max(state.world.now_ms);
-            let dropped = match state.volume.entry(pid).or_default().admit(now_ms) {
-                Admit::No => return Ok(()),
-                Admit::Yes { dropped } => dropped,
-            };
+            let Some(dropped) = state.volume.admit_progress(pid, now_ms) else { return Ok(()) };
             let mut events = Vec::with_capacity(2);
             if dropped > 0 {
                 events.push(RecordsDropped { pid, task, kind: event.kind().to_owned(), count: dropped }.into());
@@ -206,7 +223,7 @@ impl Ledger {
 
     /// What the limiter still owes the journal when a task ends.
     pub async fn flush_progress(&self, pid: Pid, task: Option<TaskId>) -> Result<(), Fault> {
-        let dropped = self.state.lock().volume.get_mut(&pid).map_or(0, |volume| std::mem::take(&mut volume.progress_dropped));
+        let dropped = self.state.lock().volume.take_progress(pid);
         if dropped == 0 {
             return Ok(());
         }
@@ -292,7 +309,8 @@ impl Ledger {
 
 impl State {
     /// Checks, drafts and applies one event.
-    fn take(&mut self, event: &Event, now_ms: i64, drafts: &mut Vec<Draft>) -> Result<(), Fault> {
+    fn take(&mut self, redactor: &Redactor, event: &Event, now_ms: i64, drafts: &mut Vec<Draft>) -> Result<(), Fault> {
+        let event = &*clean::clean(redactor, event)?;
         self.world.check(event).map_err(|illegal| Fault::new(FaultKind::Bug, "an event was refused by the world", illegal))?;
         let payload = event.payload().map_err(|error| Fault::new(FaultKind::Bug, "an event cannot be written", error))?;
         self.world.apply(event, now_ms);
@@ -305,39 +323,19 @@ impl State {
             at_ms: now_ms,
             class: match event.weight() {
                 Weight::Progress => Class::Progress,
-                Weight::Fact => Class::Fact,
+                Weight::Fact if volume::must_wait(event) => Class::Fact,
+                Weight::Fact => Class::Operator,
                 Weight::Security => Class::Security,
             },
         });
         Ok(())
     }
 
-    /// Equal refusals in a row are recorded once; the rest is counted.
-    fn repeats(&mut self, event: &Event) -> bool {
-        let Event::CallRefused(refused @ CallRefused { of: None, .. }) = event else { return false };
-        let key = refusal_key(refused);
-        let volume = self.volume.entry(refused.pid).or_default();
-        match &mut volume.refusal {
-            Some(last) if last.key == key => {
-                last.repeats += 1;
-                true
-            }
-            other => {
-                *other = Some(Refused { key, task: refused.task, repeats: 0 });
-                false
-            }
-        }
-    }
-
-    /// The count of unrecorded refusals goes in before the next different fact about that process.
-    fn owed(&mut self, event: &Event) -> Option<Event> {
-        let last = &mut self.volume.get_mut(&event.pid())?.refusal;
-        let same = matches!((event, &*last), (Event::CallRefused(refused), Some(last)) if last.key == refusal_key(refused));
-        if same || event.weight() == Weight::Progress {
-            return None;
-        }
-        let Refused { task, repeats: count, .. } = last.take()?;
-        (count > 0).then(|| RecordsDropped { pid: event.pid(), task, kind: "call.refused".into(), count }.into())
+    /// The original that goes with the end of its task.
+    fn ends(&self, event: &Event) -> Option<String> {
+        let ended = matches!(event, Event::TaskFinished(_) | Event::TaskFailed(_) | Event::TaskCancelled(_));
+        let task = event.task().filter(|_| ended)?;
+        self.world.tasks.get(&task)?.original.clone()
     }
 
     fn refold(&mut self, journal: &Journal) -> Result<(), Fault> {
@@ -348,34 +346,22 @@ impl State {
             journal.recover().map_err(fault)?;
         }
         (self.world, _) = fold(journal)?;
-        self.volume.clear();
+        self.volume = Volume::default();
         self.folded = true;
         self.broken = false;
         Ok(())
     }
 }
 
-fn refusal_key(refused: &CallRefused) -> String {
-    format!("{}|{}|{:?}|{:?}", refused.tool, refused.digest, refused.code, refused.task)
-}
-
-enum Admit {
-    Yes { dropped: u64 },
-    No,
-}
-
-impl Volume {
-    fn admit(&mut self, now_ms: i64) -> Admit {
-        if now_ms - self.window_ms >= limits::PROGRESS_WINDOW_MS {
-            self.window_ms = now_ms;
-            self.progress = 0;
+/// Takes the disk's reserve again as soon as there is space for it, so that brains go on.
+pub(crate) async fn hold_reserve(kernel: Arc<Kernel>) {
+    let kernel = { Arc::downgrade(&kernel) };
+    loop {
+        tokio::time::sleep(std::time::Duration::from_millis(limits::RESERVE_RETRY_MS)).await;
+        let Some(kernel) = kernel.upgrade().filter(|kernel| !kernel.stopping()) else { return };
+        if kernel.ledger.journal.is_low() && kernel.ledger.journal.restore_reserve() {
+            kernel.ready.notify_one();
         }
-        self.progress += 1;
-        if self.progress > limits::PROGRESS_BURST_MAX {
-            self.progress_dropped += 1;
-            return Admit::No;
-        }
-        Admit::Yes { dropped: std::mem::take(&mut self.progress_dropped) }
     }
 }
 
@@ -415,10 +401,14 @@ pub(crate) fn fault(error: JournalError) -> Fault {
 
 fn journal_fault(error: &JournalError) -> Fault {
     if error.is_disk_full() {
-        return Fault::new(FaultKind::DiskFull, "nothing can be recorded", error)
-            .fix("free some disk space; nothing was done, so the same command can be run again");
+        return disk_full(error);
     }
     Fault::new(FaultKind::Io, "the journal could not be written or read", error).fix("run `skep journal verify` and look at the disk")
+}
+
+fn disk_full(why: impl std::fmt::Display) -> Fault {
+    Fault::new(FaultKind::DiskFull, "nothing can be recorded", why)
+        .fix("free some disk space; nothing was done, so the same command can be run again")
 }
 
 pub(crate) fn blob_fault(error: journal::BlobError) -> Fault {

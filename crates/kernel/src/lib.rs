@@ -26,6 +26,7 @@ mod moment;
 mod native;
 mod notify;
 mod outside;
+mod prompt;
 mod queue;
 mod reader;
 mod replay;

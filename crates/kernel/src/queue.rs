@@ -126,6 +126,7 @@ impl Kernel {
         calls_max: Option<u64>,
         marks: Marks,
     ) -> Result<TaskId, Stop> {
+        let original = self.keep_prompt(&prompt).await?;
         let pending = self.ledger.commit(|world, _| {
             let Some(pid) = pid.or_else(|| zone::crew(world, zone).map(|process| process.pid)) else {
                 return (Vec::new(), Err(Refusal::new(Code::NotFound, "the zone has no process")));
@@ -136,7 +137,7 @@ impl Kernel {
                 return (Vec::new(), Err(Refusal::new(Code::Exhausted, format!("{waiting} tasks are queued already")).hint(hint)));
             }
             let task = world.next_task();
-            let queued = TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max };
+            let queued = TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max, original };
             let replay = marks.replays.map(|of| ReplayStarted { pid, task: Some(task), of }.into());
             let cassette = marks.record.then(|| CassetteStarted { pid, task: Some(task), file: file_of(task) }.into());
             let tagged =

@@ -128,6 +128,7 @@ impl Kernel {
 
     /// Answers a question. One answer counts, however many reviewers watch.
     pub async fn answer(&self, id: ReviewId, reply: Reply, by: &str, reason: Option<String>) -> Result<Review, Stop> {
+        self.holds_no_secret(id, &reply)?;
         let pending = self.ledger.commit(|world, _| match answerable(world, id, &reply) {
             Ok(review) => (answered(world, review, reply, by, reason), Ok(())),
             Err(refusal) => (Vec::new(), Err(refusal)),
@@ -136,6 +137,26 @@ impl Kernel {
         self.forget_question(id)?;
         self.ready.notify_one();
         self.review(id)
+    }
+
+    /// A grant or ban is matched by what it says, so nothing of it can be taken out; then it is not given.
+    fn holds_no_secret(&self, id: ReviewId, reply: &Reply) -> Result<(), Stop> {
+        let like = self.ledger.look(|world| world.reviews.get(&id).map(|review| review.like.clone()));
+        let said = match reply {
+            Reply::Once { terms } => serde_json::to_value(terms),
+            Reply::Wide { what, terms, .. } => serde_json::to_value((what.as_ref().or(like.as_ref()), terms)),
+            Reply::Never { what, .. } => serde_json::to_value(what.as_ref().or(like.as_ref())),
+            Reply::No { .. } => return Ok(()),
+        };
+        let said = said.map_err(|error| Fault::new(FaultKind::Bug, "an answer cannot be written", error))?;
+        let mut clean = said.clone();
+        self.redactor.strings(&mut clean);
+        if clean == said && !said.to_string().contains(journal::REDACTED) {
+            return Ok(());
+        }
+        Err(Refusal::new(Code::BadInput, "the answer would keep a secret in the journal")
+            .hint("answer for this call alone, without `--set` of a secret")
+            .into())
     }
 
     pub fn review(&self, id: ReviewId) -> Result<Review, Stop> {

@@ -28,6 +28,7 @@ pub(crate) fn status(kernel: &Kernel) -> itself::StatusResult {
         reviews_open: world.reviews.values().filter(|review| review.state == ReviewState::Open).count() as u64,
         doubts: open_doubts(world),
         verification: verification(kernel),
+        disk_full: kernel.ledger.journal().is_low(),
     })
 }
 

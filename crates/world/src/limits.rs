@@ -29,6 +29,16 @@ pub const INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const PROGRESS_BURST_MAX: u64 = 200;
 /// The window of [`PROGRESS_BURST_MAX`].
 pub const PROGRESS_WINDOW_MS: i64 = 1_000;
+/// Refusals of one process, and of the connections of its jobs, that have a record each in one window; more are counted. Whoever is
+/// refused so often learns nothing from the next record, and a person reads none of them.
+pub const REFUSALS_BURST_MAX: u64 = 100;
+/// The window of [`REFUSALS_BURST_MAX`] and [`RECORDS_BURST_MAX`].
+pub const RECORDS_WINDOW_MS: i64 = 60_000;
+/// Records of one process in one window, the operator's excepted: some hundred calls a second. A process that makes more is refused
+/// until the window is over.
+pub const RECORDS_BURST_MAX: u64 = 30_000;
+/// How often a full disk is asked for the reserve again.
+pub const RESERVE_RETRY_MS: u64 = 1_000;
 /// Records of connections that one job makes; more are counted with their call.
 pub const NET_RECORDS_MAX: u64 = 2_000;
 /// Calls of one task that are on their way at once.

@@ -12,6 +12,9 @@ pub struct Task {
     pub zone: ZoneId,
     pub mode: Mode,
     pub prompt: String,
+    /// Name of the prompt in the vault, where the record has it without its secrets.
+    #[serde(default)]
+    pub original: Option<String>,
     /// Which mind does it: `script:FILE`, later a vendor's name. Empty for an operator's call.
     pub brain: String,
     /// Higher first; equal ones in the order they came.

@@ -36,6 +36,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 brain: String::new(),
                 priority: 0,
                 calls_max: Some(2),
+                original: None,
             }
             .into(),
             4 => TaskStarted { pid, task, episode: 1 }.into(),

@@ -110,6 +110,7 @@ mod tests {
             brain: String::new(),
             priority: 0,
             calls_max: None,
+            original: None,
         };
         let said = BrainSaid { pid: Pid(3), task: None, text: "hello".into() };
         let records: Vec<_> = [line(9, queued), line(10, said)].iter().filter_map(|line| Record::parse(line)).collect();

@@ -28,6 +28,9 @@ pub fn status(status: &StatusResult, now_ms: i64) -> Page {
     if status.reviews_open > 0 {
         root = root.under(fact("reviews", Line::new().wait(format!("{} open", status.reviews_open)).faint(", see `skep review`")));
     }
+    if status.disk_full {
+        root = root.under(fact("disk", Line::new().bad("full").faint(", brains wait until there is space again")));
+    }
     for doubt in &status.doubts {
         root = root.under(fact("doubt", Line::new().bad(doubt)));
     }
@@ -84,6 +87,7 @@ mod tests {
             reviews_open: 1,
             doubts: vec!["record 7 was edited".into()],
             verification: Verification::Doubted,
+            disk_full: true,
         };
         let expected = "\
 ● kernel  skep 0.1.0
@@ -94,6 +98,7 @@ mod tests {
 ├─ processes  3
 ├─ tasks      ●1 active  ◍0 parked  ◌2 queued
 ├─ reviews    1 open, see `skep review`
+├─ disk       full, brains wait until there is space again
 └─ doubt      record 7 was edited
   ↳ next skep journal doubts
 ";

@@ -211,6 +211,7 @@ mod tests {
                 brain: "b".into(),
                 priority: 0,
                 calls_max: None,
+                original: None,
             }
             .into(),
             TaskStarted { pid, task, episode: 1 }.into(),

@@ -14,7 +14,7 @@ use crate::token::Presented;
 use policy::{Verdict, Warrant};
 use serde_json::Value;
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
-use world::{CallId, Code, Event, Grant, GrantId, Moment, Refusal, ReviewState, World, limits};
+use world::{CallId, Code, Event, Grant, GrantId, Moment, Pid, Refusal, ReviewState, World, limits};
 
 pub(super) enum Admission {
     Admitted { permit: Permit, rules: Vec<String> },
@@ -257,11 +257,15 @@ fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String
     if let Some(review) = world.open_review(pid, &facts.call.bind) {
         return (Vec::new(), Ruling::Ask { refusal: pending(review.id), rules });
     }
-    if world.open_reviews(pid) >= limits::REVIEWS_OPEN_MAX {
+    // The operator is the one who answers. What a job of theirs asks for through its network is another matter.
+    let is_limited = pid != Pid::OPERATOR || request.of.is_some();
+    if is_limited && world.open_reviews(pid) >= limits::REVIEWS_OPEN_MAX {
         let reason = format!("it has {} unanswered questions", limits::REVIEWS_OPEN_MAX);
         let (mut events, ruling) =
             refuse(world, asked, Refusal::new(Code::Exhausted, reason.clone()).hint("answer them: `skep review`"), rules);
-        events.push(ProcPaused { pid, task: None, reason }.into());
+        if pid != Pid::OPERATOR {
+            events.push(ProcPaused { pid, task: None, reason }.into());
+        }
         return (events, ruling);
     }
     let review = world.next_review();

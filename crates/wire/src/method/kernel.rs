@@ -28,6 +28,9 @@ pub struct StatusResult {
     /// What verification found wrong and nobody has looked at yet; see `journal.doubts`.
     #[serde(default)]
     pub doubts: Vec<String>,
+    /// The disk is so full that brains wait.
+    #[serde(default)]
+    pub disk_full: bool,
     #[serde(default)]
     pub verification: super::journal::Verification,
 }

@@ -88,6 +88,9 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
         Event::CallRefused(e) => {
             world.last.call = world.last.call.max(e.call.0);
             settled(world, e.task, e.pid, e.of);
+            if e.of.is_none() {
+                spend_calls(world, e.task, e.pid, 1);
+            }
         }
         Event::CallFinished(e) => {
             let of = world.calls.remove(&e.call).and_then(|call| call.of);
@@ -201,6 +204,7 @@ pub(super) fn apply(world: &mut World, event: &Event, at_ms: i64) {
             if let Some(task) = task_mut(world, e.task).filter(|task| task.pid == e.pid) {
                 task.calls_settled += e.count;
             }
+            spend_calls(world, e.task, e.pid, e.count);
         }
         Event::BrainRemembered(e) => {
             if let Some(task) = task_mut(world, e.task) {
@@ -264,6 +268,7 @@ fn queue(world: &mut World, e: &crate::event::TaskQueued, at_ms: i64) {
         zone: e.zone,
         mode: e.mode,
         prompt: e.prompt.clone(),
+        original: e.original.clone(),
         brain: e.brain.clone(),
         priority: e.priority,
         queued_ms: at_ms,
@@ -324,6 +329,13 @@ fn settled(world: &mut World, id: Option<TaskId>, pid: Pid, of: Option<CallId>) 
         && let Some(task) = task_mut(world, id).filter(|task| task.pid == pid)
     {
         task.calls_settled += 1;
+    }
+}
+
+/// A call that was refused counts against the most that a task may make, as one that ran does.
+fn spend_calls(world: &mut World, id: Option<TaskId>, pid: Pid, count: u64) {
+    if let Some(task) = task_mut(world, id).filter(|task| task.pid == pid) {
+        task.calls_left = task.calls_left.map(|left| left.saturating_sub(count));
     }
 }
 

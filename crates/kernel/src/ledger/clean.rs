@@ -1,0 +1,55 @@
+//! Takes the secrets out of whole events, at the one place that every record passes.
+//!
+//! What the world is folded from is what the journal says, so the cleaned event is also the one that is applied. **Invariant.** Fields
+//! that are matched or found again by what they say are never changed: an event that has a secret there is not recorded at all.
+
+use crate::fault::{Fault, FaultKind};
+use journal::Redactor;
+use serde_json::Value;
+use std::borrow::Cow;
+use world::Event;
+
+/// Fields that hold what somebody else wrote, with names of theirs: there a name alone makes its value a secret.
+const FOREIGN: [&str; 3] = ["input", "output", "detail"];
+/// Fields whose exact words count.
+const EXACT: [(&str, &[&str]); 6] = [
+    ("zone.opened", &["path"]),
+    ("proc.spawned", &["name", "role", "user"]),
+    ("task.queued", &["brain", "original"]),
+    ("grant.given", &["scope", "what", "terms"]),
+    ("ban.given", &["scope", "what"]),
+    ("merge.resolved", &["sides"]),
+];
+
+pub(super) fn clean<'a>(redactor: &Redactor, event: &'a Event) -> Result<Cow<'a, Event>, Fault> {
+    let unwritable = |error: serde_json::Error| Fault::new(FaultKind::Bug, "an event cannot be written", error);
+    if !redactor.suspects(event.payload().map_err(unwritable)?.get()) {
+        return Ok(Cow::Borrowed(event));
+    }
+    let mut whole = serde_json::to_value(event).map_err(unwritable)?;
+    let Some(fields) = whole.get_mut("payload").and_then(Value::as_object_mut) else { return Ok(Cow::Borrowed(event)) };
+    let exact = EXACT.iter().find(|(kind, _)| *kind == event.kind()).map_or(&[][..], |(_, fields)| *fields);
+    let mut is_changed = false;
+    for (name, field) in fields.iter_mut() {
+        let before = field.clone();
+        match FOREIGN.contains(&name.as_str()) {
+            true => redactor.value(field),
+            false => redactor.strings(field),
+        }
+        if *field == before {
+            continue;
+        }
+        if exact.contains(&name.as_str()) {
+            let why = format!("`{name}` of `{}` looks like a secret and cannot be written otherwise", event.kind());
+            return Err(Fault::new(FaultKind::Bug, "nothing was recorded", why).fix("use another name, without a key or password in it"));
+        }
+        is_changed = true;
+    }
+    if !is_changed {
+        return Ok(Cow::Borrowed(event));
+    }
+    serde_json::from_value(whole).map(Cow::Owned).map_err(unwritable)
+}
+
+#[cfg(test)]
+mod tests;

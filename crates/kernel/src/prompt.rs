@@ -1,0 +1,40 @@
+//! What a task was really asked to do, where the journal has it without its secrets.
+//!
+//! The original lies encrypted in the vault until the task ends. **Invariant.** A brain gets what was asked or nothing, never what is
+//! left of it in the record.
+
+use crate::fault::{Fault, FaultKind, Stop};
+use crate::{Kernel, ledger};
+use std::borrow::Cow;
+use world::{Code, Refusal, Task};
+
+impl Kernel {
+    /// Keeps a prompt that the journal will not hold as it is, and gives its name in the vault.
+    pub(crate) async fn keep_prompt(&self, prompt: &str) -> Result<Option<String>, Fault> {
+        if matches!(self.redactor.text(prompt), Cow::Borrowed(_)) {
+            return Ok(None);
+        }
+        let (journal, prompt) = (self.ledger.journal().clone(), prompt.to_owned());
+        let kept = tokio::task::spawn_blocking(move || {
+            let vault = journal.vault();
+            let name = format!("prompt-{}-{}", vault.digest(prompt.as_bytes()), jiff::Timestamp::now().as_nanosecond());
+            vault.put_durably(&name, prompt.as_bytes()).map(|()| name)
+        });
+        let kept = kept.await.map_err(|error| Fault::new(FaultKind::Bug, "the prompt was not kept", error))?;
+        kept.map(Some).map_err(ledger::fault)
+    }
+
+    /// The prompt as it was given.
+    pub(crate) async fn prompt(&self, task: &Task) -> Result<String, Stop> {
+        let Some(name) = task.original.clone() else { return Ok(task.prompt.clone()) };
+        let journal = self.ledger.journal().clone();
+        let original = tokio::task::spawn_blocking(move || journal.vault().get(&name)).await;
+        let original = original.map_err(|error| Fault::new(FaultKind::Bug, "the prompt was not read", error))?;
+        match original.map_err(ledger::fault)? {
+            Some(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            None => Err(Refusal::new(Code::WrongState, format!("the prompt of {} held a secret, and is not kept any more", task.id))
+                .hint("queue it again")
+                .into()),
+        }
+    }
+}

@@ -104,7 +104,8 @@ impl Ledger {
     /// Folds the journal from its newest good snapshot, and says what the fold found wrong with the chain on its way.
     pub fn open(journal: Journal, redactor: Arc<Redactor>) -> Result<(Ledger, Vec<Finding>), Fault> {
         let (world, findings) = fold(&journal)?;
-        let state = State { world, generation: 0, broken: false, closed: false, folded: false, since_snapshot: 0, volume: Volume::default() };
+        let state =
+            State { world, generation: 0, broken: false, closed: false, folded: false, since_snapshot: 0, volume: Volume::default() };
         Ok((Ledger { journal, redactor, state: Mutex::new(state), flights: std::sync::OnceLock::new() }, findings))
     }
 

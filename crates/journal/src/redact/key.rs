@@ -34,25 +34,121 @@ pub(super) const WORDS: [&str; 28] = [
 
 /// Whose keys are secrets, where a name is nothing but somebody's key: `openai_key`, `AccountKey`.
 const KEYED: [&str; 44] = [
-    "anthropic", "openai", "claude", "gemini", "google", "googleai", "azure", "aws", "stripe", "github", "gitlab", "slack", "mistral", "groq",
-    "cohere", "deepseek", "huggingface", "hf", "openrouter", "together", "xai", "grok", "perplexity", "fireworks", "replicate", "twilio",
-    "sendgrid", "mailgun", "datadog", "newrelic", "sentry", "account", "storage", "master", "service", "subscription", "session", "deploy",
-    "webhook", "shared", "license", "admin", "auth", "llm",
+    "anthropic",
+    "openai",
+    "claude",
+    "gemini",
+    "google",
+    "googleai",
+    "azure",
+    "aws",
+    "stripe",
+    "github",
+    "gitlab",
+    "slack",
+    "mistral",
+    "groq",
+    "cohere",
+    "deepseek",
+    "huggingface",
+    "hf",
+    "openrouter",
+    "together",
+    "xai",
+    "grok",
+    "perplexity",
+    "fireworks",
+    "replicate",
+    "twilio",
+    "sendgrid",
+    "mailgun",
+    "datadog",
+    "newrelic",
+    "sentry",
+    "account",
+    "storage",
+    "master",
+    "service",
+    "subscription",
+    "session",
+    "deploy",
+    "webhook",
+    "shared",
+    "license",
+    "admin",
+    "auth",
+    "llm",
 ];
 
 /// Words that say something about a secret instead of being one.
 const WORDS_ABOUT: [&str; 62] = [
-    "count", "string", "str", "number", "int", "integer", "bool", "boolean", "required", "optional", "yes", "no", "invalid", "expired",
-    "missing", "incorrect", "wrong", "empty", "unknown", "present", "absent", "hidden", "prompt", "include", "omit", "same-origin", "kind",
-    "type", "the", "a", "an", "is", "and", "or", "for", "ok", "text", "object", "array", "any", "value", "name", "id", "changed", "rotated",
-    "revoked", "valid", "set", "unset", "denied", "failed", "passed", "enabled", "disabled", "on", "off", "to", "in", "of", "not", "this",
+    "count",
+    "string",
+    "str",
+    "number",
+    "int",
+    "integer",
+    "bool",
+    "boolean",
+    "required",
+    "optional",
+    "yes",
+    "no",
+    "invalid",
+    "expired",
+    "missing",
+    "incorrect",
+    "wrong",
+    "empty",
+    "unknown",
+    "present",
+    "absent",
+    "hidden",
+    "prompt",
+    "include",
+    "omit",
+    "same-origin",
+    "kind",
+    "type",
+    "the",
+    "a",
+    "an",
+    "is",
+    "and",
+    "or",
+    "for",
+    "ok",
+    "text",
+    "object",
+    "array",
+    "any",
+    "value",
+    "name",
+    "id",
+    "changed",
+    "rotated",
+    "revoked",
+    "valid",
+    "set",
+    "unset",
+    "denied",
+    "failed",
+    "passed",
+    "enabled",
+    "disabled",
+    "on",
+    "off",
+    "to",
+    "in",
+    "of",
+    "not",
+    "this",
     "field",
 ];
 
 /// What follows a secret's name where the value is not the secret: where it lies, or who has it.
-const ENDS_ELSEWHERE: [&str; 14] = [
-    "file", "path", "stdin", "env", "prompt", "policy", "manager", "store", "field", "provider", "url", "endpoint", "length", "helper",
-];
+const ENDS_ELSEWHERE: [&str; 14] =
+    ["file", "path", "stdin", "env", "prompt", "policy", "manager", "store", "field", "provider", "url", "endpoint", "length", "helper"];
 
 /// What follows `token` in a name that counts or describes tokens.
 const COUNTS: [&str; 16] = [
@@ -101,7 +197,12 @@ fn counts_as_secret(word: &str, name: &str, at: usize, value: &str) -> bool {
     match word {
         "secret" => !after.starts_with("ar"),
         "auth" => after.is_empty() && (before.is_empty() || at > before.len()) && is_login(value),
-        "key" => after.is_empty() && KEYED.iter().any(|whose| before == *whose || before.ends_with(&format!("_{whose}")) || before.ends_with(&format!("-{whose}"))),
+        "key" => {
+            after.is_empty()
+                && KEYED
+                    .iter()
+                    .any(|whose| before == *whose || before.ends_with(&format!("_{whose}")) || before.ends_with(&format!("-{whose}")))
+        }
         "_pass" | "-pass" => after.is_empty() && value.bytes().any(|byte| !byte.is_ascii_digit()),
         "sessionid" | "session_id" | "sessid" => after.is_empty() && looks_random(value) && value.len() >= 16,
         "token" => {
@@ -124,7 +225,9 @@ fn is_login(value: &str) -> bool {
         ["oauth1", "oauth2", "oauth2.0", "md5", "sha1", "sha256", "sha512", "2fa", "v1", "v2", "scram-sha-256", "http-01"];
     let has_digit = value.bytes().any(|byte| byte.is_ascii_digit());
     let is_dense = !value.contains(char::is_whitespace) && !value.contains('/');
-    !METHODS.contains(&value.to_ascii_lowercase().as_str()) && is_dense && (value.len() >= 6 && (has_digit || value.contains(':')) || value.len() >= 24)
+    !METHODS.contains(&value.to_ascii_lowercase().as_str())
+        && is_dense
+        && (value.len() >= 6 && (has_digit || value.contains(':')) || value.len() >= 24)
 }
 
 /// Long, without white space, with letters and digits: more likely a key than a word.

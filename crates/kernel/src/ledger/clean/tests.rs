@@ -24,7 +24,10 @@ fn samples() -> Vec<(&'static str, Value)> {
         ("proc.exited", json!({"killed": true, "reason": "r"})),
         ("proc.paused", json!({"reason": "r"})),
         ("proc.resumed", json!({"by": "b"})),
-        ("task.queued", json!({"zone": "zone-1", "mode": "act", "prompt": "p", "brain": "b", "priority": 0, "calls_max": null, "original": "o"})),
+        (
+            "task.queued",
+            json!({"zone": "zone-1", "mode": "act", "prompt": "p", "brain": "b", "priority": 0, "calls_max": null, "original": "o"}),
+        ),
         ("task.finished", json!({"summary": "s"})),
         ("task.failed", json!({"reason": "r"})),
         ("task.cancelled", json!({"by": "b"})),
@@ -44,7 +47,10 @@ fn samples() -> Vec<(&'static str, Value)> {
             "review.answered",
             json!({"review": "r-1", "answer": "deny", "by": "b", "reason": "r", "alternative": {"tool": "t", "input": {"k": "v"}}}),
         ),
-        ("grant.given", json!({"grant": "g-1", "scope": {"of": "user", "user": "u"}, "what": like(), "terms": terms(), "review": null, "by": "b"})),
+        (
+            "grant.given",
+            json!({"grant": "g-1", "scope": {"of": "user", "user": "u"}, "what": like(), "terms": terms(), "review": null, "by": "b"}),
+        ),
         ("grant.revoked", json!({"grant": "g-1", "by": "b"})),
         (
             "ban.given",
@@ -82,7 +88,8 @@ fn variants(value: &Value, with: &str) -> Vec<Value> {
             .collect()
         }
         Value::Object(members) => {
-            let each = members.iter().flat_map(|(key, member)| variants(member, with).into_iter().map(move |new| (key.clone(), key.clone(), new)));
+            let each =
+                members.iter().flat_map(|(key, member)| variants(member, with).into_iter().map(move |new| (key.clone(), key.clone(), new)));
             let named = members.iter().map(|(key, member)| (key.clone(), with.to_owned(), member.clone()));
             each.chain(named)
                 .map(|(old, key, new)| {
@@ -136,7 +143,10 @@ fn ids_hashes_and_counts_are_left_alone() {
     for (kind, payload) in [
         ("token.revoked", json!({"token": "t-1", "by": "operator"})),
         ("budget.granted", json!({"tokens": {"secret": 7, "all": 9}, "micros": 1, "by": "operator"})),
-        ("blob.forgotten", json!({"blobs": ["e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"], "by": "operator", "reason": "asked for"})),
+        (
+            "blob.forgotten",
+            json!({"blobs": ["e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"], "by": "operator", "reason": "asked for"}),
+        ),
         ("brain.said", json!({"text": "max_tokens=4096, token: count, sk-learn"})),
     ] {
         let event = event(kind, payload).unwrap();

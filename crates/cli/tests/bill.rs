@@ -19,6 +19,15 @@ impl Provider {
         self.heard.load(Ordering::SeqCst)
     }
 
+    /// Nothing that was sent waits in the kernel's sockets any more.
+    fn is_read(&self) -> bool {
+        let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let to_us = format!("0100007F:{:04X}", self.port);
+        let mut open =
+            sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).filter(|columns| columns.get(2) == Some(&&*to_us));
+        open.all(|columns| columns[4].ends_with(":00000000"))
+    }
+
     /// The answer that hangs, with its beginning sent.
     fn begin(&self) -> TcpStream {
         eventually("the provider is asked", || !self.hung.lock().unwrap().is_empty());
@@ -81,8 +90,7 @@ fn what_the_operator_cancels_costs_what_had_come_and_the_rest_is_released() {
     site.ok(&["ask", "what is this", "--brain", "native"]);
     let upstream = provider.begin();
     eventually("it is reserved", || money(&site, "reserved") > 10_000);
-    // What was sent is read in order, so that it has come is known when a later answer has.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    eventually("what had come was read", || provider.is_read());
     site.ok(&["cancel", "task-1"]);
     let used = used(&site);
     assert!(is_what_had_come(&used) && used["ended"] == "cancelled", "{used}");

@@ -234,10 +234,10 @@ impl Pass for ModelPass {
             let noted = self.kernel.models.flights.leaves(&self.place, flight).await;
             noted.map_err(|fault| super::door::denial(Trouble::Upstream, fault.to_string()))?;
             // INVARIANT: noted first. So whoever folds the world again knows of it, or it is not there any more and does not leave.
-            match self.permit.stands(&self.kernel) {
-                true => Ok(()),
-                false => Err(super::door::denial(Trouble::Upstream, "its admission could not be recorded")),
+            if self.permit.stands(&self.kernel) {
+                return Ok(());
             }
+            Err(super::door::denial(Trouble::Upstream, "its admission could not be recorded"))
         })
     }
 

@@ -74,6 +74,8 @@ pub struct Merge<'a> {
     pub refused: &'a dyn Fn(&Path) -> bool,
     /// What git ignores.
     pub ignored: &'a dyn Fn(&Path) -> bool,
+    /// Whether a file that is gone and one like it that came are taken for one that moved: it may stay if either half must.
+    pub moves: bool,
 }
 
 fn is_leaf(thing: Option<&Thing>) -> bool {
@@ -183,8 +185,20 @@ impl Merge<'_> {
             && folders
             && !self.embedded(path)
             && !(self.refused)(path)
-            && !(self.ignored)(path);
+            && !(self.ignored)(path)
+            && !(self.moves && self.moved(path));
         if harmless && !alike(made, after) { Err("it is harmless and did not come in") } else { Ok(()) }
+    }
+
+    /// Whether a file like this one came or went elsewhere.
+    fn moved(&self, path: &Path) -> bool {
+        let is = |tree: &Tree, at: &Path, thing: &Thing| alike(tree.get(at), Some(thing));
+        let thing = match (self.before.get(path), self.made.get(path)) {
+            (Some(thing), None) | (None, Some(thing)) => thing,
+            _ => return false,
+        };
+        let others = self.before.keys().chain(self.made.keys()).filter(|other| other.as_path() != path);
+        others.into_iter().any(|other| is(self.before, other, thing) != is(self.made, other, thing))
     }
 
     /// Whether a folder around it is a repository, or the work tree of one, by what is there before and by what the task made.

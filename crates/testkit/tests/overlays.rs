@@ -47,7 +47,7 @@ def clear(path):
     else: os.unlink(path)
 def write(path):
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    os.write(fd, b'%d\n' % random.randint(0, 9)); os.close(fd)
+    os.write(fd, b'%d\n' % random.randint(0, 99999)); os.close(fd)
 def act(path):
     kind = random.randint(0, 99)
     if path == b'./.git' and random.random() < .9: return
@@ -185,15 +185,21 @@ async fn one(kernel: &Arc<Kernel>, bed: &Bed, seed: u64) -> Result<u64, String> 
         return if after == before && state == TaskState::Done { Ok(0) } else { Err(format!("{state:?}: {before:?} is {after:?}")) };
     }
     let list = bed.home().join(format!("work/{task}/upper/view.list"));
-    let made = listed(&std::fs::read(&list).map_err(|error| format!("{}: {error}", list.display()))?);
+    let made = listed(&std::fs::read(&list).map_err(|error| format!("{error}: {}", ended(kernel)))?);
     let told = kernel.merge(task, None, BTreeMap::new(), "human").await.map_err(said)?;
     let after = project(bed);
     let refused = |path: &Path| path == Path::new("view.list");
-    Merge { before: &before, made: &made, after: &after, refused: &refused, ignored: &|_| false }
+    Merge { before: &before, made: &made, after: &after, refused: &refused, ignored: &|_| false, moves: true }
         .check()
         .map_err(|why| format!("{why}\nbefore {before:?}\nmade {made:?}\nafter {after:?}\ntold {told:?}"))?;
     Ok(before.iter().filter(|(path, thing)| after.get(*path) != Some(thing)).count() as u64
         + after.keys().filter(|path| !before.contains_key(*path)).count() as u64)
+}
+
+/// How the last call ended.
+fn ended(kernel: &Kernel) -> String {
+    let filter = journal::Filter { kinds: vec!["call.finished".into()], ..journal::Filter::default() };
+    kernel.ledger.read(&filter).ok().and_then(|records| records.last().map(|record| record.line.clone())).unwrap_or_default()
 }
 
 /// The project without git's own folder.

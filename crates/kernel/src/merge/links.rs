@@ -20,11 +20,11 @@ const ENTRIES_MAX: usize = 2_000_000;
 /// Deeper folders than this are not looked into.
 const DEPTH_MAX: usize = 256;
 
-pub(super) const OUT: &str = "it is a link out of the project";
-pub(super) const KEPT: &str = "it is a link to what git or skep itself keeps";
+const OUT: &str = "it is a link out of the project";
+const KEPT: &str = "it is a link to what git or skep itself keeps";
 const LOOP: &str = "it is a link that leads nowhere";
 const TURNS: &str = "a link of the project would lead out of it";
-const UNKNOWN: &str = "it cannot be told where the project's links would lead";
+pub(super) const UNKNOWN: &str = "it cannot be told where the project's links would lead";
 const REPOSITORY: &str = "it would be part of an embedded repository";
 
 /// A project with some changes in it.
@@ -109,7 +109,6 @@ pub(super) fn judge(tree: &Tree, going: &[Frost], origin: Origin) -> Result<BTre
         }
     }
     // Only a link that comes, goes or changes gives others another meaning.
-    let is_link = |change: &&Frost| matches!(change.new, State::Link { .. }) || matches!(change.old, State::Link { .. });
     let turning: Vec<&Frost> = going.iter().filter(is_link).collect();
     if !out.is_empty() || turning.is_empty() {
         return Ok(out);
@@ -129,6 +128,15 @@ pub(super) fn judge(tree: &Tree, going: &[Frost], origin: Origin) -> Result<BTre
         out.extend(blamed.iter().map(|change| (change.path.clone(), TURNS)));
     }
     Ok(out)
+}
+
+fn is_link(change: &&Frost) -> bool {
+    matches!(change.new, State::Link { .. }) || matches!(change.old, State::Link { .. })
+}
+
+/// Every path at which a link comes, goes or changes.
+pub(super) fn all(going: &[Frost]) -> impl Iterator<Item = &str> {
+    going.iter().filter(is_link).map(|change| change.path.as_str())
 }
 
 /// Changes in folders that are repositories, or would be by them.

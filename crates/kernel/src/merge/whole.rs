@@ -86,14 +86,20 @@ impl Swaps {
     }
 }
 
+/// Links that hang on each other are judged this often; a set that takes longer was made to, and then none of its links goes in.
+const ROUNDS_MAX: usize = 64;
+
 /// A change that stays out, and why.
 pub(super) type Left = (Frost, String);
 
 /// Takes out what must not go in, with all that belongs to it, until nothing is left to take.
 pub(super) fn settle(swaps: &Swaps, tree: &Tree, going: &mut Vec<Frost>, origin: Origin) -> Result<Vec<Left>, Fault> {
     let mut left = Vec::new();
-    loop {
+    for round in 0.. {
         let mut out = broken(swaps, tree, going)?;
+        if out.is_empty() && round >= ROUNDS_MAX {
+            out = links::all(going).map(|path| (path.to_owned(), links::UNKNOWN.to_owned())).collect();
+        }
         if out.is_empty() {
             out = links::judge(tree, going, origin)?.into_iter().map(|(path, why)| (path, why.to_owned())).collect();
         }
@@ -107,6 +113,7 @@ pub(super) fn settle(swaps: &Swaps, tree: &Tree, going: &mut Vec<Frost>, origin:
             Some((change, why))
         }));
     }
+    Ok(left)
 }
 
 /// Members of swaps of which something else stays out.

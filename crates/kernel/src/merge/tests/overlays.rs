@@ -302,7 +302,7 @@ pub(super) fn check(random: &mut Random, seed: &str, met: &mut Met) {
         assert!(left.is_none_or(|path| oracle::is_kept(path.as_os_str())), "seed {seed}: {left:?} is left behind");
         return;
     }
-    let merge = Merge { before: &before, made: &made, after: &after, refused: &refused, ignored: &ignored };
+    let merge = Merge { before: &before, made: &made, after: &after, refused: &refused, ignored: &ignored, moves: false };
     merge.check().unwrap_or_else(|why| panic!("seed {seed}: {why}\nbefore {before:?}\nmade {made:?}\nafter {after:?}"));
     assert!(told.iter().all(|path| path.refused.is_none()), "seed {seed}: {told:?}");
     // And back.

@@ -48,6 +48,8 @@ def clear(path):
 def write(path):
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK)
     os.write(fd, b'%d\n' % random.randint(0, 99999)); os.close(fd)
+def mode(path, bits):
+    if stat.S_ISREG(os.lstat(path).st_mode): os.chmod(path, bits)
 def act(path):
     kind = random.randint(0, 99)
     if path == b'./.git' and random.random() < .9: return
@@ -58,8 +60,8 @@ def act(path):
     elif kind < 82: clear(path); os.mkdir(path); [write(os.path.join(path, n)) for n in {name() for _ in range(3)}]
     elif kind < 88: clear(path); write(path)
     elif kind < 90: clear(path); os.mkfifo(path)
-    elif kind < 92: os.chmod(path, 0o4755)
-    elif kind < 95: os.chmod(path, random.choice([0o755, 0o644]))
+    elif kind < 92: mode(path, 0o4755)
+    elif kind < 95: mode(path, random.choice([0o755, 0o644]))
     elif kind < 98: os.rename(path, os.path.join(os.path.dirname(path), name()))
     else: os.link(path, os.path.join(os.path.dirname(path), name()))
 for _ in range(random.randint(3, 14)):

@@ -86,7 +86,7 @@ async fn merged(stage: Arc<Stage>) -> Result<(), String> {
     stage.kernel.merge(stage.task, None, BTreeMap::new(), "human").await.map_err(|stop| stop.to_string())?;
     collected(&stage).await?;
     intact(&stage)?;
-    stage.kernel.undo(stage.task, "human").await.map_err(|stop| stop.to_string())?;
+    stage.kernel.undo(stage.task, "human", None).await.map_err(|stop| stop.to_string())?;
     let holds = std::fs::read_to_string(stage.bed.project().join("a.txt")).map_err(|error| error.to_string())?;
     if holds == "old\n" { Ok(()) } else { Err(holds) }
 }

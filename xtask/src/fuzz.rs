@@ -19,6 +19,7 @@ const TARGETS: &[(&str, &str)] = &[
     ("scripts", "gateway"),
     ("cassettes", "gateway"),
     ("prices", "gateway"),
+    ("git_files", "kernel"),
     ("speeches", "brain"),
     ("memories", "brain"),
 ];

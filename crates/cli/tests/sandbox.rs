@@ -281,6 +281,8 @@ fn a_shell_has_the_terminal_and_gives_it_back() {
     screen.shows(&["$"]);
     enter(&screen, r"printf '\033[31mr''ed\033[0m\n'; stty size; test -t 0 && echo is''-one");
     let text = screen.shows(&["red", "40 100", "is-one"]);
+    enter(&screen, "echo name''d-$(tty)");
+    screen.shows(&["named-/dev/pts/0"]);
     assert!(!text.contains("no job control"), "{text}");
     let coloured = screen.tmux().args(["capture-pane", "-p", "-e"]).output().unwrap();
     assert!(String::from_utf8_lossy(&coloured.stdout).contains("\x1b[31mred"), "{}", String::from_utf8_lossy(&coloured.stdout));

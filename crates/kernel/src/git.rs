@@ -60,6 +60,22 @@ pub(crate) async fn needs(top: &Path, home: &Path) -> Result<Needs, Stop> {
     Ok(needs.map_err(|unusable| Refusal::new(Code::Unsupported, unusable.what).hint(unusable.fix))?)
 }
 
+/// All that the kernel takes from a repository. For fuzzing.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct RepositoryView {
+    pub branch: Option<String>,
+    pub head: Option<String>,
+    pub outside: Option<PathBuf>,
+}
+
+#[doc(hidden)]
+pub fn read_repository(top: &Path, home: &Path) -> Result<RepositoryView, String> {
+    let repository = Repository::open(top, home).map_err(|unusable| unusable.what)?;
+    let outside = repository.needs().map_err(|unusable| unusable.what)?.outside;
+    Ok(RepositoryView { branch: repository.branch(), head: repository.head(), outside })
+}
+
 /// Why a repository is not used, without a word of what it holds.
 #[derive(Debug, PartialEq, Eq)]
 struct Unusable {

@@ -48,6 +48,8 @@ mod zone;
 pub use call::{End, Outcome, Request};
 pub use episode::{Ask, Called};
 pub use fault::{Fault, FaultKind, Stop};
+#[doc(hidden)]
+pub use git::{RepositoryView, read_repository};
 pub use home::Home;
 pub use job::JobTerms;
 pub use ledger::Ledger;

@@ -31,6 +31,9 @@ pub enum Step {
     Loopback,
     Doors,
     Inlets,
+    Resolver,
+    Terminal,
+    Watches,
     ResourceLimits,
     Privileges,
     Lifeline,
@@ -75,6 +78,9 @@ impl fmt::Display for Step {
             Step::Loopback => "starting the loopback interface",
             Step::Doors => "opening a door of the room",
             Step::Inlets => "making an inlet of the room",
+            Step::Resolver => "opening the room's resolver",
+            Step::Terminal => "opening the room's terminal",
+            Step::Watches => "limiting the room's inotify watches",
             Step::ResourceLimits => "setting resource limits",
             Step::Privileges => "dropping privileges",
             Step::Lifeline => "tying the job to its holder",
@@ -228,6 +234,7 @@ fn room_hint(step: Step, errno: i32) -> Option<&'static str> {
         (Step::ProcFilesystem | Step::JobMounts, libc::EPERM) => {
             Some("the host's /proc is partly covered, as in a container; run with an unmasked /proc")
         }
+        (Step::Watches, libc::EROFS) => Some("/proc/sys is read-only here, as in a container; run with a writable one"),
         _ => None,
     }
 }

@@ -15,14 +15,17 @@ use rustix::thread::UnshareFlags;
 use crate::door;
 use crate::fault::{At, Failure, Step};
 use crate::inlet;
+use crate::inotify::Allowance;
 use crate::job;
 use crate::landlock::Landlock;
 use crate::namespace::{self, User};
 use crate::order::{HolderOrder, HolderReply, OpenOrder, SpawnOrder};
 use crate::packet;
 use crate::process;
+use crate::resolver::Resolver;
 use crate::seccomp::Filters;
 use crate::sys;
+use crate::terminal;
 
 pub(crate) mod tree;
 
@@ -37,11 +40,12 @@ pub(crate) struct Holder {
 struct Running {
     id: u64,
     pidfd: OwnedFd,
+    resolver: Resolver,
 }
 
 /// Builds the room and serves jobs until the kernel hangs up. The exit code is for the launcher, which ignores it.
-pub(crate) fn main(order: &OpenOrder, kernel: &OwnedFd, launcher: Pid, filters: &Filters) -> i32 {
-    let opened = open(order, launcher);
+pub(crate) fn main(order: &OpenOrder, kernel: &OwnedFd, launcher: Pid, filters: &Filters, watches: Allowance) -> i32 {
+    let opened = open(order, launcher, watches);
     let told = match &opened {
         Ok(holder) => {
             let ready = HolderReply::Ready(holder.room.uncovered.clone());
@@ -55,14 +59,14 @@ pub(crate) fn main(order: &OpenOrder, kernel: &OwnedFd, launcher: Pid, filters: 
     }
 }
 
-pub(crate) fn open(order: &OpenOrder, launcher: Pid) -> Result<Holder, Failure> {
+pub(crate) fn open(order: &OpenOrder, launcher: Pid, watches: Allowance) -> Result<Holder, Failure> {
     // Names are for people who look at the process list; a holder works without.
     let _ = rustix::thread::set_name(c"skep-holder");
     let _ = process::wipe_memory_of_start("skep: holder");
     rustix::process::setsid().at(Step::Privileges)?;
     let user = User::of_jobs();
     let sources = tree::Sources::as_root(order, user)?;
-    namespace::leave(user)?;
+    namespace::leave(user, watches)?;
     // The last change of credentials is behind us; an earlier request would have been forgotten.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at(Step::Lifeline)?;
     if rustix::process::getppid() != Some(launcher) {
@@ -80,18 +84,25 @@ pub(crate) fn open(order: &OpenOrder, launcher: Pid) -> Result<Holder, Failure> 
 /// leaves for new ones. **Invariant.** No two jobs are given the same.
 #[derive(Default)]
 struct Spare {
-    ready: bool,
+    /// Listens in them, once they are made.
+    resolver: Option<Resolver>,
 }
 
 impl Spare {
     fn prepare(&mut self) -> Result<(), Failure> {
-        if !self.ready {
+        if self.resolver.is_none() {
             // SAFETY: the process has one thread and shares no descriptor table.
             unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWIPC) }.at(Step::JobNamespaces)?;
             sys::raise_loopback().at(Step::Loopback)?;
-            self.ready = true;
+            self.resolver = Some(Resolver::open()?);
         }
         Ok(())
+    }
+
+    /// The resolver in the prepared namespaces, which are the next job's from now on.
+    fn take(&mut self) -> Result<Resolver, Failure> {
+        self.prepare()?;
+        self.resolver.take().ok_or_else(|| Failure::new(Step::Resolver, io::Error::from_raw_os_error(libc::ENOTCONN)))
     }
 }
 
@@ -102,15 +113,21 @@ fn serve(holder: &Holder, kernel: &OwnedFd, filters: &Filters) -> io::Result<()>
     let result = loop {
         // A failure is told to the job that needs them.
         let _ = spare.prepare();
-        let mut polled = [PollFd::new(kernel, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+        let mut polled = vec![PollFd::new(kernel, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+        polled.extend(running.values().map(|job| PollFd::new(&job.resolver, PollFlags::IN)));
         match rustix::event::poll(&mut polled, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => break Err(error.into()),
         }
-        if !polled[1].revents().is_empty() {
+        let is_ready = |at: usize| !polled[at].revents().is_empty();
+        let (has_order, has_ended) = (is_ready(0), is_ready(1));
+        // In the order in which they were polled.
+        running.values().enumerate().filter(|(at, _)| is_ready(at + 2)).for_each(|(_, job)| job.resolver.answer());
+        drop(polled);
+        if has_ended {
             collect(kernel, &ended, &mut running)?;
         }
-        if !polled[0].revents().is_empty() {
+        if has_order {
             match packet::receive::<HolderOrder>(kernel) {
                 Ok(Some((HolderOrder::Spawn(order), files))) => start(holder, kernel, filters, order, files, &mut running, &mut spare)?,
                 Ok(Some((HolderOrder::Mask { id, change }, _))) => {
@@ -139,23 +156,27 @@ fn start(
     kernel: &OwnedFd,
     filters: &Filters,
     order: SpawnOrder,
-    files: Vec<OwnedFd>,
+    mut files: Vec<OwnedFd>,
     running: &mut HashMap<i32, Running>,
     spare: &mut Spare,
 ) -> io::Result<()> {
     let id = order.id;
-    let started = spare.prepare().and_then(|()| {
+    let started = spare.take().and_then(|resolver| {
         let mut openings = door::open(&order.doors)?;
         openings.extend(inlet::open(order.inlets)?);
-        spare.ready = false;
+        if let Some(window) = order.terminal {
+            let (ours, theirs) = terminal::open(window)?;
+            terminal::streams(&theirs, &mut files)?;
+            openings.push(ours);
+        }
         let (pid, pidfd) = sys::clone_into(job::NAMESPACES, || job::main(holder, filters, &order, files)).at(Step::JobNamespaces)?;
-        Ok((pid, pidfd, openings))
+        Ok((pid, pidfd, openings, resolver))
     });
     match started {
-        Ok((pid, pidfd, openings)) => {
+        Ok((pid, pidfd, openings, resolver)) => {
             let fds: Vec<BorrowedFd<'_>> = [pidfd.as_fd()].into_iter().chain(openings.iter().map(AsFd::as_fd)).collect();
             packet::send(kernel, &HolderReply::Started { id, pid }, &fds)?;
-            running.insert(pid, Running { id, pidfd });
+            running.insert(pid, Running { id, pidfd, resolver });
             Ok(())
         }
         Err(failure) => packet::send(kernel, &HolderReply::NotStarted { id, failure }, &[]),

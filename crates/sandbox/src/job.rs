@@ -53,7 +53,7 @@ pub(crate) fn main(holder: &Holder, filters: &Filters, order: &SpawnOrder, files
 /// Does what the job is for, in the project's folder as pid 1.
 pub(crate) fn act(order: &SpawnOrder) -> Result<Report, Failure> {
     match &order.act {
-        ActOrder::Exec { argv } => exec::run(argv, &order.env, order.terminal),
+        ActOrder::Exec { argv } => exec::run(argv, &order.env, order.terminal.is_some()),
         ActOrder::Write { path, mode } => write::run(path.path(), *mode).map(|()| Report::Written),
         ActOrder::Delete { path } => change::delete(path.path()).map(|()| Report::Written),
         ActOrder::Move { from, to } => change::rename(from.path(), to.path()).map(|()| Report::Written),
@@ -90,7 +90,7 @@ fn enter(holder: &Holder, filters: &Filters, order: &SpawnOrder, cgroups: &[RawF
     };
     // The session is the holder's, which has no terminal. One of its own would put every job into a scheduling group of its own
     // (autogroup), and on a busy machine a new group waits milliseconds for its first turn.
-    if order.terminal {
+    if order.terminal.is_some() {
         sys::take_terminal().at(Step::Privileges)?;
     } else {
         rustix::process::setpgid(None, None).at(Step::Privileges)?;

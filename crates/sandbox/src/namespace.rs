@@ -17,6 +17,7 @@ use rustix::process::DumpableBehavior;
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySets, UnshareFlags};
 
 use crate::fault::{At, Failure, Step};
+use crate::inotify::Allowance;
 use crate::packet;
 use crate::sys;
 
@@ -50,7 +51,7 @@ pub fn job_owner() -> (u32, u32) {
 }
 
 /// Leaves the host's user, mount and uts namespaces for new ones in which `user` alone exists and has all capabilities.
-pub(crate) fn leave(user: User) -> Result<(), Failure> {
+pub(crate) fn leave(user: User, watches: Allowance) -> Result<(), Failure> {
     if user.assumed {
         become_user(user).at(Step::Credentials)?;
     }
@@ -61,6 +62,7 @@ pub(crate) fn leave(user: User) -> Result<(), Failure> {
     fs::write("/proc/self/setgroups", "deny").at(Step::IdentityMap)?;
     fs::write("/proc/self/uid_map", format!("{0} {0} 1", user.uid)).at(Step::IdentityMap)?;
     fs::write("/proc/self/gid_map", format!("{0} {0} 1", user.gid)).at(Step::IdentityMap)?;
+    watches.hold().at(Step::Watches)?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at(Step::Credentials)?;
     rustix::system::sethostname(b"skep").at(Step::Namespaces)
 }

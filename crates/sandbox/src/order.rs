@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Failure;
 use crate::probe::Check;
-use crate::spec::{Door, Limits, Profile, Usage};
+use crate::spec::{Door, Limits, Profile, Usage, Window};
 
 /// A path, argument or variable: any bytes, as text where they are text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +127,7 @@ pub(crate) struct SpawnOrder {
     pub(crate) cwd: Bytes,
     pub(crate) profile: Profile,
     pub(crate) limits: Limits,
-    pub(crate) terminal: bool,
+    pub(crate) terminal: Option<Window>,
     pub(crate) doors: Vec<Door>,
     pub(crate) inlets: usize,
 }
@@ -140,7 +140,8 @@ pub(crate) enum ActOrder {
     Move { from: Bytes, to: Bytes },
 }
 
-/// Holder to kernel. `Ready` brings the merged root with masks and without, `Started` the pidfd of the job's pid 1, its doors and its inlets.
+/// Holder to kernel. `Ready` brings the merged root with masks and without, `Started` the pidfd of the job's pid 1, its doors, its inlets
+/// and its terminal.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum HolderReply {
     Ready(Uncovered),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::cgroup;
 use crate::fault::{Failure, SandboxError};
 use crate::holder;
+use crate::inotify::Allowances;
 use crate::namespace::{self, User};
 use crate::order::OpenOrder;
 use crate::packet;
@@ -52,7 +53,7 @@ impl Check {
 pub(crate) fn run(scratch: &Path, filters: &Filters) -> Vec<Check> {
     let user = User::of_jobs();
     let mut checks = vec![user_namespace_limit(), apparmor()];
-    checks.push(Check::tried("user namespaces", "can be made", || namespace::leave(user)));
+    checks.push(Check::tried("user namespaces", "can be made", || namespace::leave(user, Allowances::default().next())));
     checks.push(Check::tried("seccomp", "filters load", || {
         let load = || {
             rustix::thread::set_no_new_privs(true)?;
@@ -70,7 +71,9 @@ pub(crate) fn run(scratch: &Path, filters: &Filters) -> Vec<Check> {
                 }));
             }
             let launcher = rustix::process::getpid();
-            checks.push(Check::tried("room", "overlay, root and masks can be built", || holder::open(&order, launcher).map(drop)));
+            checks.push(Check::tried("room", "overlay, root and masks can be built", || {
+                holder::open(&order, launcher, Allowances::default().next()).map(drop)
+            }));
         }
         Err(error) => checks.push(Check::bad("room", error.to_string(), format!("make {} writable", scratch.display()))),
     }
@@ -78,6 +81,7 @@ pub(crate) fn run(scratch: &Path, filters: &Filters) -> Vec<Check> {
     checks.push(landlock());
     checks.extend(["memory", "pids", "cpu"].map(cgroups));
     checks.push(freezer());
+    checks.push(peers());
     checks
 }
 
@@ -153,6 +157,15 @@ fn freezer() -> Check {
     match cgroup::unified().filter(|path| cgroup::writable(path)) {
         Some(path) => Check::good("pause", format!("cgroup version 2 freezer, {}", path.display())),
         None => Check::good("pause", "by signals: there is no cgroup version 2 that this user may write"),
+    }
+}
+
+/// Who is at the other end of a socket is known for good, or by a number that could be another's by the time it is looked up.
+fn peers() -> Check {
+    match packet::pair().and_then(|(here, _there)| sys::peer_pidfd(&here)) {
+        Ok(Some(_)) => Check::good("socket peers", "held by a pidfd"),
+        Ok(None) => Check::good("socket peers", "known by their number: a kernel of 6.5 or newer would hold them by a pidfd"),
+        Err(error) => Check::bad("socket peers", error.to_string(), "allow getsockopt(SO_PEERPIDFD) to this program"),
     }
 }
 

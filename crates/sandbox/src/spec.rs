@@ -37,6 +37,13 @@ pub struct Bind {
     pub writable: bool,
 }
 
+/// How large a terminal is, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    pub rows: u16,
+    pub columns: u16,
+}
+
 /// One act in a room.
 #[derive(Debug, Clone)]
 pub struct JobSpec {
@@ -49,8 +56,8 @@ pub struct JobSpec {
     pub limits: Limits,
     /// Ways out of the room; whoever started the job listens at them.
     pub doors: Vec<Door>,
-    /// Its standard input is a terminal, which becomes its own: with job control, and signals for keys.
-    pub terminal: bool,
+    /// Its streams are a terminal of the room's, which becomes its own: with job control, and signals for keys.
+    pub terminal: Option<Window>,
     /// Ways into the room: as many connections can lead to what listens there at a time.
     pub inlets: usize,
     /// How much of each stream `run` keeps; the rest is read and dropped.
@@ -69,7 +76,7 @@ impl JobSpec {
             profile: Profile::Standard,
             limits: Limits::default(),
             doors: Vec::new(),
-            terminal: false,
+            terminal: None,
             inlets: 0,
             output_max: JobSpec::OUTPUT_MAX,
         }

@@ -282,6 +282,23 @@ pub(crate) fn landlock_restrict(ruleset: &OwnedFd) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }).map(drop)
 }
 
+/// A descriptor of the process at the other end of a unix socket, which names no other when that one is gone. `None` where the kernel
+/// cannot give it.
+pub fn peer_pidfd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    let mut fd: libc::c_int = -1;
+    let mut length = mem::size_of::<libc::c_int>() as libc::socklen_t;
+    let socket = socket.as_fd().as_raw_fd();
+    // SAFETY: the value and its length outlive the call, and the length is that of the value.
+    let got = unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERPIDFD, ptr::from_mut(&mut fd).cast(), &raw mut length) };
+    match check(got.into()) {
+        // SAFETY: the descriptor is new and nobody else owns it.
+        Ok(_) if fd >= 0 => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Makes standard input the terminal of a new session, with this process's group in its foreground.
 pub(crate) fn take_terminal() -> io::Result<()> {
     match rustix::process::setsid() {

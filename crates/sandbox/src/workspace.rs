@@ -245,9 +245,10 @@ impl Workspace {
         };
         let pidfd = Arc::new(pidfd);
         let unopened = KillOnDrop(Some(Arc::clone(&pidfd)));
-        if openings.len() != spec.doors.len() + spec.inlets {
+        if openings.len() != spec.doors.len() + spec.inlets + usize::from(spec.terminal.is_some()) {
             return Err(SandboxError::Gone { who: "holder" });
         }
+        let terminal = spec.terminal.and_then(|_| openings.pop());
         let inlets = Inlets::new(openings.split_off(spec.doors.len()));
         let doors = door::listeners(openings)?;
         unopened.keep();
@@ -283,7 +284,7 @@ impl Workspace {
             (None, None) => Enforcement::None,
         };
         let dying = Arc::clone(&self.dying);
-        Ok(Job { doors, inlets, act: spec.act, running, report, unreported, cut, watches, keeper, without_group, dying, over: false })
+        Ok(Job { doors, inlets, terminal, act: spec.act, running, report, unreported, cut, watches, keeper, without_group, dying, over: false })
     }
 
     /// Tasks that end the job when its time is over, it takes too much memory or the workspace is too full.
@@ -455,7 +456,7 @@ impl Drop for Holder {
 pub(crate) struct Underway {
     pub(crate) pid: i32,
     pub(crate) pidfd: OwnedFd,
-    /// Its doors, then its inlets.
+    /// Its doors, then its inlets, then its terminal.
     pub(crate) openings: Vec<OwnedFd>,
     /// How pid 1 ended, when it did without a report.
     pub(crate) unreported: oneshot::Receiver<Unreported>,

@@ -11,6 +11,7 @@ mod room {
     pub mod host;
     pub mod landlock;
     pub mod leave;
+    pub mod lookups;
     pub mod oci;
     pub mod pause;
     pub mod run;
@@ -28,6 +29,7 @@ fn main() {
         room::death::TESTS,
         room::disk::TESTS,
         room::leave::TESTS,
+        room::lookups::TESTS,
         room::pause::TESTS,
         room::oci::EVERYBODY,
     ];

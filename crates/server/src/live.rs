@@ -8,7 +8,6 @@ use crate::method::{no, parse, raw};
 use crate::view;
 use kernel::{Ask, JobTerms, Kernel};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -18,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use wire::method::sandbox::{INPUT, Input, MORE, OUTPUT, Output, PIECE_BYTES_MAX, RESIZE, Run, RunParams, Size, Stream};
 use wire::{Code, Method, Notification, Request, Response, RpcError, base64};
 
@@ -56,7 +55,10 @@ async fn follow(
     let call = kernel.call(Path::new(&path), None, kernel::SANDBOX_RUN, input(params), ask);
     let (feed, pump): (_, futures::Pump) = match ends {
         Ends::Pipes { input, output, errors } => (Feed::Pipe(input), Box::pin(pump_pipes(output, errors, out.clone()))),
-        Ends::Terminal(line) => (Feed::Terminal(line.try_clone().map_err(broken)?), Box::pin(pump_line(line, out.clone()))),
+        Ends::Terminal(line) => {
+            let (to_feed, feed) = oneshot::channel();
+            (Feed::Terminal(feed), Box::pin(pump_line(line, to_feed, out.clone())))
+        }
     };
     let hearing = tokio::spawn(hear(inbox, feed, out.clone(), gone));
     // When the call is over its ends of the streams are closed, and the pump comes to their end.
@@ -88,20 +90,19 @@ fn input(params: RunParams) -> Value {
 
 /// Our ends of the streams.
 enum Ends {
-    Pipes { input: Option<OwnedFd>, output: OwnedFd, errors: OwnedFd },
-    Terminal(OwnedFd),
+    Pipes {
+        input: Option<OwnedFd>,
+        output: OwnedFd,
+        errors: OwnedFd,
+    },
+    /// Comes when the job has started.
+    Terminal(oneshot::Receiver<OwnedFd>),
 }
 
 fn open(params: &RunParams) -> io::Result<(tool::Streams, Ends)> {
-    if let Some(size) = params.terminal {
-        let ours = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-        rustix::pty::grantpt(&ours)?;
-        rustix::pty::unlockpt(&ours)?;
-        let name = rustix::pty::ptsname(&ours, Vec::new())?;
-        use rustix::fs::{Mode, OFlags};
-        let theirs = rustix::fs::open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
-        resize(&ours, size)?;
-        return Ok((tool::Streams::Terminal(theirs), Ends::Terminal(ours)));
+    if let Some(Size { rows, columns }) = params.terminal {
+        let (line, ours) = tool::TerminalLine::new(sandbox::Window { rows, columns });
+        return Ok((tool::Streams::Terminal(line), Ends::Terminal(ours)));
     }
     let pipe = || pipe_with(PipeFlags::CLOEXEC);
     let ((output, to_output), (errors, to_errors)) = (pipe()?, pipe()?);
@@ -109,9 +110,11 @@ fn open(params: &RunParams) -> io::Result<(tool::Streams, Ends)> {
     Ok((tool::Streams::Pipes { input: from_input, output: to_output, errors: to_errors }, Ends::Pipes { input, output, errors }))
 }
 
-fn resize(line: &OwnedFd, size: Size) -> io::Result<()> {
-    let Size { rows, columns } = size;
-    Ok(rustix::termios::tcsetwinsize(line, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })?)
+/// A size that the terminal refuses leaves it as it is.
+fn set(line: &Option<OwnedFd>, size: Option<Size>) {
+    if let (Some(line), Some(Size { rows, columns })) = (line, size) {
+        let _ = rustix::termios::tcsetwinsize(line, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 });
+    }
 }
 
 async fn pump_pipes(output: OwnedFd, errors: OwnedFd, out: mpsc::Sender<String>) {
@@ -138,7 +141,12 @@ fn note(method: &str, params: &impl serde::Serialize) -> String {
 }
 
 /// A terminal cannot be waited for together with others, so it has a thread of its own, which ends with the other side.
-async fn pump_line(line: OwnedFd, out: mpsc::Sender<String>) {
+async fn pump_line(line: oneshot::Receiver<OwnedFd>, to_feed: oneshot::Sender<OwnedFd>, out: mpsc::Sender<String>) {
+    // A call that never got so far as to start its job has none.
+    let Ok(line) = line.await else { return };
+    let Ok(copy) = line.try_clone() else { return };
+    // Gone with the client.
+    drop(to_feed.send(copy));
     let read = move || {
         let (mut line, mut buffer) = (File::from(line), vec![0; PIECE_BYTES_MAX]);
         while let Ok(got @ 1..) = line.read(&mut buffer) {
@@ -157,28 +165,41 @@ async fn pump_line(line: OwnedFd, out: mpsc::Sender<String>) {
 
 enum Feed {
     Pipe(Option<OwnedFd>),
-    Terminal(OwnedFd),
+    Terminal(oneshot::Receiver<OwnedFd>),
 }
 
 /// What the client says while the command runs, until it hangs up; that ends the command.
 async fn hear(mut inbox: mpsc::Receiver<Notification>, feed: Feed, out: mpsc::Sender<String>, gone: watch::Sender<bool>) {
-    let (pieces, line) = match feed {
-        Feed::Pipe(input) => (writer(input, out), None),
-        Feed::Terminal(line) => {
-            let keys = line.try_clone().ok();
-            (typist(keys, out), Some(line))
-        }
+    let (mut pieces, mut opening) = match feed {
+        Feed::Pipe(input) => (Some(writer(input, out.clone())), None),
+        Feed::Terminal(line) => (None, Some(line)),
     };
-    while let Some(note) = inbox.recv().await {
+    let (mut line, mut last_size) = (None, None);
+    loop {
+        let opened = async {
+            match &mut opening {
+                Some(line) => line.await.ok(),
+                None => std::future::pending().await,
+            }
+        };
+        let note = tokio::select! {
+            note = inbox.recv() => note,
+            opened = opened => {
+                opening = None;
+                pieces = opened.as_ref().map(|line: &OwnedFd| typist(line.try_clone().ok(), out.clone()));
+                line = opened;
+                set(&line, last_size);
+                continue;
+            }
+        };
+        let Some(note) = note else { break };
         let params = note.params.as_deref().map_or("{}", |params| params.get());
         if note.method == RESIZE {
-            if let (Some(line), Ok(size)) = (&line, serde_json::from_str(params)) {
-                // A size that the terminal refuses leaves it as it is.
-                let _ = resize(line, size);
-            }
+            last_size = serde_json::from_str(params).ok();
+            set(&line, last_size);
         } else if let Some(bytes) = serde_json::from_str::<Input>(params).ok().and_then(|input| base64::decode(&input.data)) {
-            // A client has one piece under way at a time, so there is room for it.
-            let _ = pieces.try_send(bytes);
+            // A client has one piece under way at a time, and none before it was asked for one, so there is room for it.
+            let _ = pieces.as_ref().map(|pieces| pieces.try_send(bytes));
         }
     }
     gone.send_replace(true);

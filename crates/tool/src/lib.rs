@@ -34,7 +34,7 @@ pub use env::{is_closed, scrub};
 pub use fault::{ToolFault, ToolStop};
 pub use lanes::{Lane, Lanes, conflicts};
 pub use leave::{Alone, Change, Leave};
-pub use live::{Live, Streams, Terms};
+pub use live::{Live, Streams, TerminalLine, Terms};
 pub use manifest::{Manifest, ManifestError, OutputMode, RESULT_TOKENS_MAX, Room, Runner, Supports, Truncate};
 pub use net::{Aim, Hop, Reach, host_of, port_of};
 pub use place::{Access, Found, Place, Real, Target};

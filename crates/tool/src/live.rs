@@ -2,14 +2,15 @@
 //!
 //! **Invariant.** No more is held than one buffer and the beginning that a result may show: a reader that is slow makes the job slow.
 
+use parking_lot::Mutex;
 use rustix::process::Signal;
-use sandbox::{Ended, JobSpec, SandboxError, Stdio, Workspace};
+use sandbox::{Ended, JobSpec, SandboxError, Stdio, Window, Workspace};
 use std::io;
 use std::os::fd::OwnedFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::net::unix::pipe;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// What a call is given of its job: the bounds, whoever follows it, and a way out. Without them, the default ones, nobody and none.
 #[derive(Clone, Copy, Default)]
@@ -32,8 +33,30 @@ pub struct Live {
 pub enum Streams {
     /// Pipes: one that the job reads, and two to which its output is passed on.
     Pipes { input: Option<OwnedFd>, output: OwnedFd, errors: OwnedFd },
-    /// The job's side of a terminal.
-    Terminal(OwnedFd),
+    /// A terminal that the room opens.
+    Terminal(TerminalLine),
+}
+
+/// A terminal to be: how large it is at first, and who gets the side that is typed at.
+#[derive(Debug)]
+pub struct TerminalLine {
+    window: Window,
+    give: Mutex<Option<oneshot::Sender<OwnedFd>>>,
+}
+
+impl TerminalLine {
+    /// With where its side comes out once the job has started.
+    pub fn new(window: Window) -> (TerminalLine, oneshot::Receiver<OwnedFd>) {
+        let (give, side) = oneshot::channel();
+        (TerminalLine { window, give: Mutex::new(Some(give)) }, side)
+    }
+
+    fn hand_over(&self, side: Option<OwnedFd>) {
+        if let (Some(give), Some(side)) = (self.give.lock().take(), side) {
+            // Nobody waits for it when the one who follows has gone, which ends the job too.
+            drop(give.send(side));
+        }
+    }
 }
 
 /// A job that was followed, and the beginning of what it said.
@@ -55,9 +78,9 @@ impl Live {
         let keep = spec.output_max;
         match &self.streams {
             Streams::Terminal(line) => {
-                spec.terminal = true;
-                let side = || line.try_clone().map(Stdio::Fd).map_err(broken);
-                let mut job = room.spawn(spec, side()?, side()?, side()?).await?;
+                spec.terminal = Some(line.window);
+                let mut job = room.spawn(spec, Stdio::Null, Stdio::Null, Stdio::Null).await?;
+                line.hand_over(job.terminal());
                 attend(job.doors());
                 let ended = self.to_its_end(job).await?;
                 Ok(Followed { ended, stdout: Vec::new(), stderr: Vec::new(), truncated: false })

@@ -5,6 +5,7 @@
 //! socket is opened to no address that `Reach::refuses`.
 
 mod client;
+mod hosts;
 
 pub(crate) use client::{Answer, Question, fetch};
 
@@ -44,14 +45,16 @@ impl Reach {
         sandbox::egress::closed(address.ip())
     }
 
-    /// What can be said before a name is resolved.
+    /// What can be said before a name is resolved. Nobody is asked about a name: a question to a name server goes out of this machine, and
+    /// whoever decides about the request has not said yes yet. Names that this host itself knows are looked up.
     pub fn check(&self, aim: &Aim) -> Result<(), Refusal> {
         if let Some(ip) = aim.literal() {
             let address = SocketAddr::new(ip, aim.port);
             return self.refuses(address).map_or(Ok(()), |why| Err(closed(&aim.host, address, why)));
         }
         if self.ports.contains(&aim.port) || self.allow.iter().any(|address| address.port() == aim.port) {
-            return Ok(());
+            let known = hosts::known(&aim.host).into_iter().map(|ip| SocketAddr::new(ip, aim.port)).collect();
+            return self.open(aim, known).map(drop);
         }
         let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
         Err(Refusal::new(Code::Denied, format!("port {} of `{}` may not be used", aim.port, aim.host))

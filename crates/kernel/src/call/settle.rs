@@ -82,6 +82,10 @@ pub(super) fn found<'a>(kernel: &'a Kernel, request: &Request) -> Result<&'a Too
     }
     let tool = kernel.tools.find(&request.tool)?;
     tool.check(&request.input)?;
+    // Where it can never go, nobody is asked about.
+    if let Some(aim) = tool.aim(&request.input)? {
+        kernel.tuning.reach.check(&aim)?;
+    }
     Ok(tool)
 }
 

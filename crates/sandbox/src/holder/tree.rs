@@ -20,6 +20,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFl
 use crate::fault::{At, Failure, Step};
 use crate::namespace::{self, User};
 use crate::order::{BindOrder, Bytes, MaskOrder, OpenOrder, Uncovered};
+use crate::resolver;
 use crate::sys;
 
 /// What lies over a masked path, in the room's own root.
@@ -237,6 +238,7 @@ fn folders(user: User) -> io::Result<()> {
     let (passwd, group) = accounts(user);
     fs::write("etc/passwd", passwd)?;
     fs::write("etc/group", group)?;
+    fs::write("etc/resolv.conf", resolver::SETTINGS)?;
     for (name, text) in TOLD {
         Path::new(name).parent().map_or(Ok(()), fs::create_dir_all)?;
         fs::write(name, text)?;

@@ -13,6 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use crate::fault::{At, Failure, Step};
 use crate::figures::{PAUSE, RESUME};
 use crate::holder;
+use crate::inotify::Allowances;
 use crate::mount;
 use crate::order::{Bytes, LauncherOrder, LauncherReply, OpenOrder};
 use crate::packet;
@@ -62,6 +63,7 @@ fn keep_only(link: OwnedFd) -> io::Result<OwnedFd> {
 
 fn serve(link: &OwnedFd, filters: &Filters) -> io::Result<()> {
     let ended = sys::child_signal_fd()?;
+    let mut watches = Allowances::default();
     loop {
         let mut polled = [PollFd::new(link, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
         match rustix::event::poll(&mut polled, None) {
@@ -71,12 +73,14 @@ fn serve(link: &OwnedFd, filters: &Filters) -> io::Result<()> {
         let (asked, mut drained) = (!polled[0].revents().is_empty(), [0; 128]);
         // Only wakes the loop up; whoever ended is reaped in any case.
         let _ = rustix::io::read(&ended, &mut drained);
-        while let Ok(Some(_)) = sys::reap(-1, false) {}
+        while let Ok(Some((pid, ..))) = sys::reap(-1, false) {
+            watches.take_back(pid);
+        }
         if !asked {
             continue;
         }
         match packet::receive(link)? {
-            Some((LauncherOrder::Open(order), _)) => match open(&order, filters) {
+            Some((LauncherOrder::Open(order), _)) => match open(&order, filters, &mut watches) {
                 Ok((pid, pidfd, end)) => {
                     packet::send(link, &LauncherReply::Opened { pid }, &[pidfd.as_fd(), end.as_fd()])?;
                 }
@@ -103,14 +107,16 @@ fn serve(link: &OwnedFd, filters: &Filters) -> io::Result<()> {
 }
 
 /// Forks a holder and gives it one end of a socket of its own.
-fn open(order: &OpenOrder, filters: &Filters) -> Result<(i32, OwnedFd, OwnedFd), Failure> {
+fn open(order: &OpenOrder, filters: &Filters, watches: &mut Allowances) -> Result<(i32, OwnedFd, OwnedFd), Failure> {
     let (kernel_end, holder_end) = packet::pair().at(Step::Socket)?;
     let launcher = rustix::process::getpid();
+    let allowance = watches.next();
     let pid = sys::fork(|| match keep_only(holder_end) {
-        Ok(link) => holder::main(order, &link, launcher, filters),
+        Ok(link) => holder::main(order, &link, launcher, filters, allowance),
         Err(_) => 1,
     })
     .at(Step::Fork)?;
+    watches.give(pid, allowance);
     let holder = Pid::from_raw(pid).ok_or_else(|| Failure::new(Step::Fork, io::Error::from_raw_os_error(libc::ESRCH)))?;
     let pidfd = rustix::process::pidfd_open(holder, PidfdFlags::empty()).at(Step::Fork)?;
     Ok((pid, pidfd, kernel_end))

@@ -22,6 +22,7 @@ use crate::packet;
 use crate::process;
 use crate::seccomp::Filters;
 use crate::sys;
+use crate::terminal;
 
 /// The only argument of a program that is to be a guest.
 pub const GUEST: &str = "__room";
@@ -43,7 +44,7 @@ pub(super) struct GuestOrder {
     pub(super) job: SpawnOrder,
 }
 
-/// Guest to kernel; `Started` brings the doors and the inlets.
+/// Guest to kernel; `Started` brings the doors, the inlets and the terminal.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum GuestReply {
     Started,
@@ -55,10 +56,17 @@ pub(super) enum GuestReply {
 pub fn guest() -> i32 {
     let Ok(socket) = link::connect().and_then(out_of_the_way) else { return 1 };
     let _ = process::wipe_memory_of_start("skep: room");
-    let Ok(Some((order, files))) = packet::receive::<GuestOrder>(&socket) else { return 1 };
-    let entered = closed().and_then(|()| arrange(files)).and_then(|()| watch(&socket)).and_then(|()| {
+    let Ok(Some((order, mut files))) = packet::receive::<GuestOrder>(&socket) else { return 1 };
+    let entered = closed().and_then(|()| {
+        let line = order.job.terminal.map(terminal::open).transpose()?;
+        if let Some((_, theirs)) = &line {
+            terminal::streams(theirs, &mut files)?;
+        }
+        arrange(files)?;
+        watch(&socket)?;
         let mut openings = door::open(&order.job.doors)?;
         openings.extend(inlet::open(order.job.inlets)?);
+        openings.extend(line.map(|(ours, _)| ours));
         let fds: Vec<_> = openings.iter().map(AsFd::as_fd).collect();
         packet::send(&socket, &GuestReply::Started, &fds).at(Step::Socket)
     });
@@ -151,7 +159,7 @@ fn enter(order: &GuestOrder) -> Result<(), Failure> {
     } else {
         &[]
     };
-    if order.job.terminal {
+    if order.job.terminal.is_some() {
         sys::take_terminal().at(Step::Privileges)?;
     }
     job::limits(&order.job.limits).at(Step::ResourceLimits)?;

@@ -34,6 +34,7 @@ pub(super) enum Cut {
 pub struct Job {
     pub(super) doors: Vec<TcpListener>,
     pub(super) inlets: Arc<Inlets>,
+    pub(super) terminal: Option<OwnedFd>,
     pub(super) act: Act,
     pub(super) running: Arc<Running>,
     pub(super) report: pipe::Receiver,
@@ -76,6 +77,11 @@ impl Job {
     /// The listeners at the job's doors, in the order of the spec; nothing accepts at them but the caller of this.
     pub fn doors(&mut self) -> Vec<TcpListener> {
         std::mem::take(&mut self.doors)
+    }
+
+    /// The other side of the job's terminal, if the spec asks for one; nobody else has it.
+    pub fn terminal(&mut self) -> Option<OwnedFd> {
+        self.terminal.take()
     }
 
     /// Ways to what listens in the room, as many as the spec says.

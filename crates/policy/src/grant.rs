@@ -79,7 +79,10 @@ fn some_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
 pub(crate) enum Reach {
     Nothing,
     Everything,
-    Paths(Named),
+    /// These, and what lies in them.
+    Within(Named),
+    /// These alone, unless they say `/**`.
+    Named(Named),
 }
 
 /// Where a grant answers for a tool in a room. One that counts its uses or changes a call's input or output answers for calls alone: what
@@ -90,21 +93,21 @@ pub(crate) fn reach_of_grant(grant: &Grant, tool: &str) -> Reach {
             let Constraints { max_duration_ms, input_overrides, output_redact_fields, output_allow_fields, .. } = held;
             max_duration_ms.is_none() && input_overrides.is_empty() && output_redact_fields.is_empty() && output_allow_fields.is_empty()
         });
-    if plain { reach(&grant.what, tool, Reach::Nothing) } else { Reach::Nothing }
+    if plain { reach(&grant.what, tool, Reach::Named, Reach::Nothing) } else { Reach::Nothing }
 }
 
 /// Where a ban refuses calls of a tool.
 pub(crate) fn reach_of_ban(ban: &Ban, tool: &str) -> Reach {
-    reach(&ban.what, tool, Reach::Everything)
+    reach(&ban.what, tool, Reach::Within, Reach::Everything)
 }
 
-fn reach(what: &What, tool: &str, broken: Reach) -> Reach {
+fn reach(what: &What, tool: &str, on: fn(Named) -> Reach, broken: Reach) -> Reach {
     match what {
         What::Like { tool: own, paths, command: None, host: None, port: None, method: None, .. } if own == tool => {
             if paths.is_empty() {
                 return Reach::Everything;
             }
-            Named::parse(paths).map_or(broken, Reach::Paths)
+            Named::parse(paths).map_or(broken, on)
         }
         What::Like { .. } | What::Exact { .. } => Reach::Nothing,
     }
@@ -119,7 +122,8 @@ impl Reach {
         match self {
             Reach::Nothing => false,
             Reach::Everything => true,
-            Reach::Paths(named) => named.has(RealPath::Inside(path)),
+            Reach::Within(named) => named.has(RealPath::Inside(path)),
+            Reach::Named(named) => named.is(RealPath::Inside(path)),
         }
     }
 
@@ -128,7 +132,9 @@ impl Reach {
         match self {
             Reach::Nothing => false,
             Reach::Everything => true,
-            Reach::Paths(named) => named.globs.matches_all_below(folder),
+            Reach::Within(named) => named.globs.matches_all_below(folder),
+            // Nobody asks: a yes to all of a folder is looked at path by path.
+            Reach::Named(_) => false,
         }
     }
 
@@ -137,7 +143,7 @@ impl Reach {
         match self {
             Reach::Nothing => false,
             Reach::Everything => true,
-            Reach::Paths(named) => named.globs.may_match_below(folder),
+            Reach::Within(named) | Reach::Named(named) => named.globs.may_match_below(folder),
         }
     }
 }

@@ -133,6 +133,7 @@ fn bans_hide_and_grants_answer_reviews_alone() {
     let one = given(like("fs.read", &["/p/x"]), plain());
     assert_eq!((one.at("p/x"), one.at("p/y")), (None, Some(HiddenBy::Review("ask".into()))));
     assert_eq!((one.below("p"), one.below("p/q")), (None, Some(HiddenBy::Review("ask".into()))));
+    assert_eq!(given(like("fs.read", &["/p"]), plain()).at("p/x"), Some(HiddenBy::Review("ask".into())), "a yes to a folder alone");
     for (what, terms) in [
         (like("fs.write", &["/p/**"]), plain()),
         (What::Exact { tool: "fs.read".into(), bind: String::new() }, plain()),

@@ -284,7 +284,21 @@ impl Workspace {
             (None, None) => Enforcement::None,
         };
         let dying = Arc::clone(&self.dying);
-        Ok(Job { doors, inlets, terminal, act: spec.act, running, report, unreported, cut, watches, keeper, without_group, dying, over: false })
+        Ok(Job {
+            doors,
+            inlets,
+            terminal,
+            act: spec.act,
+            running,
+            report,
+            unreported,
+            cut,
+            watches,
+            keeper,
+            without_group,
+            dying,
+            over: false,
+        })
     }
 
     /// Tasks that end the job when its time is over, it takes too much memory or the workspace is too full.

@@ -129,7 +129,10 @@ async fn merged(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
     let brain = kernel.settled(first).await?.brain;
     let task = kernel.ledger.look(world::World::next_task);
     let (mode, prompt) = (world::Mode::Act, "work".to_owned());
-    kernel.ledger.record(TaskQueued { pid: Pid(4), task: Some(task), zone, mode, prompt, brain, priority: 0, calls_max: None, original: None }).await?;
+    kernel
+        .ledger
+        .record(TaskQueued { pid: Pid(4), task: Some(task), zone, mode, prompt, brain, priority: 0, calls_max: None, original: None })
+        .await?;
     // Another task wakes the queue.
     kernel.add(new).await?;
     let settled = tokio::time::timeout(std::time::Duration::from_secs(60), kernel.settled(task)).await;

@@ -322,7 +322,11 @@ fn bare(text: &str, from: usize) -> Range<usize> {
     let bytes = text.as_bytes();
     let ends = |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'&' | b'"' | b'\'' | b'<' | b'>' | b'`');
     let mut to = from + bytes[from..].iter().take_while(|byte| !ends(**byte)).count();
-    while &text[from..to] != REDACTED && !key::stands_for_one(&text[from..to]) && to > from && matches!(bytes[to - 1], b')' | b'}' | b']' | b'\\') {
+    while &text[from..to] != REDACTED
+        && !key::stands_for_one(&text[from..to])
+        && to > from
+        && matches!(bytes[to - 1], b')' | b'}' | b']' | b'\\')
+    {
         to -= 1;
     }
     from..to

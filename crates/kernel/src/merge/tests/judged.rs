@@ -98,7 +98,8 @@ fn what_stays_out_takes_the_rest_of_its_swap_along() {
 /// Each link leads inside through the one before it, and out without it: what stays out takes them along one after the other.
 #[test]
 fn links_that_hang_on_each_other_fall_one_by_one() {
-    let mut changes = vec!["r/l -> ../p/q/t".to_owned(), "l00 -> r/l/../../../y/z/w".to_owned(), "file".to_owned(), "good -> file".to_owned()];
+    let mut changes =
+        vec!["r/l -> ../p/q/t".to_owned(), "l00 -> r/l/../../../y/z/w".to_owned(), "file".to_owned(), "good -> file".to_owned()];
     changes.extend((1..30).map(|number| format!("l{number:02} -> l{:02}/../../../y/z/w", number - 1)));
     let lines: Vec<&str> = changes.iter().map(String::as_str).collect();
     check(&[], &lines, &[]);

@@ -27,7 +27,7 @@ fn wrong_arguments() {
     says(&site.fails(2, &["act"]), &["PROMPT"]);
     says(&site.fails(2, &["frobnicate"]), &["frobnicate"]);
     says(&site.fails(2, &["call", "fs.read", "path"]), &["path"]);
-    says(&site.fails(2, &["cancel", "7"]), &["task"]);
+    says(&site.fails(5, &["cancel", "7"]), &["nothing is called `7`", "task-3"]);
     says(&site.fails(5, &["cancel", "task-7"]), &["there is no task `task-7`", "fix"]);
     says(&site.fails(5, &["review", "show", "r-9"]), &["there is no review `r-9`", "fix"]);
     says(&site.fails(5, &["act", "x", "--brain", "script:"]), &["fix"]);

@@ -205,7 +205,7 @@ const RULES: &str = "\
 capabilities:
   - { name: models, match: { syscall: model.request }, action: allow }
   - { name: writes, match: { syscall: fs.write }, action: allow }
-  - { name: reads, match: { syscall: fs.read, path_glob: a.txt }, action: allow }
+  - { name: reads, match: { syscall: fs.read, path_glob: [a.txt, b.txt] }, action: allow }
   - { name: mine, match: { syscall: fs.read, path_glob: diary.txt, caller_tag: operator }, action: allow }
   - { name: theirs, match: { syscall: fs.read, path_glob: diary.txt, caller_tag: brain }, action: require_review, reason: it is private }
 ";

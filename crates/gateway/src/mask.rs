@@ -1,12 +1,18 @@
 //! Takes the credential out of what a provider answers: an error page that quotes the request would hand it to whoever asked.
 //!
-//! Each byte of it becomes `*`, so nothing changes its length. Nothing is held back but a beginning of the credential at the very end
-//! of a piece, until the next piece tells.
+//! Each byte of it becomes `*`, so nothing changes its length. It is found plain, escaped, as base64 and as hex (`needle.rs`), and in
+//! parts that come in many events (`split.rs`). Nothing is held back but a beginning of the credential at the very end of a piece, until
+//! the next piece tells. What is compressed cannot be looked through, and `trip.rs` does not pass it on.
+
+mod needle;
+mod split;
 
 use crate::secret::Secret;
 use hyper::Response;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::HeaderValue;
+use needle::{Match, Needle};
+use split::Split;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -20,7 +26,10 @@ pub(crate) struct Masked<B = Incoming> {
 }
 
 struct Mask {
-    secret: Vec<u8>,
+    needles: Vec<Needle>,
+    /// The bytes that one of them can begin with.
+    firsts: [bool; 256],
+    split: Split,
     /// The end of the last piece, where it is a beginning of the secret.
     held: Vec<u8>,
 }
@@ -33,32 +42,50 @@ pub(crate) fn masked<B>(response: Response<B>, secret: Option<&Secret>) -> Respo
     if head.headers.values().any(quotes) {
         head.headers = head.headers.iter().filter(|(_, value)| !quotes(value)).map(|(name, value)| (name.clone(), value.clone())).collect();
     }
-    Response::from_parts(head, Masked { body, mask: Mask { secret: secret.to_owned(), held: Vec::new() } })
+    Response::from_parts(head, Masked { body, mask: Mask::new(secret) })
 }
 
 impl Mask {
+    /// An empty secret is none.
+    fn new(secret: &[u8]) -> Mask {
+        let needles = if secret.is_empty() { Vec::new() } else { Needle::all(secret) };
+        let mut firsts = [false; 256];
+        needles.iter().flat_map(Needle::firsts).for_each(|first| firsts[usize::from(first)] = true);
+        Mask { needles, firsts, split: Split::new(secret), held: Vec::new() }
+    }
+
     /// What can be passed on now.
     fn pass(&mut self, piece: Bytes) -> Bytes {
-        let Some(first) = self.secret.first() else { return piece };
-        if self.held.is_empty() && !piece.contains(first) {
+        if self.needles.is_empty() {
             return piece;
         }
         let mut text = std::mem::take(&mut self.held);
         text.extend_from_slice(&piece);
-        let (mut at, length) = (0, self.secret.len());
-        while let Some(next) = text[at..].iter().position(|byte| byte == first) {
-            at += next;
-            let rest = &text[at..];
-            if rest.len() < length && self.secret.starts_with(rest) {
-                self.held = text.split_off(at);
-                break;
+        let mut at = 0;
+        while at < text.len() {
+            if !self.firsts[usize::from(text[at])] {
+                at += 1;
+                continue;
             }
-            if rest.starts_with(&self.secret) {
+            let found: Vec<Match> = self.needles.iter().map(|needle| needle.at(&text[at..])).collect();
+            if let Some(length) = found.iter().find_map(|found| if let Match::Whole(length) = found { Some(*length) } else { None }) {
                 text[at..at + length].fill(b'*');
+                at += length;
+            } else if found.contains(&Match::Partial) {
+                self.held = text.split_off(at);
+            } else {
+                at += 1;
             }
-            at += 1;
         }
+        self.split.pass(&mut text);
         text.into()
+    }
+
+    /// What was held back, when nothing more comes.
+    fn rest(&mut self) -> Bytes {
+        let mut last = std::mem::take(&mut self.held);
+        self.split.pass(&mut last);
+        last.into()
     }
 }
 
@@ -78,8 +105,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Masked<B> {
                     }
                 }
                 None if !this.mask.held.is_empty() => {
-                    let last = std::mem::take(&mut this.mask.held);
-                    return Poll::Ready(Some(Ok(Frame::data(last.into()))));
+                    return Poll::Ready(Some(Ok(Frame::data(this.mask.rest()))));
                 }
                 other => return Poll::Ready(other),
             }
@@ -108,8 +134,36 @@ mod tests {
     fn passed(pieces: &[&[u8]], secret: &str) -> Vec<u8> {
         let mut mask = masked(Response::new(()), Some(&Secret::new(secret))).into_body().mask;
         let mut out: Vec<u8> = pieces.iter().flat_map(|piece| mask.pass(Bytes::copy_from_slice(piece))).collect();
-        out.extend(mask.held);
+        out.extend(mask.rest());
         out
+    }
+
+    #[test]
+    fn a_credential_is_found_in_every_spelling() {
+        use base64::Engine;
+        let spelled = |one: fn(u8) -> String| SECRET.bytes().map(one).collect::<String>();
+        let forms = [
+            spelled(|byte| format!("\\u{byte:04x}")),
+            spelled(|byte| format!("\\u{byte:04X}")),
+            spelled(|byte| format!("%{byte:02X}")),
+            spelled(|byte| format!("&#{byte};")),
+            spelled(|byte| format!("&#x{byte:x};")),
+            spelled(|byte| format!("{byte:02x}")),
+            spelled(|byte| if byte == b'a' { "\\u0061".into() } else { char::from(byte).to_string() }),
+        ];
+        for form in forms {
+            let text = format!("it is {form}, so");
+            for cut in 0..=text.len() {
+                let (one, two) = text.as_bytes().split_at(cut);
+                let clean = format!("it is {}, so", "*".repeat(form.len()));
+                assert_eq!(String::from_utf8_lossy(&passed(&[one, two], SECRET)), clean, "{form} cut at {cut}");
+            }
+        }
+        for before in ["", "a", "ab", "Bearer "] {
+            let text = base64::engine::general_purpose::STANDARD.encode(format!("{before}{SECRET} and more"));
+            let clean = String::from_utf8(passed(&[text.as_bytes()], SECRET)).unwrap();
+            assert!(clean.contains("********************"), "{clean}");
+        }
     }
 
     #[test]

@@ -177,6 +177,11 @@ impl Trip<'_> {
                     format!("`{}` sends requests elsewhere ({status}), and its key goes nowhere else; mend its `url`", provider.name);
                 return self.fail(open, no(Trouble::Unset, message)).await;
             }
+            // Asked for uncompressed. What cannot be looked through could carry the key that it was asked with.
+            if secret.is_some() && !is_plain(response.headers()) {
+                let message = format!("`{}` answered compressed, which nobody asked for, and it cannot be looked through", provider.name);
+                return self.fail(open, no(Trouble::Upstream, message)).await;
+            }
             if status == 401 {
                 provider.forget().await;
             }
@@ -313,9 +318,8 @@ impl Trip<'_> {
         open.end.status = Some(head.status.as_u16());
         if head.status.is_success() && self.ask.endpoint == Endpoint::Generate {
             // Asked for uncompressed; an answer that is not cannot be read along, and counts as one without usage.
-            let readable = head.headers.get(CONTENT_ENCODING).is_none_or(|encoding| encoding == "identity");
             let meter = self.ask.meter();
-            open.meter = Some(if readable { meter } else { meter.packed() });
+            open.meter = Some(if is_plain(&head.headers) { meter } else { meter.packed() });
         }
         self.take_down(&mut open, &keep, &head.headers);
         let (events, idle) = (self.events(&head.headers), self.target.provider.idle);
@@ -355,4 +359,8 @@ async fn small(response: Response<Masked>, wait: Duration) -> Result<(hyper::htt
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("nothing came for {} s", wait.as_secs_f64())),
     }
+}
+
+fn is_plain(headers: &HeaderMap) -> bool {
+    headers.get_all(CONTENT_ENCODING).iter().all(|encoding| encoding == "identity")
 }

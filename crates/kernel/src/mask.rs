@@ -145,9 +145,23 @@ impl Sight {
         self.names.find(path).or_else(|| by_policy(path, self.view.at(path)))
     }
 
-    /// Why a folder is hidden with all that is in it.
+    /// Why a path is masked for calls and changes too. Where only silence hides it, it is while the project has it: what a task makes where
+    /// nothing was is its own.
+    pub fn masks(&self, path: &str) -> Option<Hidden> {
+        self.hides(path).filter(|by| self.counts(by, path))
+    }
+
+    /// The same of a folder with all that is in it.
     pub fn hides_folder(&self, path: &str) -> Option<Hidden> {
-        if path == "." { None } else { self.names.find(path).or_else(|| by_policy(path, self.view.below(path))) }
+        if path == "." {
+            return None;
+        }
+        let hidden = self.names.find(path).or_else(|| by_policy(path, self.view.below(path)));
+        hidden.filter(|by| self.counts(by, path))
+    }
+
+    fn counts(&self, by: &Hidden, path: &str) -> bool {
+        *by != Hidden::Policy(HiddenBy::NoRule) || self.made_of.project.join(path).symlink_metadata().is_ok()
     }
 
     fn at(&self, path: &Path) -> Option<Hidden> {

@@ -260,7 +260,7 @@ async fn hidden(
     let named = match (by_policy, place.found) {
         (false, _) => sight.names.find(path),
         (true, Found::Directory) => sight.hides_folder(path),
-        (true, _) => sight.hides(path),
+        (true, _) => sight.masks(path),
     };
     if named.is_some() {
         return Ok(named);

@@ -150,7 +150,7 @@ impl Permit {
         // A walk shows nothing that a call on the path itself would not.
         let walk = Walk::of(kernel, call);
         let same = |path: &str| matches!(root, super::facts::Root::Desk(desk) if desk.other_name(path).is_some());
-        let hides = |path: &str| facts.sight.as_ref().is_some_and(|sight| sight.hides(path).is_some()) || same(path);
+        let hides = |path: &str| facts.sight.as_ref().is_some_and(|sight| sight.masks(path).is_some()) || same(path);
         let visible = |path: &str| !hides(path) && walk.shows(path, self.grant.is_some());
         let template = facts.room.as_ref();
         let way = template.filter(|template| template.network == sandbox::Network::Restricted || template.models).and_then(|template| {

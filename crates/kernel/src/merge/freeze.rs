@@ -55,7 +55,7 @@ pub(super) async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Resul
         for change in &wanted {
             let path = change.path.to_string_lossy().into_owned();
             // What a room does not show is no change of its task's, wherever it came from.
-            let looked = match sight.hides(&path) {
+            let looked = match sight.masks(&path) {
                 Some(by) => Found::Stays(format!("it is masked: {by}")),
                 None => look.at(change, &path, &renames).await?,
             };

@@ -129,7 +129,7 @@ fn serve(holder: &Holder, kernel: &OwnedFd, filters: &Filters) -> io::Result<()>
         }
         if has_order {
             match packet::receive::<HolderOrder>(kernel) {
-                Ok(Some((HolderOrder::Spawn(order), files))) => start(holder, kernel, filters, order, files, &mut running, &mut spare)?,
+                Ok(Some((HolderOrder::Spawn(order), files))) => start(holder, kernel, filters, *order, files, &mut running, &mut spare)?,
                 Ok(Some((HolderOrder::Mask { id, change }, _))) => {
                     let reply = match tree::remask(&holder.room.root, Path::new(tree::COVERS), &change) {
                         Ok(uncovered) => HolderReply::Masked { id, uncovered },

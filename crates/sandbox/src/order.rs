@@ -113,7 +113,7 @@ impl Uncovered {
 /// Kernel to holder.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum HolderOrder {
-    Spawn(SpawnOrder),
+    Spawn(Box<SpawnOrder>),
     Mask { id: u64, change: MaskOrder },
 }
 

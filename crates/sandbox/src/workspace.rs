@@ -447,7 +447,7 @@ impl Holder {
         order.id = place.id;
         let joins = group.iter().flat_map(|group| group.joins());
         let all: Vec<BorrowedFd<'_>> = files.iter().chain(joins).map(AsFd::as_fd).collect();
-        self.link.send(&HolderOrder::Spawn(order), &all).await?;
+        self.link.send(&HolderOrder::Spawn(Box::new(order)), &all).await?;
         drop(files);
         match started.await {
             Ok(Ok((pid, pidfd, openings))) => {

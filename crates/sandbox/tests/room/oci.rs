@@ -120,7 +120,8 @@ fn the_engine_holds_the_limits(host: &Host) {
 fn nothing_is_left(host: &Host) {
     let workspace = host.open();
     let work = workspace.work().to_owned();
-    assert_eq!(mounts(&work), 1);
+    // The project with its masks, and without them for the kernel.
+    assert_eq!(mounts(&work), 2);
     assert!(host.sh(&workspace, "true").exit.success());
     let running = host.block_on(workspace.spawn(sh("sleep 60"), Stdio::Null, Stdio::Null, Stdio::Null)).unwrap();
     assert!(!containers(std::process::id()).is_empty());
@@ -147,8 +148,8 @@ fn a_killed_kernel_leaves_nothing(host: &Host) {
     BufReader::new(kernel.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let pid: i32 = line.trim().parse().unwrap();
     let runs = || Path::new(&format!("/proc/{pid}")).exists();
-    // The project, and the job's own /tmp and /dev/shm.
-    assert!(runs() && containers(kernel.id()).len() == 1 && mounts(&work) == 3);
+    // The project with and without masks, and the job's own /tmp and /dev/shm.
+    assert!(runs() && containers(kernel.id()).len() == 1 && mounts(&work) == 4);
     kernel.kill().unwrap();
     kernel.wait().unwrap();
     wait_until("the container ends with its kernel", || !runs());

@@ -131,7 +131,7 @@ fn nothing_is_left(host: &Host) {
     assert_eq!(mounts(&work), 0);
     let mut left: Vec<_> = fs::read_dir(&work).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    assert_eq!(left, ["covers", "lower", "merged", "upper", "work"]);
+    assert_eq!(left, ["covers", "lower", "merged", "shown", "upper", "work"]);
     assert_eq!(host.block_on(host.engine.as_ref().unwrap().sweep()).unwrap(), 0);
 }
 

@@ -108,7 +108,7 @@ impl Drop for Open {
 
 /// Where an answer comes from.
 pub(crate) enum Source {
-    Upstream(Masked),
+    Upstream(Box<Masked>),
     /// Made in this process.
     Played(Played),
 }
@@ -253,7 +253,7 @@ impl Passing {
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
         match &mut self.source {
-            Source::Upstream(body) => Pin::new(body).poll_frame(cx).map(|next| match next {
+            Source::Upstream(body) => Pin::new(&mut **body).poll_frame(cx).map(|next| match next {
                 Some(Ok(frame)) => Some(Ok(frame.into_data().unwrap_or_default())),
                 Some(Err(error)) => Some(Err(error.to_string())),
                 None => None,

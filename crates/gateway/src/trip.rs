@@ -323,7 +323,8 @@ impl Trip<'_> {
         }
         self.take_down(&mut open, &keep, &head.headers);
         let (events, idle) = (self.events(&head.headers), self.target.provider.idle);
-        let flow = Flow { source: Source::Upstream(body), open, record: keep.record, slot: Some(slot), start: self.start, idle, events };
+        let flow =
+            Flow { source: Source::Upstream(Box::new(body)), open, record: keep.record, slot: Some(slot), start: self.start, idle, events };
         let mut passed = Response::new(Tee::passing(flow));
         *passed.status_mut() = head.status;
         *passed.headers_mut() = header::to_client(&head.headers);

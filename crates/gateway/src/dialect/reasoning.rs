@@ -31,7 +31,7 @@ pub(super) fn asked(dialect: Dialect, body: &str, members: &Members<'_>) -> Resu
 fn of_object(value: &Value) -> Option<bool> {
     let off = value.get("type").is_some_and(|kind| kind == "disabled") || value.get("enabled") == Some(&Value::Bool(false));
     let effort = value.get("effort").map_or(Some(true), of_word);
-    value.as_object().and_then(|_| if off { Some(false) } else { effort })
+    if off { Some(false) } else { value.as_object().and(effort) }
 }
 
 fn of_word(value: &Value) -> Option<bool> {

@@ -22,7 +22,7 @@ const SECRET_BYTES_MIN: usize = 16;
 /// An answer on its way, without the credential that it was asked with.
 pub(crate) struct Masked<B = Incoming> {
     body: B,
-    mask: Mask,
+    mask: Box<Mask>,
 }
 
 struct Mask {
@@ -42,7 +42,7 @@ pub(crate) fn masked<B>(response: Response<B>, secret: Option<&Secret>) -> Respo
     if head.headers.values().any(quotes) {
         head.headers = head.headers.iter().filter(|(_, value)| !quotes(value)).map(|(name, value)| (name.clone(), value.clone())).collect();
     }
-    Response::from_parts(head, Masked { body, mask: Mask::new(secret) })
+    Response::from_parts(head, Masked { body, mask: Box::new(Mask::new(secret)) })
 }
 
 impl Mask {

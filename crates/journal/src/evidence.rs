@@ -77,7 +77,7 @@ fn take(home: &Path, db: &mut Connection, which: &str, bound: i64) -> Result<Opt
     {
         let sql = format!("SELECT {} FROM record WHERE {which} ORDER BY seq", store::COLUMNS);
         let mut statement = transaction.prepare(&sql).map_err(database())?;
-        let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+        let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let mut found = statement.query([bound]).map_err(database())?;
         while let Some(row) = found.next().map_err(database())? {
             let mut columns = serde_json::Map::new();

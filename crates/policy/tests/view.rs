@@ -1,4 +1,5 @@
 //! What a room shows agrees with what `fs.read` may read, whatever the rules.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 use policy::{HiddenBy, OwnedFacts, OwnedPath, Policy, ReadView, Readers, Standing, Verdict, decide};
 use proptest::prelude::*;

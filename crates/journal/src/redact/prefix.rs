@@ -127,5 +127,5 @@ pub(super) fn web_token(text: &str, start: usize) -> Option<Range<usize>> {
     }
     // Without a signature the last part is empty; that is still somebody's claims.
     let is_token = parts.len() >= 3 && parts[0] >= 10 && parts[1] >= 8 || parts.len() == 2 && parts[0] >= 16 && parts[1] >= 16;
-    is_token.then(|| start..at)
+    is_token.then_some(start..at)
 }

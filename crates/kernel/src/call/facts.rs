@@ -166,7 +166,7 @@ pub(super) fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Facts, St
 fn without_files(kernel: &Kernel, request: &Request, details: Details, room: Option<Template>) -> Result<Facts, Stop> {
     let project = PathBuf::from(origin(kernel, request)?.zone);
     let around = Surroundings { places: Vec::new(), room, sight: None, root: Root::None, project };
-    Ok(facts(kernel, request, kernel.in_force(request.zone)?, details, around)?)
+    facts(kernel, request, kernel.in_force(request.zone)?, details, around)
 }
 
 /// The facts of what a job asks for at a door of its room.

@@ -187,7 +187,8 @@ struct Judged {
 /// The strictest word on one call in all its rooms. What it uses of grants is taken from `around`: one use, in however many rooms.
 fn judge(calls: &[CallFacts], around: &mut Around) -> Judged {
     let mut used = BTreeSet::new();
-    let (mut allowed, mut asked): (Option<Verdict>, Option<(Vec<String>, Vec<String>)>) = (None, None);
+    let mut allowed: Option<Verdict> = None;
+    let mut asked: Option<(Vec<String>, Vec<String>)> = None;
     for call in calls {
         let Judgement { verdict, used: grant } = call.judge(around);
         match verdict {

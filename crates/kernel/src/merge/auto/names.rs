@@ -298,7 +298,7 @@ pub(super) fn always_reviewed(path: &str) -> Option<&'static str> {
         return Some("hidden files and folders are always looked at");
     }
     let installed = |folder: &&str| [".egg-info", ".dist-info", ".egg"].iter().any(|end| folder.ends_with(end));
-    if folders.iter().any(|folder| BUILT.contains(folder) || installed(&folder)) {
+    if folders.iter().any(|folder| BUILT.contains(folder) || installed(folder)) {
         return Some("folders of this name hold what is built or installed");
     }
     if NAMES.iter().any(|known| known.eq_ignore_ascii_case(name)) || BEGINNINGS.iter().any(|begin| name.starts_with(begin)) {

@@ -13,7 +13,7 @@ impl Random {
     /// Each byte decides one thing, and what comes after them follows from all of them.
     pub fn of_bytes(bytes: &[u8]) -> Random {
         let seed = bytes.iter().fold(7u64, |sum, byte| sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte));
-        Random { bytes: bytes.to_vec().into_iter(), ..Random::new(seed) }
+        Random { bytes: Vec::from(bytes).into_iter(), ..Random::new(seed) }
     }
 
     pub fn next(&mut self) -> u64 {

@@ -44,7 +44,7 @@ impl List {
             }
             What::Tools => {
                 let result = console.kernel().await?.call::<ToolList>(&Nothing {}).await?;
-                console.show(&result, |result| call::tools(result));
+                console.show(&result, call::tools);
             }
         }
         OK

@@ -96,8 +96,8 @@ fn target(random: &mut Random) -> Vec<u8> {
         let part: &[u8] = match random.below(20) {
             0..=7 => b"..",
             8 => b".",
-            9 => random.of(ODD),
-            _ => random.of(PLAIN),
+            9 => random.of::<&[u8]>(ODD),
+            _ => random.of::<&[u8]>(PLAIN),
         };
         text.extend_from_slice(part);
     }
@@ -136,7 +136,7 @@ fn make(random: &mut Random, path: &Path, files: &mut Vec<PathBuf>) -> bool {
 }
 
 fn name(random: &mut Random) -> &'static OsStr {
-    OsStr::from_bytes(if random.chance(70) { random.of(PLAIN) } else { random.of(ODD) })
+    OsStr::from_bytes(if random.chance(70) { random.of::<&[u8]>(PLAIN) } else { random.of::<&[u8]>(ODD) })
 }
 
 /// The project itself.

@@ -1,25 +1,14 @@
-//! Work that waits for a disk, beside the async workers.
-//!
-//! **Invariant.** While files are read, written, hashed or synced, whatever else the workers have to do goes on: no command waits for
-//! another's files.
+//! Long work with files, on threads of its own.
 
 use crate::Kernel;
-use crate::fault::{Fault, FaultKind, Stop};
 use std::sync::Arc;
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
+use world::{Fault, FaultKind, Stop};
 
 /// Works that have a thread of their own at once; the next ones wait for a place.
 const ABREAST: usize = 8;
 static PLACES: Semaphore = Semaphore::const_new(ABREAST);
-
-/// Runs `work` on this thread after handing its other tasks on. Inside itself, and outside a runtime with workers, it only runs.
-pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        _ => work(),
-    }
-}
 
 /// Runs a long work that waits for files and for others by turns on a thread of its own. It stops at its next wait when nobody waits for
 /// it any more.

@@ -1,8 +1,6 @@
 //! From a folder to a running kernel, and back to rest.
 
-use crate::aside::aside;
 use crate::desk::Desks;
-use crate::fault::{Fault, FaultKind};
 use crate::ledger::{self, Ledger};
 use crate::notify::{self, Settings};
 use crate::outside::Outside;
@@ -15,9 +13,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
+use workspace::aside;
 use world::budget::{crash, lease};
 use world::event::{CallLost, JournalResealed, KernelStarted, KernelStopped, ProcExited, ProcSpawned, TaskFailed, WorkspaceClosed};
 use world::{Event, Mode, Pid, TaskId, TaskState, World};
+use world::{Fault, FaultKind};
 
 impl Kernel {
     /// Opens the journal, folds it, settles what a crash left open, and starts the queue.

@@ -13,7 +13,6 @@ mod part;
 mod settle;
 
 use crate::Kernel;
-use crate::fault::{Fault, Stop};
 use crate::job::JobTerms;
 pub(crate) use egress::PROXY_PORT;
 pub(crate) use facts::aim;
@@ -26,6 +25,7 @@ pub(crate) use settle::KEPT_CHARS;
 use std::time::{Duration, Instant};
 use tool::{RunMode, Tool, ToolUnavailable};
 use world::{CallId, Code, Hands, Pid, Refusal, TaskId, ZoneId};
+use world::{Fault, Stop};
 
 /// A call that somebody wants made.
 #[derive(Clone, Debug)]

@@ -4,13 +4,14 @@
 //! merges that can be taken back. What goes is on record before its key is destroyed, so verification tells it from a loss. A blob that
 //! somebody kept again meanwhile stays.
 
-use crate::fault::{Fault, FaultKind, Stop};
-use crate::{Kernel, aside::aside, forget, ledger};
+use crate::{Kernel, forget, ledger};
 use journal::{Filter, KeptBlob};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use workspace::aside;
 use world::{BlobNames, Event, Merge, MergeState, Task, TaskState, limits};
+use world::{Fault, FaultKind, Stop};
 
 /// How often the kernel looks for what is too old.
 const EVERY: Duration = Duration::from_secs(6 * 3600);

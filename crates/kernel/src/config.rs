@@ -47,9 +47,6 @@ pub struct Limits {
     pub calls: Option<u64>,
 }
 
-/// Never visible in a room, whatever `skep.yml` says.
-pub(crate) const MASKED: &[&str] = &[".env", ".env.*", "!.env.example", "*.pem", "*.key", ".npmrc", ".netrc"];
-
 impl Config {
     pub fn parse(text: &str) -> Result<Config, String> {
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
@@ -63,7 +60,7 @@ impl Config {
 }
 
 /// The `skep.yml` that `skep init` writes, with the test command guessed from what the project has.
-pub(crate) fn default_text(project: &crate::reader::Folder) -> String {
+pub(crate) fn default_text(project: &workspace::reader::Folder) -> String {
     let guesses: &[(&str, &str)] = &[
         ("Cargo.toml", r#"["cargo", "test"]"#),
         ("package.json", r#"["npm", "test"]"#),
@@ -103,7 +100,7 @@ mod tests {
     #[test]
     fn the_default_parses_and_a_typo_does_not() {
         let dir = tempfile::tempdir().unwrap();
-        let project = crate::reader::Folder::open(dir.path()).unwrap();
+        let project = workspace::reader::Folder::open(dir.path()).unwrap();
         let config = Config::parse(&default_text(&project)).unwrap();
         assert_eq!((config.test.command, config.limits.calls), (None, Some(1000)));
         std::fs::write(dir.path().join("Cargo.toml"), "").unwrap();

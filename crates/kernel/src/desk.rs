@@ -2,25 +2,21 @@
 //!
 //! **Invariant.** A task has at most one open room, and what runs in it began after `workspace.opened` was on record.
 
-use crate::aside::aside;
 use crate::call::judge::Who;
-use crate::fault::{Fault, FaultKind, Stop};
-use crate::mask::{Found, Hidden, Sight};
 use crate::runtime::Runtime;
-use crate::{Kernel, base, git, replay};
+use crate::scan::Scan;
+use crate::{Kernel, replay};
 use parking_lot::Mutex;
-use sandbox::{Bind, Workspace, WorkspaceSpec};
+use sandbox::{Workspace, WorkspaceSpec};
 use std::collections::HashMap;
-use std::io::Read;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use tool::Lanes;
+use workspace::{Found, Hidden, Sight, aside, base, git_binds, is_behind, repository, room_fault};
 use world::event::{WorkspaceBased, WorkspaceClosed, WorkspaceOpened};
-use world::{Base, Code, Pid, Refusal, Task, TaskId};
+use world::{Base, Code, Fault, Pid, Refusal, Stop, Task, TaskId};
 
 /// A task's room with what the kernel knows of it.
 pub(crate) struct Desk {
@@ -34,7 +30,7 @@ pub(crate) struct Desk {
     pub sight: Arc<Sight>,
     /// What is masked in it.
     found: Mutex<Arc<Found>>,
-    pub scan: base::Scan,
+    pub scan: Scan,
 }
 
 impl Desk {
@@ -48,35 +44,10 @@ impl Desk {
     async fn remask(&self, found: Arc<Found>) -> Result<bool, Stop> {
         let absent = self.room.remask(&found.masks).await.map_err(room_fault)?;
         *self.found.lock() = found;
-        let layers = [Some(self.work.join("upper")), replay::base::layer(&self.work)];
+        let layers = [Some(self.work.join("upper")), workspace::replay::layer(&self.work)];
         let behind = |path: &PathBuf| layers.iter().flatten().any(|layer| is_behind(layer, path));
         Ok(absent.iter().all(|path| self.project.join(path).symlink_metadata().is_err() || behind(path)))
     }
-
-    /// Reads a file of at most `bytes_max` as the task sees it, for the kernel's own purposes.
-    pub async fn look(&self, path: &str, bytes_max: u64) -> Looked {
-        let root = std::os::fd::AsFd::as_fd(self.room.root());
-        let target = tool::Target { path: path.to_owned(), access: tool::Access::Read };
-        let Ok(place) = tool::Place::open(root, &self.project, &target) else { return Looked::Unknown };
-        if place.found == tool::Found::Missing {
-            return Looked::Nothing;
-        }
-        let read = tokio::task::spawn_blocking(move || {
-            let (file, _) = place.file().ok()?;
-            let mut bytes = Vec::new();
-            file.take(bytes_max + 1).read_to_end(&mut bytes).ok()?;
-            (bytes.len() as u64 <= bytes_max).then_some(bytes)
-        });
-        read.await.ok().flatten().map_or(Looked::Unknown, Looked::Content)
-    }
-}
-
-/// What a look at a file of a room found.
-pub(crate) enum Looked {
-    Content(Vec<u8>),
-    Nothing,
-    /// It is there and cannot be told whole.
-    Unknown,
 }
 
 #[derive(Default)]
@@ -199,17 +170,17 @@ impl Kernel {
             Some(of) if recorded.is_none() => Some(replay::base::rebuild(self, of, zone, &project, &work, &sight).await?),
             _ => None,
         };
-        spec.beneath = replay::base::layer(&work);
+        spec.beneath = workspace::replay::layer(&work);
         let room = self.open_room(runtime, spec).await?;
         if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
             room.pause().await.map_err(room_fault)?;
         }
-        let desk = Arc::new(Desk { room, runtime, sight, found: Mutex::new(found), project, work, scan: base::Scan::default() });
+        let desk = Arc::new(Desk { room, runtime, sight, found: Mutex::new(found), project, work, scan: Scan::default() });
         if recorded.is_none() {
             let since_us = base::earliest_us();
             let (head, base) = match then {
                 Some(then) => (then.opened, Some(then.base)),
-                None => (git::head(&desk.project, &self.home.path).await?, None),
+                None => (repository::head(&desk.project, &self.home.path).await?, None),
             };
             let mut events = vec![WorkspaceOpened { pid, task: Some(task), head, since_us }.into()];
             if let Some(Base { head, blob, .. }) = base {
@@ -261,49 +232,4 @@ impl Kernel {
             sandbox::remove(&work).map_err(|error| Fault::io("remove", &work, error))
         })
     }
-}
-
-/// What a room needs of git beside the project itself: a repository that lies outside it, and configurations without credentials.
-pub(crate) async fn git_binds(project: &Path, work: &Path, home: &Path) -> Result<Vec<Bind>, Stop> {
-    let read_only = |source: PathBuf, target: PathBuf| Bind { source, target, writable: false };
-    let git::Needs { outside, cleaned } = git::needs(project, home).await?;
-    let mut binds: Vec<Bind> = outside.map(|dir| read_only(dir.clone(), dir)).into_iter().collect();
-    for (number, (file, clean)) in cleaned.into_iter().enumerate() {
-        let copy = work.join(format!("git-config-{number}"));
-        let write = || std::fs::write(&copy, clean).and_then(|()| std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o644)));
-        aside(write).map_err(|error| Fault::io("write", &copy, error))?;
-        binds.push(read_only(copy, file));
-    }
-    Ok(binds)
-}
-
-/// Whether what a layer holds hides a path of the layers below it: something else in its place, or on the way to it.
-fn is_behind(layer: &Path, path: &Path) -> bool {
-    let mut at = layer.to_owned();
-    for part in path.components() {
-        at.push(part);
-        match at.symlink_metadata() {
-            Ok(metadata) if metadata.is_dir() => {
-                let mut value = [0; 1];
-                if rustix::fs::lgetxattr(&at, "user.overlay.opaque", &mut value).is_ok() && value == *b"y" {
-                    return true;
-                }
-            }
-            Ok(_) => return true,
-            Err(_) => return false,
-        }
-    }
-    false
-}
-
-/// A descriptor of a project's folder, for reads outside any task.
-pub(crate) fn open_root(project: &Path) -> Result<OwnedFd, Fault> {
-    use rustix::fs::{Mode, OFlags};
-    rustix::fs::open(project, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| Fault::io("open", project, error))
-}
-
-pub(crate) fn room_fault(error: sandbox::SandboxError) -> Fault {
-    let fix = error.hint().map_or_else(|| "run `skep doctor` to see what this host lacks".to_owned(), ToOwned::to_owned);
-    Fault::new(FaultKind::Room, "the room could not be closed, so nothing ran", error).fix(fix)
 }

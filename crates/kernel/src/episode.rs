@@ -3,7 +3,6 @@
 mod memory;
 
 use crate::call::{self, End, Request};
-use crate::fault::{Fault, FaultKind, Stop};
 use crate::job::JobTerms;
 use crate::{Kernel, merge, native};
 use brain::script::Script;
@@ -17,6 +16,7 @@ use std::time::Duration;
 use tool::RunMode;
 use world::event::{BrainSaid, TaskFailed, TaskParked, TaskStarted};
 use world::{CallId, Code, Hands, Mode, Pid, Refusal, ReviewId, Task, TaskId, limits};
+use world::{Fault, FaultKind, Stop};
 
 /// How long to wait before a task that the disk stopped is tried again.
 const RETRY_MS: u64 = 1_000;
@@ -333,7 +333,7 @@ impl Kernel {
     /// What a task's room changed, by path, without keeping any of it.
     async fn changed(&self, id: TaskId) -> Result<Vec<String>, Fault> {
         let Some(desk) = self.desks.find(id) else { return Ok(Vec::new()) };
-        let found = desk.room.changes().await.map_err(crate::desk::room_fault)?;
+        let found = desk.room.changes().await.map_err(workspace::room_fault)?;
         let paths = found.changes.iter().map(|change| &change.path).chain(found.refused.iter().map(|no| &no.path));
         Ok(paths.map(|path| path.to_string_lossy().into_owned()).collect())
     }

@@ -1,8 +1,7 @@
 //! Extension rules of a zone: started with the policy version they belong to, asked only where their word can matter.
 
-use crate::fault::{Fault, FaultKind, Stop};
+use crate::Kernel;
 use crate::zone::Trusted;
-use crate::{Kernel, hash};
 use plugin::{Extensions, Flaw, PluginError};
 use policy::Opinion;
 use sandbox::Template;
@@ -10,6 +9,8 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
+use workspace::hash;
+use world::{Fault, FaultKind, Stop};
 use world::{Mode, Refusal, ZoneId};
 
 /// The extensions of one version of one zone's policy.

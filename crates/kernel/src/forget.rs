@@ -4,7 +4,6 @@
 //! between the two leaves a blob that can be forgotten again.
 
 use crate::Kernel;
-use crate::fault::{Fault, FaultKind, Stop};
 use crate::ledger;
 use journal::Filter;
 use serde_json::Value;
@@ -12,6 +11,7 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 use world::event::BlobForgotten;
 use world::{BlobNames, Code, Pid, Refusal};
+use world::{Fault, FaultKind, Stop};
 
 /// Names in one record; more go into the next.
 const NAMES_MAX: usize = 500;

@@ -1,10 +1,10 @@
 //! Where a kernel keeps its state: `$SKEP_HOME`, 0700, one kernel at a time.
 
-use crate::fault::{Fault, FaultKind};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use world::TaskId;
+use world::{Fault, FaultKind};
 
 #[derive(Debug)]
 pub struct Home {

@@ -5,8 +5,8 @@
 
 use crate::Kernel;
 use crate::call::Request;
-use crate::fault::Fault;
 use crate::template::SANDBOX_RUN;
+use world::Fault;
 use world::event::{BudgetSet, ProcExited, ProcSpawned};
 use world::{Budget, Event, Pid, Refusal, World};
 

@@ -9,16 +9,16 @@ mod clean;
 mod volume;
 
 use crate::Kernel;
-use crate::aside::aside;
-use crate::fault::{Fault, FaultKind};
 use crate::model::Flights;
 use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Ticket};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use volume::Volume;
+use workspace::aside;
 use world::budget::crash;
 use world::event::RecordsDropped;
 use world::{Event, Pid, TaskId, Weight, World, limits};
+use world::{Fault, FaultKind};
 
 pub struct Ledger {
     journal: Journal,

@@ -1,134 +1,19 @@
-//! What no room shows to a process: names that are secret everywhere, what `mask` in `skep.yml` adds, and every path whose `fs.read` is not
-//! allowed to it under a template that its task may use.
+//! Which sight a process has of its project, remembered while policy, grants and bans stay the same.
 //!
 //! Rooms are masked before each job (`desk.rs`), and the door refuses calls on masked paths by the same sight, so that a program in a room
 //! and a tool of the kernel agree. **Invariant.** A change of policy, grant, ban or project counts for the next job that starts.
 
 mod given;
-mod walk;
 
+use crate::Kernel;
 use crate::call::judge::{ReaderFacts, Who};
-use crate::fault::{Fault, FaultKind, Stop};
 use crate::zone::Trusted;
-use crate::{Kernel, config};
-use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parking_lot::Mutex;
-use policy::{HiddenBy, ReadView};
-use std::fmt;
+use policy::ReadView;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use world::{Code, Pid, Refusal, TaskId};
-
-pub(crate) use walk::Found;
-
-/// Why a path is hidden.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Hidden {
-    /// Its name is secret in every project, by this pattern.
-    Always(String),
-    /// `mask` in `skep.yml` has this pattern.
-    Mask(String),
-    Policy(HiddenBy),
-    /// It is another name of this hidden file.
-    Same(PathBuf),
-}
-
-impl fmt::Display for Hidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Hidden::Always(pattern) => write!(f, "names like `{pattern}` are masked in every project"),
-            Hidden::Mask(pattern) => write!(f, "`mask` in skep.yml has `{pattern}`"),
-            Hidden::Policy(by) => by.fmt(f),
-            Hidden::Same(of) => write!(f, "it is the same file as `{}`", of.display()),
-        }
-    }
-}
-
-impl Hidden {
-    /// What shows the path again.
-    fn remedy(&self) -> String {
-        match self {
-            Hidden::Always(_) => "work from a template such as .env.example, or have the operator do this step; nothing unmasks it".into(),
-            Hidden::Mask(pattern) => format!("take `{pattern}` out of `mask` in skep.yml and run `skep trust`, if it is not secret"),
-            Hidden::Policy(HiddenBy::Ban(ban)) => format!("`skep grant revoke {ban}` takes the ban back"),
-            Hidden::Policy(HiddenBy::Rule(rule)) if rule.starts_with("builtin:") => "work on another path; no rule opens this one".into(),
-            Hidden::Policy(HiddenBy::Rule(rule)) => {
-                format!("if it may be read, change rule `{rule}` in .skep/policy.yaml and run `skep trust`")
-            }
-            Hidden::Policy(HiddenBy::Review(_)) => {
-                "ask for it with fs.read; a yes for the session or for always shows it to the next command".into()
-            }
-            Hidden::Policy(HiddenBy::NoRule) => "if it may be read, allow `fs.read` on it in .skep/policy.yaml and run `skep trust`".into(),
-            Hidden::Same(_) => "make it a file of its own if it is not secret".into(),
-        }
-    }
-
-    /// The refusal of a call on such a path.
-    pub fn refusal(&self, path: &str) -> Refusal {
-        let why = match self {
-            Hidden::Always(_) | Hidden::Mask(_) => "no brain may see it".to_owned(),
-            other => other.to_string(),
-        };
-        Refusal::new(Code::Denied, format!("`{path}` is masked: {why}")).hint(self.remedy())
-    }
-}
-
-/// Names that no room shows and no tool reads, whatever the policy says.
-#[derive(Debug)]
-pub(crate) struct Names {
-    always: Gitignore,
-    /// Of `skep.yml`.
-    also: Gitignore,
-}
-
-impl Names {
-    pub fn new(project: &Path, extra: &[String]) -> Result<Names, Refusal> {
-        let bad = |line: &str, error: &dyn fmt::Display| {
-            Refusal::new(Code::BadInput, format!("`mask: {line}` in skep.yml is not a pattern: {error}"))
-                .hint("write it as in a .gitignore")
-        };
-        let build = |lines: &mut dyn Iterator<Item = &str>| {
-            let mut patterns = GitignoreBuilder::new(project);
-            for line in lines {
-                patterns.add_line(None, line).map_err(|error| bad(line, &error))?;
-            }
-            patterns.build().map_err(|error| bad("…", &error))
-        };
-        let always = build(&mut config::MASKED.iter().copied())?;
-        Ok(Names { always, also: build(&mut extra.iter().map(String::as_str))? })
-    }
-
-    /// Why a path of the project, or a folder that it lies in, is hidden.
-    pub fn find(&self, path: &str) -> Option<Hidden> {
-        let by = |patterns: &Gitignore| match patterns.matched_path_or_any_parents(path, false) {
-            Match::Ignore(glob) => Some(glob.original().to_owned()),
-            Match::None | Match::Whitelist(_) => None,
-        };
-        by(&self.always).map(Hidden::Always).or_else(|| by(&self.also).map(Hidden::Mask))
-    }
-
-    /// The same of one name whose folders were looked at before.
-    fn matched(&self, path: &Path, is_dir: bool) -> Option<Hidden> {
-        let by = |patterns: &Gitignore| match patterns.matched(path, is_dir) {
-            Match::Ignore(glob) => Some(glob.original().to_owned()),
-            Match::None | Match::Whitelist(_) => None,
-        };
-        // The store of git has names of its own.
-        if path.starts_with(".git") {
-            return None;
-        }
-        by(&self.always).map(Hidden::Always).or_else(|| by(&self.also).map(Hidden::Mask))
-    }
-}
-
-/// What a process may see of a project.
-#[derive(Debug)]
-pub(crate) struct Sight {
-    pub names: Names,
-    view: ReadView,
-    made_of: MadeOf,
-}
+use workspace::{Found, Hidden, Sight, Walks};
+use world::{Fault, FaultKind, Pid, Refusal, Stop, TaskId};
 
 /// What a sight was made of: as long as it is the same, so is the sight.
 #[derive(Debug, PartialEq)]
@@ -139,55 +24,18 @@ struct MadeOf {
     readers: ReaderFacts,
 }
 
-impl Sight {
-    /// Why a path of the project is hidden.
-    pub fn hides(&self, path: &str) -> Option<Hidden> {
-        self.names.find(path).or_else(|| by_policy(path, self.view.at(path)))
+impl MadeOf {
+    fn sight(&self, policy: &policy::Policy) -> Result<Sight, Refusal> {
+        Sight::new(self.project.clone(), &self.extra, ReadView::new(policy, self.readers.lend()))
     }
-
-    /// Why a path is masked for calls and changes too. Where only silence hides it, it is while the project has it: what a task makes where
-    /// nothing was is its own.
-    pub fn masks(&self, path: &str) -> Option<Hidden> {
-        self.hides(path).filter(|by| self.counts(by, path))
-    }
-
-    /// The same of a folder with all that is in it.
-    pub fn hides_folder(&self, path: &str) -> Option<Hidden> {
-        if path == "." {
-            return None;
-        }
-        let hidden = self.names.find(path).or_else(|| by_policy(path, self.view.below(path)));
-        hidden.filter(|by| self.counts(by, path))
-    }
-
-    fn counts(&self, by: &Hidden, path: &str) -> bool {
-        *by != Hidden::Policy(HiddenBy::NoRule) || self.made_of.project.join(path).symlink_metadata().is_ok()
-    }
-
-    fn at(&self, path: &Path) -> Option<Hidden> {
-        let text = path.to_string_lossy();
-        self.names.matched(path, false).or_else(|| by_policy(&text, self.view.at(&text)))
-    }
-
-    fn below(&self, path: &Path) -> Option<Hidden> {
-        let text = path.to_string_lossy();
-        self.names.matched(path, true).or_else(|| by_policy(&text, self.view.below(&text)))
-    }
-}
-
-/// Rules that let some folders be read hardly mean that git is to break: its own folder is hidden where a rule or a ban says so. What its
-/// store gives away is told by `policy check`.
-fn by_policy(path: &str, hidden: Option<HiddenBy>) -> Option<Hidden> {
-    let of_git = path == ".git" || path.starts_with(".git/");
-    hidden.filter(|by| !of_git || *by != HiddenBy::NoRule).map(Hidden::Policy)
 }
 
 /// What is remembered of projects and of who looks at them.
 #[derive(Default)]
 pub(crate) struct Masks {
-    walks: walk::Walks,
-    /// The last ones, newest last.
-    sights: Mutex<Vec<Arc<Sight>>>,
+    walks: Walks,
+    /// The last ones with what each was made of, newest last.
+    sights: Mutex<Vec<(MadeOf, Arc<Sight>)>>,
 }
 
 /// Sights that are kept: of a few processes in a few projects.
@@ -196,17 +44,17 @@ const SIGHTS_MAX: usize = 16;
 impl Masks {
     fn sight(&self, made_of: MadeOf, policy: &policy::Policy) -> Result<Arc<Sight>, Refusal> {
         let mut sights = self.sights.lock();
-        if let Some(place) = sights.iter().position(|sight| sight.made_of == made_of) {
-            let sight = sights.remove(place);
-            sights.push(Arc::clone(&sight));
+        if let Some(place) = sights.iter().position(|(known, _)| *known == made_of) {
+            let known = sights.remove(place);
+            let sight = Arc::clone(&known.1);
+            sights.push(known);
             return Ok(sight);
         }
-        let view = ReadView::new(policy, made_of.readers.lend());
-        let sight = Arc::new(Sight { names: Names::new(&made_of.project, &made_of.extra)?, view, made_of });
+        let sight = Arc::new(made_of.sight(policy)?);
         if sights.len() >= SIGHTS_MAX {
             sights.remove(0);
         }
-        sights.push(Arc::clone(&sight));
+        sights.push((made_of, Arc::clone(&sight)));
         Ok(sight)
     }
 }
@@ -234,7 +82,7 @@ impl Kernel {
     /// What is to be masked in a room of this sight.
     pub(crate) async fn masks(&self, sight: &Arc<Sight>) -> Result<Arc<Found>, Stop> {
         let (masks, sight) = (Arc::clone(&self.masks), Arc::clone(sight));
-        let walk = tokio::task::spawn_blocking(move || masks.walks.find(&sight.made_of.project, &sight)).await;
+        let walk = tokio::task::spawn_blocking(move || masks.walks.find(sight.project(), &sight)).await;
         walk.map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))?
     }
 
@@ -249,6 +97,3 @@ impl Kernel {
         Ok(Who { pid: task.pid, zone: task.zone, task: Some(task.id) })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,43 +4,27 @@
 //! those blobs are applied. **Invariant.** Nothing is overwritten that the task did not start from, and no merge happens twice: a crash at
 //! any step is finished by the next boot, which finds each path either still at its base or already done.
 
-mod apply;
 mod auto;
-mod build;
-mod count;
 mod diff;
-mod freeze;
-mod frozen;
-mod links;
-mod place;
-mod remove;
 mod rights;
-mod shape;
-pub(crate) mod tally;
-#[cfg(test)]
-mod tests;
-mod three;
-mod tree;
 mod undo;
-mod was;
-mod whole;
 
-pub use diff::{FileDiff, FileVersion, MergeDiff};
-pub(crate) use tree::{Now, Tree};
 pub(crate) use undo::finish_undone;
 pub use undo::{MergeLine, Undone};
-pub(crate) use was::{Bases, Was};
 
-use crate::aside::{apart, aside};
-use crate::fault::{Fault, FaultKind, Stop};
-use crate::{Kernel, Reply, git};
-use apply::Plan;
-use frozen::Frozen;
+use crate::aside::apart;
+use crate::scratch::{Scratch, Shows};
+use crate::{Kernel, Reply};
 use policy::Verdict;
 use rights::Rights;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use workspace::{Bases, Dirty, Freezer, Frozen, Listed, Origin, Plan, Swaps, Tree, aside, judge_links, repository, settle};
 use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeResolved, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
-use world::{Answer, Event, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Side, Task, TaskState, What, World};
+use world::{
+    Answer, Event, Fault, FaultKind, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Side, Stop, Task, TaskState, What, World,
+};
 
 /// Ends a task whose brain is done: nothing changed, nothing may change, or a merge that a person or a rule decides.
 pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Result<(), Stop> {
@@ -57,7 +41,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     }
     let trusted =
         kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
-    let blob = frozen.store(kernel)?;
+    let blob = kernel.ledger.keep(&frozen.to_bytes()?)?;
     let mut verdict = judge(kernel, task, &frozen).await?;
     if let Verdict::Allow(_) = verdict {
         // A rule that lets merges pass lets pass those that tests and their own smallness vouch for.
@@ -105,7 +89,65 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
 /// A task's changes, frozen. Much of it may be read, hashed and encrypted on the way.
 async fn frozen(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
     let (task, summary) = (task.clone(), summary.to_owned());
-    apart(kernel, |kernel| async move { freeze::freeze(&kernel, &task, &summary).await }).await
+    apart(kernel, |kernel| async move { freeze(&kernel, &task, &summary).await }).await
+}
+
+async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
+    let desk = kernel.desk(task.id).await?;
+    let listed = Listed::of(&desk.room).await?;
+    let trusted =
+        kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
+    // Who changed nothing does not wait for the base.
+    let looked = if listed.paths().is_empty() {
+        listed.nothing()
+    } else {
+        let gate = Rights::of(kernel, task)?;
+        let paths = listed.paths();
+        let scratch = kernel.scratch(task.zone, &desk.project, Shows::Repository).await?;
+        let bases = bases(kernel, task, &desk, &scratch, &paths).await?;
+        let keeping = kernel.ledger.keeping();
+        let sight = kernel.sight(kernel.owner(task.id)?)?;
+        let freezer = Freezer {
+            gate: &gate,
+            bases: &bases,
+            keep: &|bytes| keeping.keep(bytes),
+            blobs: &|blob| kernel.ledger.blob(blob),
+            masked: &|path| sight.masks(path).map(|by| by.to_string()),
+            upper: Tree::at(desk.work.join("upper"))?,
+            tree: tree_of(kernel, task)?,
+        };
+        let looked = freezer.freeze(listed).await?;
+        drop(freezer);
+        keeping.done()?;
+        scratch.close().await?;
+        looked
+    };
+    let began = kernel.task(task.id)?.workspace.and_then(|workspace| workspace.head);
+    let head = repository::head(&desk.project, &kernel.home.path).await?;
+    Ok(Frozen::new(task.id, summary, head, began, trusted.version, looked)?)
+}
+
+/// What the project held at these paths when a task began; git answers in `scratch`.
+pub(crate) async fn bases<'a>(
+    kernel: &Kernel,
+    task: &Task,
+    desk: &Arc<crate::desk::Desk>,
+    scratch: &'a Scratch,
+    paths: &[&str],
+) -> Result<Bases<'a>, Stop> {
+    let base = kernel.base(task.id, desk).await?;
+    let workspace = kernel.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a base has no workspace", task.id))?;
+    let dirty = Dirty::parse(&kernel.ledger.blob(&base.blob)?)?;
+    let mut bases = Bases::at(scratch.room()?, &base, dirty, paths).await?;
+    bases.distrust(&desk.project, workspace.since_us, base.until_us, paths);
+    Ok(bases)
+}
+
+/// The files of a task's project.
+fn tree_of(kernel: &Kernel, task: &Task) -> Result<Tree, Stop> {
+    let project = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| PathBuf::from(&zone.path)));
+    let project = project.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone is gone", task.zone))?;
+    Ok(Tree::at(project)?.exchanging(kernel.tuning.exchanges_files))
 }
 
 /// Asks a person about these changes, and parks the task on the question.
@@ -146,7 +188,7 @@ enum Next {
 
 /// Goes on with a merge that was answered, or that a crash interrupted.
 pub(crate) async fn go_on(kernel: &Kernel, task: &Task, merge: Merge) -> Result<(), Stop> {
-    let mut frozen = Frozen::load(kernel, &merge.frozen)?;
+    let mut frozen = Frozen::parse(&kernel.ledger.blob(&merge.frozen)?)?;
     match merge.state {
         MergeState::Applying => apply_rest(kernel, task, merge.id, &frozen.summary, merge.snapshot.as_deref()).await,
         MergeState::Applied | MergeState::Rejected | MergeState::Undoing | MergeState::Undone => {
@@ -194,14 +236,13 @@ fn answer_of(kernel: &Kernel, task: &Task) -> Option<(Answer, String)> {
 async fn moved(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<&'static str>, Stop> {
     let zone = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| (zone.path.clone(), zone.policy_version)));
     let Some((path, version)) = zone else { return Ok(Some("the zone is gone")) };
-    Ok(if git::head(path.as_ref(), &kernel.home.path).await? != frozen.head {
+    Ok(if repository::head(path.as_ref(), &kernel.home.path).await? != frozen.head {
         Some("HEAD moved after the question")
     } else if version != frozen.policy_version {
         Some("the policy changed after the question")
-    } else if !aside(|| Ok::<_, Stop>(frozen.holds(&tree::Tree::of(kernel, task)?)?))? {
+    } else if !aside(|| Ok::<_, Stop>(frozen.holds(&tree_of(kernel, task)?)?))? {
         Some("a file changed after the question")
-    } else if !aside(|| links::judge(&tree::Tree::of(kernel, task)?, &frozen.changes, links::Origin::Task).map_err(Stop::from))?.is_empty()
-    {
+    } else if !aside(|| judge_links(&tree_of(kernel, task)?, &frozen.changes, Origin::Task).map_err(Stop::from))?.is_empty() {
         Some("a link or a folder changed after the question")
     } else {
         None
@@ -217,10 +258,10 @@ async fn reject(kernel: &Kernel, task: &Task, merge: MergeId, by: &str, reason: 
 /// only then does anything go in by them, and a proposal that comes to nothing has used none.
 async fn carry_out(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: Frozen, agreed: Agreed<'_>) -> Result<(), Stop> {
     // A side that a person chose was not among what was judged together.
-    let (swaps, tree) = (whole::Swaps::in_frozen(&frozen.changes), tree::Tree::of(kernel, task)?);
-    let left = aside(|| whole::settle(&swaps, &tree, &mut frozen.changes, links::Origin::Task))?;
+    let (swaps, tree) = (Swaps::in_frozen(&frozen.changes), tree_of(kernel, task)?);
+    let left = aside(|| settle(&swaps, &tree, &mut frozen.changes, Origin::Task))?;
     frozen.refused.extend(left.into_iter().map(|(change, why)| MergePath { refused: Some(why), ..change.told() }));
-    let snapshot = Plan::of(&frozen).store(kernel)?;
+    let snapshot = kernel.ledger.keep(&Plan::of(&frozen).to_bytes()?)?;
     let (by, is_person) = match agreed {
         Agreed::Policy => ("policy", false),
         Agreed::Person { by, .. } => (by, true),
@@ -254,8 +295,9 @@ enum Agreed<'a> {
 
 async fn apply_rest(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str, snapshot: Option<&str>) -> Result<(), Stop> {
     let snapshot = snapshot.ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", merge))?;
-    let plan = Plan::load(kernel, snapshot)?;
-    let paths = aside(|| apply::forth(kernel, task, &plan))?;
+    let plan = Plan::parse(&kernel.ledger.blob(snapshot)?)?;
+    let tree = tree_of(kernel, task)?;
+    let paths = plan.forth(&tree, &|blob| kernel.ledger.blob(blob), &|moment| kernel.fault_at("merge", moment))?;
     let finished = MergeFinished { pid: task.pid, task: Some(task.id), merge, paths };
     finish(kernel, task, summary, vec![finished.into()]).await
 }
@@ -323,7 +365,7 @@ impl Kernel {
                 .into());
         }
         if !sides.is_empty() {
-            let frozen = Frozen::load(self, &merge.frozen)?;
+            let frozen = Frozen::parse(&self.ledger.blob(&merge.frozen)?)?;
             let clashing = |path: &String| frozen.conflicts.iter().any(|conflict| conflict.path == *path && conflict.mine.is_some());
             if let Some(path) = sides.keys().find(|path| !clashing(path)) {
                 return Err(Refusal::new(Code::BadInput, format!("`{path}` is no conflict that a choice decides"))

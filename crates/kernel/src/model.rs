@@ -14,7 +14,6 @@ mod settle;
 mod wait;
 
 use crate::Kernel;
-use crate::fault::{Fault, FaultKind, Stop};
 pub use books::Known;
 pub(crate) use books::check_budget;
 use cassette::Cassettes;
@@ -38,6 +37,7 @@ pub(crate) use wait::Waited;
 use wait::Waiting;
 use world::event::{ProcExited, ProcSpawned};
 use world::{Code, Ending, Pid, Refusal, ZoneId};
+use world::{Fault, FaultKind, Stop};
 
 /// The call that a request is.
 pub(crate) const REQUEST: &str = "model.request";
@@ -198,7 +198,7 @@ impl Kernel {
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| Fault::new(FaultKind::Io, "no key can be made", error))?;
         // The redactor knows it by its shape, so there is nothing to tell it and nothing to forget.
-        let key = Secret::new(format!("{}{}", journal::OWN_KEY, crate::hash::hex(&bytes)));
+        let key = Secret::new(format!("{}{}", journal::OWN_KEY, workspace::hash::hex(&bytes)));
         Ok(Session { who: pid.0, key, client, door })
     }
 

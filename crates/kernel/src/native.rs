@@ -4,7 +4,6 @@
 //! must answer first, the task parks; where a budget must be raised, it says so and waits.
 
 use crate::Kernel;
-use crate::fault::{Fault, FaultKind, Stop};
 use crate::model::{No, ProcessDoor, Waited};
 use brain::model::{Answer, Body, Card, Model, ModelFault, Purpose, Speech, Then};
 use brain::{Brain, Brief, Native, ToolCard};
@@ -14,6 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 use world::{Code, Mode, Refusal, ReviewId, Task, ZoneId};
+use world::{Fault, FaultKind, Stop};
 
 /// What a task asks for to get this brain: alone, or with a tier, alias or model behind a colon.
 pub(crate) const NAME: &str = "native";

@@ -3,10 +3,10 @@
 //! The original lies encrypted in the vault until the task ends. **Invariant.** A brain gets what was asked or nothing, never what is
 //! left of it in the record.
 
-use crate::fault::{Fault, FaultKind, Stop};
 use crate::{Kernel, ledger};
 use std::borrow::Cow;
 use world::{Code, Refusal, Task};
+use world::{Fault, FaultKind, Stop};
 
 impl Kernel {
     /// Keeps a prompt that the journal will not hold as it is, and gives its name in the vault.

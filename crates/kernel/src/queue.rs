@@ -3,17 +3,17 @@
 //! A process does one thing at a time: it goes on with what a person has answered, else takes the queued task of highest priority.
 //! A parked task does not hold up the queue; it has a workspace of its own.
 
-use crate::fault::{Fault, Stop};
-use crate::mask::Names;
 use crate::model::file_of;
-use crate::reader::{self, Folder};
 use crate::work::Part;
-use crate::{Kernel, episode, git, native, zone};
+use crate::{Kernel, episode, native, zone};
 use brain::script::Script;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use workspace::reader::{self, Folder};
+use workspace::{Names, repository};
 use world::event::{CallFinished, CassetteStarted, ReplayStarted, TaskCancelled, TaskQueued, TaskTagged};
 use world::{CallId, Code, Event, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
+use world::{Fault, Stop};
 
 /// A script longer than this is none.
 const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -217,7 +217,7 @@ impl Kernel {
             let tick = tokio::time::sleep(std::time::Duration::from_millis(20));
             tokio::select! {
                 changed = follow.changed() => if changed.is_err() {
-                    return Err(Fault::new(crate::FaultKind::Stopping, "the kernel is stopping", "the journal was closed").into());
+                    return Err(Fault::new(world::FaultKind::Stopping, "the kernel is stopping", "the journal was closed").into());
                 },
                 () = tick => {}
             }
@@ -227,7 +227,7 @@ impl Kernel {
     /// The branch a zone is on now.
     pub async fn branch(&self, zone: ZoneId) -> String {
         match self.ledger.look(|world| world.zones.get(&zone).map(|zone| zone.path.clone())) {
-            Some(path) => git::branch(path.as_ref(), &self.home.path).await,
+            Some(path) => repository::branch(path.as_ref(), &self.home.path).await,
             None => String::new(),
         }
     }

@@ -8,15 +8,17 @@ mod answer;
 pub(crate) mod base;
 mod compare;
 
-use crate::fault::{Fault, FaultKind, Stop};
-use crate::merge::tally::{self, Tally};
+use crate::aside::apart;
 use crate::queue::Marks;
+use crate::scratch::Shows;
 use crate::{Kernel, merge};
 pub(crate) use answer::{Then, Yeses, answer};
 pub use compare::Divergence;
 use journal::Filter;
+use workspace::tally::{self, Tally};
 use world::event::{ReplayFinished, TaskQueued};
 use world::{Code, Event, Mode, Refusal, Task, TaskId, TaskState};
+use world::{Fault, FaultKind, Stop};
 
 /// What came of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,12 +135,29 @@ impl Kernel {
 pub(crate) async fn conclude(kernel: &Kernel, task: &Task, of: TaskId, summary: &str) -> Result<(), Stop> {
     let changed = match task.mode {
         Mode::Ask => Tally::new(),
-        _ => tally::of_desk(kernel, task, base::moved(kernel, task)?).await?,
+        _ => {
+            let task = task.clone();
+            apart(kernel, |kernel| async move { changed(&kernel, &task).await }).await?
+        }
     };
     let end = compare::End { good: true, how: "done", summary: summary.to_owned() };
     let finished = compared(kernel, &kernel.task(of)?, task, &end, &changed)?;
     kernel.models.cassettes.yeses.lock().remove(&of);
     merge::finish(kernel, task, summary, vec![finished.into()]).await
+}
+
+/// What the workspace of a replay holds that its base did not.
+async fn changed(kernel: &Kernel, task: &Task) -> Result<Tally, Stop> {
+    let desk = kernel.desk(task.id).await?;
+    let paths = tally::changed_paths(&desk.room, workspace::replay::moved(&kernel.home.work_of(task.id))?).await?;
+    let list: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let scratch = kernel.scratch(task.zone, &desk.project, Shows::Repository).await?;
+    let bases = merge::bases(kernel, task, &desk, &scratch, &list).await?;
+    let keeping = kernel.ledger.keeping();
+    let tally = tally::of_room(&desk.room, &desk.project, &paths, &bases, &|bytes| keeping.keep(bytes)).await?;
+    keeping.done()?;
+    scratch.close().await?;
+    Ok(tally)
 }
 
 fn compared(kernel: &Kernel, original: &Task, replay: &Task, end: &compare::End, changed: &Tally) -> Result<ReplayFinished, Fault> {

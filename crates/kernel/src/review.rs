@@ -1,13 +1,13 @@
 //! Questions to a person are state, not held futures: they outlive callers and kernels. A yes is a grant, a lasting no a ban.
 
 use crate::Kernel;
-use crate::fault::{Fault, FaultKind, Stop};
 use serde_json::Value;
 use world::event::{BanGiven, BanLifted, GrantGiven, GrantRevoked, ProcResumed, ReviewAnswered, TokenRevoked};
 use world::{
     Alternative, Answer, BanId, Code, Event, GrantId, ProcessState, Refusal, Review, ReviewId, ReviewState, Scope, Terms, TokenId, What,
     World, limits,
 };
+use world::{Fault, FaultKind, Stop};
 
 /// What a person says to a question.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +78,7 @@ impl Kernel {
         let open = review.state == ReviewState::Open;
         let (input, is_lost) = match &review.whole {
             Some(_) if open => {
-                match crate::aside::aside(|| self.ledger.journal().vault().get(&review.id.to_string())).map_err(crate::ledger::fault)? {
+                match workspace::aside(|| self.ledger.journal().vault().get(&review.id.to_string())).map_err(crate::ledger::fault)? {
                     Some(bytes) => {
                         let read = serde_json::from_slice(&bytes);
                         (read.map_err(|error| Fault::new(FaultKind::Bug, "a kept input cannot be read", error))?, false)

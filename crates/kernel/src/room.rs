@@ -3,9 +3,9 @@
 //! A paused room stays paused over a restart: its next job waits, and no limit of time counts.
 
 use crate::Kernel;
-use crate::desk::room_fault;
-use crate::fault::Stop;
 use sandbox::{Figures, Held};
+use workspace::room_fault;
+use world::Stop;
 use world::event::{WorkspacePaused, WorkspaceResumed};
 use world::{Code, Pid, Refusal, TaskId};
 

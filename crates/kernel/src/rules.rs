@@ -2,15 +2,15 @@
 
 use crate::call::judge::{self, Around, CallFacts, Details, Who};
 use crate::call::{self, Request};
-use crate::fault::{Fault, FaultKind, Stop};
-use crate::mask::Names;
 use crate::zone::{self, Bundle, POLICY_FILE};
 use crate::{Kernel, locate};
 use journal::Filter;
 use policy::{Action, Case, Explanation, Known, OwnedPath, Policy, PolicyError, Trial, Warning};
 use serde_json::Value;
 use std::path::Path;
+use workspace::Names;
 use world::{Answer, Code, Event, Pid, Refusal, TaskId, UsedRoom, Zone};
+use world::{Fault, FaultKind, Stop};
 
 /// What a look at a policy file found.
 #[derive(Debug)]

@@ -4,15 +4,15 @@
 //! then the task's room moves there for its jobs, with all that was written in it. **Invariant.** A runtime that was asked for and
 //! cannot be had is a refusal with its remedy; no other takes its place.
 
-use crate::desk::room_fault;
-use crate::fault::{Fault, Stop};
 use crate::{Kernel, extension};
 use sandbox::oci::{Engine, Kind, Settings};
 use sandbox::{Check, Workspace, WorkspaceSpec};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
+use workspace::room_fault;
 use world::{Code, Refusal, ZoneId};
+use world::{Fault, Stop};
 
 /// As it is written in configuration files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -3,17 +3,17 @@
 //! **Invariant.** What is written in one reaches neither the project nor a task, and its folder goes with it; a boot sweeps what a crash left.
 
 use crate::Kernel;
-use crate::aside::aside;
 use crate::call::judge::Who;
-use crate::desk::{git_binds, room_fault};
-use crate::fault::{Fault, FaultKind, Stop};
 use crate::work::{Part, Works};
 use sandbox::{Workspace, WorkspaceSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::runtime::Handle;
+use workspace::aside;
+use workspace::{git_binds, room_fault};
 use world::ZoneId;
+use world::{Fault, FaultKind, Stop};
 
 pub(crate) struct Scratch {
     room: Option<Workspace>,

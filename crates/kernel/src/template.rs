@@ -7,12 +7,12 @@
 use crate::Kernel;
 use crate::call::{Request, judge};
 use crate::config::Config;
-use crate::fault::Stop;
 use crate::runtime::Runtime;
 use crate::zone::Trusted;
 use sandbox::{Network, Profile, Template};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use world::Stop;
 use world::{Code, Pid, Refusal, UsedRoom};
 
 /// `sandbox:` of `config.yml` and of `skep.yml`.

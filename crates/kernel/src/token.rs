@@ -5,12 +5,13 @@
 //! stands under its signature; how much of it is left is world state, so a copy of the text is worth nothing more.
 
 use crate::call::{End, Outcome, Request};
-use crate::fault::{Fault, FaultKind, Stop};
-use crate::{Kernel, call, hash};
+use crate::{Kernel, call};
 use policy::{Globs, Peer, TokenFacts};
 use serde::{Deserialize, Serialize};
+use workspace::hash;
 use world::event::TokenIssued;
 use world::{Code, Hands, Moment, Pid, Refusal, TokenId, Until, World, ZoneId};
+use world::{Fault, FaultKind, Stop};
 
 const PREFIX: &str = "skt1";
 /// Seed 003's default.

@@ -4,8 +4,6 @@
 
 use crate::Kernel;
 use crate::call::judge::{self, Around, CallFacts, Details, Who};
-use crate::desk::room_fault;
-use crate::fault::{Fault, FaultKind, Stop};
 use crate::scratch::Shows;
 use policy::{OwnedPath, Verdict};
 use sandbox::{Exit, Inlets, JobSpec, Profile, Stdio, Template};
@@ -17,8 +15,10 @@ use tokio::net::TcpListener;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use workspace::room_fault;
 use world::event::TaskTried;
 use world::{Code, Refusal, TaskId};
+use world::{Fault, FaultKind, Stop};
 
 /// Bytes of output that are handed on at once.
 const CHUNK: usize = 16 * 1024;

@@ -5,12 +5,12 @@
 //! then is on record.
 
 use crate::Kernel;
-use crate::fault::Stop;
 use journal::{Examined, Finding, Flaw};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::JoinHandle;
+use world::Stop;
 use world::event::{JournalAcknowledged, JournalDoubted};
 use world::{BlobNames, Code, Event, Pid, Refusal, World};
 

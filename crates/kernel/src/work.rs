@@ -4,13 +4,13 @@
 //! request. To cancel is to tell them and to wait for their holds.
 
 use crate::Kernel;
-use crate::fault::{Fault, FaultKind, Stop};
 use gateway::Stopped;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use world::{CallId, Code, Ending, Pid, Refusal, TaskId, TaskState};
+use world::{Fault, FaultKind, Stop};
 
 /// Killing a large tree takes milliseconds, and a container a second; what takes longer hangs.
 const END_MAX: Duration = Duration::from_secs(10);

@@ -3,18 +3,19 @@
 //! Files in the project are proposals. **Invariant.** What decides is the bundle named by the zone's last `policy.updated`, kept as a
 //! blob; a pull, a checkout or a hostile clone changes nothing until the operator trusts the exact hash.
 
+use crate::Kernel;
 use crate::config::{self, Config};
-use crate::fault::{Fault, FaultKind, Stop};
-use crate::reader::{self, Folder, Unread};
-use crate::unified::unified;
-use crate::{Kernel, git};
 use policy::{Builtin, Guard, Policy};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tool::Sanitizer;
+use workspace::reader::{self, Folder, Unread};
+use workspace::repository;
+use workspace::unified;
 use world::event::{PolicyUpdated, ProcSpawned, ZoneOpened};
 use world::{Code, Pid, Refusal, Zone, ZoneId};
+use world::{Fault, FaultKind, Stop};
 
 const CONFIG_FILE: &str = "skep.yml";
 pub(crate) const POLICY_FILE: &str = ".skep/policy.yaml";
@@ -86,7 +87,7 @@ impl Proposal {
 /// The work tree at or above `path`, as the world names it.
 pub fn locate(path: &Path) -> Result<PathBuf, Stop> {
     let real = path.canonicalize().map_err(|error| Refusal::new(Code::NotFound, format!("cannot open `{}`: {error}", path.display())))?;
-    let top = git::toplevel(&real).ok_or_else(|| {
+    let top = repository::toplevel(&real).ok_or_else(|| {
         Refusal::new(Code::NotFound, format!("`{}` is not in a git repository", real.display()))
             .hint("run `git init` there, or name another folder with --zone")
     })?;
@@ -146,7 +147,7 @@ impl Kernel {
         Ok(Proposal {
             zone: zone.id,
             path: top.to_owned(),
-            branch: git::branch(top, &self.home.path).await,
+            branch: repository::branch(top, &self.home.path).await,
             created: Vec::new(),
             process,
             version: zone.policy_version,
@@ -228,7 +229,7 @@ impl Kernel {
 
     async fn open_zone(&self, top: &Path) -> Result<Zone, Stop> {
         let path = top.to_string_lossy().into_owned();
-        let branch = git::branch(top, &self.home.path).await;
+        let branch = repository::branch(top, &self.home.path).await;
         let user = self.user.clone();
         let pending = self.ledger.commit(|world, _| {
             if let Some(zone) = world.zone_at(&path) {
@@ -300,7 +301,7 @@ pub(crate) async fn read_bundle(top: &Path) -> Result<(Bundle, String), Stop> {
     })
     .await??;
     let bytes = serde_json::to_vec(&bundle).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a bundle", error))?;
-    Ok((bundle, crate::hash::sha256(&bytes)))
+    Ok((bundle, workspace::hash::sha256(&bytes)))
 }
 
 /// The extension rules in the tree, sorted by name.

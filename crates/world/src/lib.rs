@@ -9,6 +9,7 @@ pub mod budget;
 pub mod call;
 pub mod doubt;
 pub mod event;
+pub mod fault;
 pub mod grant;
 pub mod id;
 pub mod limits;
@@ -24,6 +25,7 @@ pub use budget::{Account, AtCap, Books, Budget, By, Cap, Ending, Figures, Held, 
 pub use call::{Hands, OpenCall, UsedRoom};
 pub use doubt::{Doubt, Doubts};
 pub use event::{Event, Weight};
+pub use fault::{Fault, FaultKind, Stop};
 pub use grant::{
     Alternative, Answer, Ban, Constraints, Grant, Moment, Observe, Rate, Review, ReviewState, Scope, Terms, Token, Until, Used, What,
 };

@@ -8,7 +8,6 @@
 use super::gate::{self, Admission, Permit};
 use super::{Request, facts, settle};
 use crate::Kernel;
-use crate::fault::{Fault, Stop};
 use crate::model::{GATEWAY_PORT, RoomModels};
 use crate::work::Part;
 use parking_lot::Mutex;
@@ -26,6 +25,7 @@ use tokio::task::JoinHandle;
 use tool::{Network, Output};
 use world::event::{NetClosed, RecordsDropped};
 use world::{BanId, CallId, Code, Refusal, limits};
+use world::{Fault, Stop};
 
 /// Where rooms find the proxy: above the ports that programs get by chance, and used by nobody.
 pub(crate) const PROXY_PORT: u16 = 61_128;

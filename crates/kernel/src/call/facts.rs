@@ -6,9 +6,7 @@ use super::Request;
 use super::judge::{self, CallFacts, Details};
 use super::like::{self, To};
 use crate::Kernel;
-use crate::desk::{self, Desk};
-use crate::fault::Stop;
-use crate::mask::{Hidden, Sight};
+use crate::desk::Desk;
 use crate::replay::Then;
 use crate::zone::Trusted;
 use policy::OwnedPath;
@@ -18,6 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tool::{Found, Place, Real, Tool};
+use workspace::{Hidden, Sight};
+use world::Stop;
 use world::{Code, Hands, Refusal, TaskId, What};
 
 pub(super) struct Facts {
@@ -115,7 +115,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
         (None, _) if in_room && purpose == Purpose::Call => {
             return Err(Refusal::new(Code::WrongState, format!("`{}` needs a task to work in", request.tool)).into());
         }
-        (None, _) => Root::Project(desk::open_root(&project)?),
+        (None, _) => Root::Project(workspace::open_root(&project)?),
     };
     let sight = kernel.sight(request.who())?;
     let places = open_places(request, tool, &root, &project)?;
@@ -258,7 +258,7 @@ async fn hidden(
     by_policy: bool,
 ) -> Result<Option<Hidden>, Stop> {
     let named = match (by_policy, place.found) {
-        (false, _) => sight.names.find(path),
+        (false, _) => sight.hides_name(path),
         (true, Found::Directory) => sight.hides_folder(path),
         (true, _) => sight.masks(path),
     };

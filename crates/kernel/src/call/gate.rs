@@ -7,12 +7,12 @@ use super::facts::Facts;
 use super::judge::{Around, Judgement, instead};
 use super::{Request, settle};
 use crate::Kernel;
-use crate::fault::Fault;
 use crate::ledger::Unrecorded;
 use crate::replay;
 use crate::token::Presented;
 use policy::{Verdict, Warrant};
 use serde_json::Value;
+use world::Fault;
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
 use world::{CallId, Code, Event, Grant, GrantId, Moment, Pid, Refusal, ReviewState, World, limits};
 

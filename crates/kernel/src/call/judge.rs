@@ -5,7 +5,6 @@
 //! **Invariant.** Nothing else in the tree makes `policy::Facts` or `policy::OwnedFacts` (`cargo xtask lint` looks), so what holds for a
 //! call at the door holds for it everywhere. Judging does no IO.
 
-use crate::fault::Stop;
 use crate::token::Presented;
 use crate::zone::Trusted;
 use crate::{Kernel, extension};
@@ -14,6 +13,7 @@ use sandbox::Template;
 use serde_json::Value;
 use std::sync::Arc;
 use tool::RunMode;
+use world::Stop;
 use world::{Alternative, Ban, Code, Grant, GrantId, Mode, Moment, Pid, Process, Refusal, TaskId, Terms, Used, UsedRoom, World, ZoneId};
 
 /// Who acts, where, and as part of what.
@@ -414,11 +414,6 @@ pub(crate) struct ReaderFacts {
 }
 
 impl ReaderFacts {
-    #[cfg(test)]
-    pub fn nobody() -> ReaderFacts {
-        ReaderFacts { own: Vec::new(), ancestors: Vec::new(), bans: Vec::new(), grants: Vec::new() }
-    }
-
     pub fn lend(&self) -> policy::Readers<'_> {
         policy::Readers { own: &self.own, ancestors: &self.ancestors, bans: &self.bans, grants: &self.grants }
     }

@@ -3,8 +3,8 @@
 //! **Invariant.** Whatever a wider answer covers, its reviewer could read off the question: nothing of the call that a rule can see is left out.
 
 use super::Request;
-use crate::hash;
 use tool::{Place, Real, RunMode};
+use workspace::hash;
 use world::{Hands, TaskId, What};
 
 /// Where in the network a call goes, and what it does there.

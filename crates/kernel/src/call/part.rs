@@ -6,13 +6,13 @@
 use super::gate::Admission;
 use super::{Request, consider, settle};
 use crate::Kernel;
-use crate::fault::{Fault, Stop};
 use serde_json::{Value, json};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 use tool::{Change, Hop, Leave, Output};
 use world::event::CallRetried;
 use world::{CallId, Code, Refusal};
+use world::{Fault, Stop};
 
 /// The parts of one running call.
 pub(super) struct Parts<'a> {

@@ -7,7 +7,6 @@ use super::judge::Walk;
 use super::part::Parts;
 use super::{End, Outcome, Request};
 use crate::Kernel;
-use crate::fault::{Fault, FaultKind, Stop};
 use crate::job::JobProcess;
 use crate::work::Part;
 use serde_json::{Value, json};
@@ -15,6 +14,7 @@ use std::time::{Duration, Instant};
 use tool::{Context, Output, Pass, Tool, ToolStop};
 use world::event::{CallFinished, CallObserved, CallRefused, RecordsDropped};
 use world::{CallId, Code, Constraints, Event, Observe, Refusal, ReviewId, limits};
+use world::{Fault, FaultKind, Stop};
 
 /// A request as the journal may hold it: secrets taken out, and a keyed hash of what was really said.
 pub(super) struct Sealed {
@@ -233,7 +233,7 @@ impl Permit {
         killed: bool,
     ) -> Result<(), Fault> {
         if let (Some(room), true) = (room, killed) {
-            room.buried().await.map_err(crate::desk::room_fault)?;
+            room.buried().await.map_err(workspace::room_fault)?;
         }
         if let Some(way) = way {
             way.close().await?;

@@ -5,12 +5,12 @@
 //! call gets an outcome that was another's.
 
 use crate::Kernel;
-use crate::fault::{Fault, FaultKind};
 use brain::{Ended, Keep, Wish};
 use journal::Filter;
 use std::collections::HashMap;
 use world::event::{BrainRemembered, CallAdmitted, CallFinished, CallRefused};
 use world::{Event, Task};
+use world::{Fault, FaultKind};
 
 /// Outcomes that a brain has not heard of, by tool and keyed digest of the input.
 #[derive(Default)]

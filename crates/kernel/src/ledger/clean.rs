@@ -3,11 +3,11 @@
 //! What the world is folded from is what the journal says, so the cleaned event is also the one that is applied. **Invariant.** Fields
 //! that are matched or found again by what they say are never changed: an event that has a secret there is not recorded at all.
 
-use crate::fault::{Fault, FaultKind};
 use journal::Redactor;
 use serde_json::Value;
 use std::borrow::Cow;
 use world::Event;
+use world::{Fault, FaultKind};
 
 /// Fields that hold what somebody else wrote, with names of theirs: there a name alone makes its value a secret.
 const FOREIGN: [&str; 3] = ["input", "output", "detail"];

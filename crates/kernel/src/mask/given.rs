@@ -1,17 +1,17 @@
 //! What no mask keeps from programs in rooms, told by `policy check` and `trust`: files that only an extension denies, and files that git's
 //! store holds.
 
-use super::{Names, Sight};
+use crate::Kernel;
 use crate::call::judge::Who;
-use crate::fault::{Fault, FaultKind, Stop};
 use crate::scratch::Shows;
 use crate::zone::{self, Bundle, POLICY_FILE};
-use crate::{Kernel, base};
-use policy::{ReadView, Warning};
+use policy::Warning;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
+use workspace::{Sight, git};
 use world::ZoneId;
+use world::{Fault, FaultKind, Stop};
 
 /// For git to look through all of a history. Past that, only what is checked out is looked at.
 const HISTORY_MAX: Duration = Duration::from_secs(20);
@@ -58,18 +58,17 @@ impl Kernel {
         // What does not parse is told by the check itself.
         let Ok(proposed) = self.proposed(zone, bundle) else { return Ok(None) };
         let made_of = self.made_of(top.to_owned(), &[Who { pid, zone, task: None }], &proposed)?;
-        let view = ReadView::new(&proposed.policy, made_of.readers.lend());
-        Ok(Some(Sight { names: Names::new(top, &made_of.extra)?, view, made_of }))
+        Ok(Some(made_of.sight(&proposed.policy)?))
     }
 
     /// Every path that git's store has a content of, by commits, reflogs and the index; false where only the index was looked at.
     async fn stored(&self, zone: ZoneId, top: &Path) -> Result<(BTreeSet<String>, bool), Stop> {
         let scratch = self.scratch(zone, top, Shows::Repository).await?;
         let objects = ["rev-list", "--objects", "--all", "--reflog", "--indexed-objects"];
-        let history = tokio::time::timeout(HISTORY_MAX, base::git(scratch.room()?, &objects, None)).await;
+        let history = tokio::time::timeout(HISTORY_MAX, git(scratch.room()?, &objects, None)).await;
         let (listed, whole) = match history {
             Ok(Ok(listed)) => (listed, true),
-            Ok(Err(_)) | Err(_) => (base::git(scratch.room()?, &["ls-files", "-z"], None).await?, false),
+            Ok(Err(_)) | Err(_) => (git(scratch.room()?, &["ls-files", "-z"], None).await?, false),
         };
         scratch.close().await?;
         let listed = tokio::task::spawn_blocking(move || {

@@ -3,11 +3,8 @@
 //! **Invariant.** A path is judged at the merge by the facts that a call on it has at the door: the task's process with its tags, zone and
 //! mode, the bytes that change, and every room in which a job of the task ran. One no is a no, one question makes it a question.
 
-use super::frozen::{Frost, Frozen};
-use super::tree::State;
 use crate::Kernel;
 use crate::call::judge::{Around, CallFacts, Details, Judgement, Who, used};
-use crate::fault::Stop;
 use crate::zone::Trusted;
 use parking_lot::Mutex;
 use policy::{OwnedPath, Verdict};
@@ -15,6 +12,8 @@ use sandbox::{Profile, Template};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use workspace::{Deed, Frozen, Gate};
+use world::Stop;
 use world::{GrantId, Moment, Task, UsedRoom, World};
 
 /// What a merge's paths and the merge itself are asked as.
@@ -29,36 +28,14 @@ pub(super) struct Rights<'a> {
     around: Mutex<Around>,
 }
 
-/// One change of a path, as a call.
-pub(super) struct Deed<'a> {
-    pub tool: &'static str,
-    /// Old and new name of a move; else the one path.
-    pub paths: Vec<&'a str>,
-    pub size: u64,
-}
-
-impl<'a> Deed<'a> {
-    pub fn of(path: &'a str, from: Option<&'a str>, to: Option<&'a str>, gone: bool, size: u64) -> Deed<'a> {
-        match (from, to) {
-            (None, None) => Deed { tool: if gone { "fs.delete" } else { "fs.write" }, paths: vec![path], size },
-            (from, to) => Deed { tool: "fs.move", paths: vec![from.unwrap_or(path), to.unwrap_or(path)], size },
-        }
-    }
-
-    fn of_frost(frost: &'a Frost) -> Deed<'a> {
-        // A file that gives its place to a folder goes.
-        let gone = matches!(frost.new, State::Absent | State::Folder);
-        Deed::of(&frost.path, frost.from.as_deref(), frost.to.as_deref(), gone, frost.size)
-    }
-
-    pub fn details(&self) -> Details {
-        let input = match self.paths[..] {
-            [from, to] => json!({ "from": from, "to": to }),
-            _ => json!({ "path": self.paths[0] }),
-        };
-        let paths = self.paths.iter().map(|path| OwnedPath::Inside((*path).to_owned())).collect();
-        Details { paths, size: Some(self.size), ..Details::of(self.tool, input) }
-    }
+/// A change of a path, in the words of rules.
+pub(super) fn details(deed: &Deed<'_>) -> Details {
+    let input = match deed.paths[..] {
+        [from, to] => json!({ "from": from, "to": to }),
+        _ => json!({ "path": deed.paths[0] }),
+    };
+    let paths = deed.paths.iter().map(|path| OwnedPath::Inside((*path).to_owned())).collect();
+    Details { paths, size: Some(deed.size), ..Details::of(deed.tool, input) }
 }
 
 /// A call under every room, ready to be judged.
@@ -80,17 +57,7 @@ impl<'a> Rights<'a> {
         Ok(Rights { kernel, trusted, who, rooms, around: Mutex::new(around) })
     }
 
-    /// Whether a path may go in: a question for a person, or why it stays out.
-    pub async fn path(&self, deed: &Deed<'_>, path: &str) -> Result<Result<Option<String>, String>, Stop> {
-        let calls = self.calls(deed.details()).await?;
-        Ok(match judge(&calls, &mut self.around.lock()).verdict {
-            Verdict::Allow(_) => Ok(None),
-            Verdict::Review { reasons, .. } => Ok(Some(format!("{path}: {}", reasons.join("; ")))),
-            Verdict::Deny { refusal, .. } => Err(refusal.reason),
-        })
-    }
-
-    /// The merge as a whole; rules about single paths have spoken in `path`.
+    /// The merge as a whole; rules about single paths have spoken in `may_change`.
     pub async fn whole(&self, frozen: &Frozen) -> Result<Verdict, Stop> {
         let calls = self.described_whole(frozen).await?;
         Ok(judge(&calls, &mut self.around.lock().clone()).verdict)
@@ -123,11 +90,22 @@ impl<'a> Rights<'a> {
     pub async fn describe(&self, frozen: &Frozen, chosen: impl Fn(&str) -> bool) -> Result<Start, Stop> {
         let mut changes = Vec::with_capacity(frozen.changes.len());
         for frost in &frozen.changes {
-            let calls = self.calls(Deed::of_frost(frost).details()).await?;
+            let calls = self.calls(details(&Deed::of_frost(frost))).await?;
             let is_seen = frost.question.is_some() || chosen(&frost.path);
             changes.push(Described { path: frost.path.clone(), is_seen, calls });
         }
         Ok(Start { who: self.who, whole: self.described_whole(frozen).await?, changes })
+    }
+}
+
+impl Gate for Rights<'_> {
+    async fn may_change(&self, deed: &Deed<'_>, path: &str) -> Result<Result<Option<String>, String>, Stop> {
+        let calls = self.calls(details(deed)).await?;
+        Ok(match judge(&calls, &mut self.around.lock()).verdict {
+            Verdict::Allow(_) => Ok(None),
+            Verdict::Review { reasons, .. } => Ok(Some(format!("{path}: {}", reasons.join("; ")))),
+            Verdict::Deny { refusal, .. } => Err(refusal.reason),
+        })
     }
 }
 

@@ -2,19 +2,17 @@
 //!
 //! **Invariant.** It happens once; a path that somebody edited since stays as it is and is named. A boot finishes what a crash interrupted.
 
-use super::apply::{self, Plan, Step};
-use super::rights::Deed;
-use super::tree::State;
+use super::rights;
 use crate::Kernel;
-use crate::aside::aside;
 use crate::call::judge::{self, Around, CallFacts, Details, Who};
-use crate::fault::{Fault, FaultKind, Stop};
 use policy::{OwnedPath, Verdict};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use workspace::{Deed, Frozen, Plan, State, Step, aside};
 use world::event::{CallRefused, MergeUndoBegun, MergeUndone};
 use world::{Code, Merge, MergeId, MergePath, MergeState, Moment, Pid, Refusal, Task, TaskId, World};
+use world::{Fault, FaultKind, Stop};
 
 /// One merge, as lists show it.
 #[derive(Debug, Clone)]
@@ -34,7 +32,7 @@ impl Kernel {
     pub fn merges(&self) -> Result<Vec<MergeLine>, Stop> {
         let found: Vec<Merge> = self.ledger.look(|world| world.merges.values().cloned().collect());
         let line = |merge: Merge| {
-            let frozen = super::Frozen::load(self, &merge.frozen)?;
+            let frozen = Frozen::parse(&self.ledger.blob(&merge.frozen)?)?;
             let (left, going): (Vec<_>, Vec<_>) = frozen.paths().into_iter().partition(|path| path.refused.is_some());
             Ok(MergeLine {
                 merge: merge.id,
@@ -57,7 +55,7 @@ impl Kernel {
         let merge = task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned()));
         let merge = merge.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
         let snapshot = merge.snapshot.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
-        let plan = Plan::load(self, &snapshot)?;
+        let plan = Plan::parse(&self.ledger.blob(&snapshot)?)?;
         let calls = self.ways_back(&task, &plan).await?;
         let (phrase, now) = (format!("undo {id} anyway"), self.moment());
         let pending = self.ledger.commit(|world, now_ms| {
@@ -127,7 +125,7 @@ fn details(kernel: &Kernel, plan: &Plan) -> Result<Vec<Details>, Fault> {
             None if matches!(before, State::Absent | State::Folder) => Deed::of(&path.path, None, None, true, bytes(kernel, after)?),
             None => Deed::of(&path.path, None, None, false, written),
         };
-        all.push(deed.details());
+        all.push(rights::details(&deed));
     }
     let paths = plan.steps.iter().map(|step| OwnedPath::Inside(step.path.path.clone())).collect();
     let input = json!({ "undo": plan.steps.iter().map(|step| &step.path.path).collect::<Vec<_>>() });
@@ -139,7 +137,7 @@ fn bytes(kernel: &Kernel, state: &State) -> Result<u64, Fault> {
     Ok(match state {
         State::Absent | State::Folder => 0,
         State::Link { target } => target.len() as u64,
-        State::File { .. } => state.bytes(kernel)?.len() as u64,
+        State::File { .. } => state.bytes(&|blob| kernel.ledger.blob(blob))?.len() as u64,
     })
 }
 
@@ -183,7 +181,8 @@ fn refused(world: &World, task: &Task, merge: MergeId, plan: &Plan, denials: Vec
 }
 
 async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &Plan) -> Result<Vec<MergePath>, Stop> {
-    let paths = aside(|| apply::back(kernel, task, plan))?;
+    let tree = super::tree_of(kernel, task)?;
+    let paths = plan.back(&tree, &|blob| kernel.ledger.blob(blob), &|moment| kernel.fault_at("undo", moment))?;
     kernel.ledger.record(MergeUndone { pid: task.pid, task: Some(task.id), merge, paths: paths.clone() }).await?;
     Ok(paths)
 }
@@ -195,7 +194,7 @@ pub(crate) async fn finish_undone(kernel: Arc<Kernel>) {
     for merge in begun {
         let done = async {
             let snapshot = merge.snapshot.ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", merge.id))?;
-            undo_rest(&kernel, &kernel.task(merge.task)?, merge.id, &Plan::load(&kernel, &snapshot)?).await
+            undo_rest(&kernel, &kernel.task(merge.task)?, merge.id, &Plan::parse(&kernel.ledger.blob(&snapshot)?)?).await
         };
         if let Err(stop) = done.await {
             eprintln!("skep: {} is not taken back yet: {stop}", merge.id);

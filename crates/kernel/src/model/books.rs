@@ -1,8 +1,8 @@
 //! The books for people: who used what, and budgets.
 
 use crate::Kernel;
-use crate::fault::Stop;
 use std::collections::BTreeMap;
+use world::Stop;
 use world::budget::{ALL_TIERS, held};
 use world::event::{BudgetGranted, BudgetReconciled, BudgetSet};
 use world::{Account, Budget, By, Code, Figures, Held, Pid, Refusal, Spend, World};

@@ -4,8 +4,6 @@
 //! traffic is to be recorded asks no model unrecorded: a cassette that can't be opened or written is a refusal.
 
 use crate::Kernel;
-use crate::aside::aside;
-use crate::fault::{Fault, Stop};
 use crate::replay::Yeses;
 use gateway::Provider;
 use gateway::cassette::{Player, Redact, Tape};
@@ -13,8 +11,10 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use workspace::aside;
 use world::event::CassetteStarted;
 use world::{Code, Pid, Refusal, TaskId};
+use world::{Fault, Stop};
 
 /// What a program outside rooms wants done with its traffic.
 #[derive(Clone, Debug, Default)]

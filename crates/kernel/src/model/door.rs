@@ -9,7 +9,6 @@ use super::wait::{Wait, Waited};
 use super::{REQUEST, books, settle};
 use crate::Kernel;
 use crate::call::{self, More, Request};
-use crate::fault::{Fault, Stop};
 use gateway::price::Price;
 use gateway::{Ask, Denial, Door, Endpoint, Forbidden, Leave, Names, Trouble, Wish, Work};
 use parking_lot::Mutex;
@@ -18,6 +17,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use world::budget::lease::{Bid, Plan, Share};
 use world::{AtCap, CallId, Cap, Code, Event, Need, Pid, Refusal, Short, TaskId, UsedRoom, ZoneId};
+use world::{Fault, Stop};
 
 /// Output that is reserved for a request that does not say how much it wants; asked for in its place where a budget caps it.
 const OUTPUT_DEFAULT: u64 = 16_384;

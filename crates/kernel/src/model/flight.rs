@@ -5,7 +5,6 @@
 //! After a crash of the machine it does not, and takes everything that was set aside for spent until somebody knows better.
 
 use crate::Kernel;
-use crate::fault::{Fault, FaultKind};
 use crate::moment;
 use gateway::{Stop, Stopped, Stopper};
 use parking_lot::Mutex;
@@ -19,6 +18,7 @@ use std::sync::{Arc, mpsc};
 use tokio::sync::{Notify, oneshot};
 use world::budget::crash::{Flight, Left};
 use world::{CallId, Ending, Pid, TaskId};
+use world::{Fault, FaultKind};
 
 /// Bytes of the file from which it is written anew with what is still on its way.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;

@@ -1,9 +1,9 @@
 //! What requests may have cost beyond what is known is held for a day, and released then.
 
 use crate::Kernel;
-use crate::fault::Fault;
 use std::sync::Weak;
 use std::time::Duration;
+use world::Fault;
 use world::budget::held;
 
 /// How often somebody looks at the clock. Whoever asks for more than is left looks too.

@@ -6,10 +6,10 @@
 use super::ProcessDoor;
 use crate::Kernel;
 use crate::call::Request;
-use crate::fault::Fault;
 use gateway::{Gateway, Session};
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use world::Fault;
 use world::{CallId, UsedRoom};
 
 /// Where rooms find the gateway: beside the proxy.

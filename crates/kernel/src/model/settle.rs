@@ -7,12 +7,12 @@
 use super::flight::Place;
 use crate::Kernel;
 use crate::call::{Entry, Request};
-use crate::fault::Fault;
 use gateway::price::Price;
 use gateway::{Bytes, Denial, Ended, Metered, Pass, Source, Trouble, Usage, Wish, Work};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Instant;
+use world::Fault;
 use world::budget::crash::Flight;
 use world::budget::lease::Share;
 use world::event::{BudgetWarned, CallFinished, ModelUsed};

@@ -6,9 +6,9 @@
 
 use crate::Kernel;
 use crate::call::Request;
-use crate::fault::Fault;
 use std::collections::HashMap;
 use std::sync::Arc;
+use world::Fault;
 use world::event::GrantGiven;
 use world::{Answer, Code, Constraints, Event, GrantId, Refusal, ReviewId, ReviewState, Scope, TaskId, Terms, What, World};
 

@@ -2,13 +2,14 @@
 
 use super::Replayed;
 use crate::Kernel;
-use crate::fault::Fault;
-use crate::merge::tally::{self, Stands, Tally};
 use crate::model::REQUEST;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use std::collections::BTreeSet;
 use std::fmt;
+use workspace::Frozen;
+use workspace::tally::{self, Stands, Tally};
+use world::Fault;
 use world::{CallId, Event, Task, TaskState};
 
 /// Lines of a difference that are told; a person reads the first few.
@@ -98,7 +99,7 @@ pub(super) fn compare(kernel: &Kernel, original: &Task, replay: &Task, end: &End
         Some(found) => Some(found),
         None => match ends(original, end) {
             Some(found) => Some(found),
-            None => changes(kernel, &tally::proposed(kernel, original)?, changed)?,
+            None => changes(kernel, &proposed(kernel, original)?, changed)?,
         },
     };
     let (calls, requests) = (now.calls.len() as u64, now.requests);
@@ -216,4 +217,11 @@ fn told(stands: Option<&Stands>) -> String {
         Some(Stands::Link(target)) => format!("a link to {target}"),
         Some(Stands::Unknown) => "changed".into(),
     }
+}
+
+/// What was proposed at a task's end.
+fn proposed(kernel: &Kernel, task: &Task) -> Result<Tally, Fault> {
+    let merge = task.merge.and_then(|merge| kernel.ledger.look(|world| world.merges.get(&merge).cloned()));
+    let Some(merge) = merge else { return Ok(Tally::new()) };
+    Ok(tally::proposed(&Frozen::parse(&kernel.ledger.blob(&merge.frozen)?)?))
 }

@@ -1,0 +1,87 @@
+//! Records the base of a task's workspace while the task works already.
+//!
+//! `workspace::base` says what a base is; this is when the look for it starts, and that its end is on record.
+
+use crate::Kernel;
+use crate::desk::Desk;
+use crate::scratch::Shows;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+use workspace::{Sight, base};
+use world::event::WorkspaceBased;
+use world::{Base, Code, Fault, FaultKind, Refusal, Stop, TaskId};
+
+/// The look through a project that goes on while its task works already.
+#[derive(Default)]
+pub(crate) struct Scan(tokio::sync::Mutex<Option<JoinHandle<Result<(), Stop>>>>);
+
+impl Scan {
+    /// Starts it, unless the base is on record. Where the times of files are another machine's, they prove nothing: there it is waited for.
+    pub async fn begin(&self, kernel: &Kernel, task: TaskId, desk: &Arc<Desk>) -> Result<(), Stop> {
+        if kernel.task(task)?.workspace.is_some_and(|workspace| workspace.base.is_none()) {
+            *self.0.lock().await = Some(start(kernel, task, desk)?);
+            if !base::stamps_are_local(&desk.project) {
+                kernel.base(task, desk).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn end(&self) {
+        if let Some(scan) = self.0.lock().await.take() {
+            scan.abort();
+            // It was told to stop: whatever it says now is of no use.
+            drop(scan.await);
+        }
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        if let Some(scan) = self.0.get_mut() {
+            scan.abort();
+        }
+    }
+}
+
+impl Kernel {
+    /// A task's base, once it is on record.
+    pub(crate) async fn base(&self, task: TaskId, desk: &Arc<Desk>) -> Result<Base, Stop> {
+        let mut scan = desk.scan.0.lock().await;
+        if let Some(base) = self.task(task)?.workspace.and_then(|workspace| workspace.base) {
+            return Ok(base);
+        }
+        let running = match scan.take() {
+            Some(running) => running,
+            // The last one failed.
+            None => start(self, task, desk)?,
+        };
+        running.await.map_err(|error| Fault::new(FaultKind::Bug, "the look through a project failed", error))??;
+        let workspace = self.task(task)?.workspace;
+        let base = workspace.and_then(|workspace| workspace.base);
+        Ok(base.ok_or_else(|| Refusal::new(Code::WrongState, format!("{task} has ended")))?)
+    }
+}
+
+fn start(kernel: &Kernel, task: TaskId, desk: &Arc<Desk>) -> Result<JoinHandle<Result<(), Stop>>, Stop> {
+    let kernel = kernel.me.upgrade().ok_or_else(|| Fault::new(FaultKind::Bug, "the kernel is gone", task))?;
+    // Not the desk itself: a look through the project does not keep a room open.
+    let (project, sight) = (desk.project.clone(), Arc::clone(&desk.sight));
+    Ok(tokio::spawn(async move { record(&kernel, task, &project, &sight).await }))
+}
+
+/// Records HEAD and every file that differs from it.
+async fn record(kernel: &Kernel, id: TaskId, project: &Path, sight: &Sight) -> Result<(), Stop> {
+    let task = kernel.task(id)?;
+    let _keeps = kernel.keeping.read().await;
+    let Some(since_us) = task.workspace.map(|workspace| workspace.since_us) else { return Ok(()) };
+    kernel.fault_at("base", 0);
+    let scratch = kernel.scratch(task.zone, project, Shows::Repository).await?;
+    let hides = |path: &str| sight.hides(path).is_some();
+    let (head, dirty) = base::look(scratch.room()?, project, since_us, hides, |bytes| kernel.ledger.keep(bytes)).await?;
+    scratch.close().await?;
+    let blob = kernel.ledger.keep(&dirty.to_bytes()?)?;
+    let until_us = base::latest_us();
+    Ok(kernel.ledger.record(WorkspaceBased { pid: task.pid, task: Some(id), head, blob, until_us }).await?)
+}

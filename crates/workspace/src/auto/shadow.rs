@@ -1,0 +1,204 @@
+//! Names that mean something outside the project: a file that takes one is found instead of what it meant.
+//!
+//! A `pytest.py` in the project is what `python -m pytest` runs, a `json` folder is what `import json` loads, a program in the project is
+//! what a `PATH` with a dot in it starts. Which of these a runner looks for can't be known, so every name that a program, a module, a
+//! package or a header has on this host counts, beside those that are built into interpreters.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// Entries that are read on the host; more is a host that can't be looked through, and then every new file is looked at.
+const ENTRIES_MAX: usize = 200_000;
+
+/// Where rooms find programs.
+const PROGRAMS: &[&str] = &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+/// Where modules and headers lie. A `*` stands for the rest of one name.
+const LIBRARIES: &[&str] = &[
+    "/usr/include",
+    "/usr/local/include",
+    "/usr/lib/node_modules",
+    "/usr/local/lib/node_modules",
+    "/usr/share/nodejs",
+    "/usr/share/node_modules",
+    "/usr/share/php",
+    "/usr/share/perl5",
+    "/usr/share/perl/*",
+    "/usr/share/lua/*",
+    "/usr/lib/ruby/*",
+    "/usr/local/lib/ruby/*",
+    "/usr/lib/go*/src",
+    "/usr/local/go/src",
+];
+/// Below a folder that holds interpreters' libraries.
+const PYTHONS: &[&str] = &["lib/python*", "lib64/python*"];
+const IN_PYTHON: &[&str] = &["", "site-packages", "dist-packages", "lib-dynload"];
+/// Where a project keeps what it installed.
+const INSTALLED: &[&str] = &[".venv", "venv", "env", ".tox/*", ".nox/*"];
+
+/// What interpreters have built in, and runners that may be installed where we do not look.
+const BUILT_IN: &str = "\
+abc aifc antigravity argparse array ast asyncio atexit audioop base64 bdb binascii bisect builtins bz2 cprofile calendar cgi cgitb chunk \
+cmath cmd code codecs codeop collections colorsys compileall concurrent configparser contextlib contextvars copy copyreg crypt csv ctypes \
+curses dataclasses datetime dbm decimal difflib dis distutils doctest email encodings ensurepip enum errno faulthandler fcntl filecmp \
+fileinput fnmatch formatter fractions ftplib functools gc genericpath getopt getpass gettext glob graphlib grp gzip hashlib heapq hmac html \
+http idlelib imaplib imghdr imp importlib inspect io ipaddress itertools json keyword linecache locale logging lzma mailbox mailcap marshal \
+math mimetypes mmap modulefinder msilib multiprocessing netrc nis nntplib ntpath numbers opcode operator optparse os ossaudiodev parser \
+pathlib pdb pickle pickletools pipes pkgutil platform plistlib poplib posix posixpath pprint profile pstats pty pwd py_compile pyclbr pydoc \
+queue quopri random re readline reprlib resource rlcompleter runpy sched secrets select selectors shelve shlex shutil signal site smtpd \
+smtplib sndhdr socket socketserver spwd sqlite3 sre_compile sre_constants sre_parse ssl stat statistics string stringprep struct subprocess \
+sunau symbol symtable sys sysconfig syslog tabnanny tarfile telnetlib tempfile termios textwrap this threading time timeit tkinter token \
+tokenize tomllib trace traceback tracemalloc tty turtle types typing unicodedata unittest urllib uu uuid venv warnings wave weakref \
+webbrowser winreg winsound wsgiref xdrlib xml xmlrpc zipapp zipfile zipimport zlib zoneinfo sitecustomize usercustomize __future__ __main__ \
+pytest _pytest py pluggy iniconfig xdist pytest_cov coverage nose nose2 mock hypothesis tox nox attr attrs numpy pandas setuptools \
+pkg_resources pip wheel packaging exceptiongroup tomli toml yaml six requests django flask \
+assert async_hooks buffer child_process cluster console constants crypto dgram diagnostics_channel dns domain events fs http2 https \
+inspector module net path perf_hooks process punycode querystring repl stream string_decoder sys timers tls trace_events url util v8 vm \
+wasi worker_threads \
+jest mocha chai sinon vitest jasmine ava tap tape karma cypress playwright nyc c8 ts-node tsx typescript babel eslint react lodash \
+minitest rspec bundler rubygems rake set pp erb date open3 optparse \
+std core alloc proc_macro test \
+junit testng mockito hamcrest assertj spock spockframework javax jakarta kotlintest kotest xunit nunit \
+gtest gmock catch2 doctest boost phpunit";
+
+/// Files that only carry text to a reader: no runner finds them by a module's name.
+const HARMLESS: &[&str] = &[
+    "md", "markdown", "txt", "rst", "adoc", "asciidoc", "org", "html", "htm", "css", "scss", "sass", "less", "svg", "csv", "tsv", "po",
+    "pot", "bib", "tex",
+];
+/// Files that make a package of the folder they lie in.
+const MARKERS: &[&str] = &["__init__", "__main__", "index", "mod", "lib", "main", "package-info", "doc"];
+
+/// What names mean outside the project.
+pub struct Outside {
+    names: HashSet<String>,
+    /// The host holds more than can be looked through.
+    is_cut: bool,
+}
+
+impl Outside {
+    /// Looks through the host and what the project installed. `shown` are folders that rooms see beside the system's.
+    pub fn look(project: &Path, shown: &[PathBuf]) -> Outside {
+        let mut outside = Outside { names: BUILT_IN.split_whitespace().map(str::to_owned).collect(), is_cut: false };
+        let mut folders: Vec<PathBuf> =
+            PROGRAMS.iter().chain(LIBRARIES).flat_map(|pattern| unfold(Path::new("/"), &pattern[1..])).collect();
+        let installed = INSTALLED.iter().flat_map(|pattern| unfold(project, pattern));
+        let roots = [PathBuf::from("/usr"), PathBuf::from("/usr/local")].into_iter().chain(shown.iter().cloned()).chain(installed);
+        for root in roots {
+            folders
+                .extend([root.join("bin"), root.join("lib/node_modules")].into_iter().chain(root.ends_with("bin").then(|| root.clone())));
+            let pythons = PYTHONS.iter().flat_map(|pattern| unfold(&root, pattern));
+            folders.extend(pythons.flat_map(|python| IN_PYTHON.iter().map(move |below| python.join(below))));
+        }
+        // Debian keeps modules beside the versions of python.
+        folders.extend(["/usr/lib/python3/dist-packages".into(), project.join("node_modules"), project.join("node_modules/.bin")]);
+        for folder in folders {
+            outside.take(&folder);
+        }
+        outside
+    }
+
+    fn take(&mut self, folder: &Path) {
+        // A folder that is not there or not ours to read holds nothing that a room would find.
+        let Ok(entries) = std::fs::read_dir(folder) else { return };
+        for entry in entries.flatten() {
+            if self.names.len() > ENTRIES_MAX {
+                self.is_cut = true;
+                return;
+            }
+            let name = entry.file_name().to_string_lossy().to_lowercase();
+            if let Some((stem, _)) = name.split_once('.').filter(|(stem, _)| !stem.is_empty()) {
+                self.names.insert(stem.to_owned());
+            }
+            self.names.insert(name);
+        }
+    }
+
+    /// The name by which this file would be found instead of something else; `is_folder` says whether the project has a folder today.
+    pub fn shadowed(&self, path: &str, is_folder: impl Fn(&str) -> bool) -> Option<String> {
+        let lower = path.to_ascii_lowercase();
+        let (above, name) = lower.rsplit_once('/').unwrap_or(("", &lower));
+        let stem = name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or(name);
+        let last = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+        if HARMLESS.contains(&extension) {
+            return None;
+        }
+        if self.is_cut {
+            return Some(name.to_owned());
+        }
+        let is_marker = MARKERS.contains(&stem);
+        let mut at = 0;
+        let new = above.split('/').filter(|folder| !folder.is_empty()).filter(|folder| {
+            at += folder.len();
+            let is_new = !is_folder(&path[..at]);
+            at += 1;
+            is_new
+        });
+        let own = above.rsplit('/').next().filter(|folder| is_marker && !folder.is_empty());
+        let mut names = new.chain(own).chain([name]).chain([stem, last].into_iter().filter(|_| !is_marker));
+        names.find(|name| self.names.contains(*name)).map(str::to_owned)
+    }
+}
+
+/// The folders that a pattern names below a root; a `*` is the rest of one name.
+fn unfold(root: &Path, pattern: &str) -> Vec<PathBuf> {
+    let mut found = vec![root.to_owned()];
+    for part in pattern.split('/') {
+        found = match part.split_once('*') {
+            None => found.into_iter().map(|folder| folder.join(part)).collect(),
+            Some((begin, _)) => found.iter().flat_map(|folder| beginning(folder, begin)).collect(),
+        };
+    }
+    found
+}
+
+fn beginning(folder: &Path, begin: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(begin)).map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_means_something_elsewhere_is_not_taken() {
+        let project = tempfile::tempdir().unwrap();
+        for installed in ["node_modules/left-pad", ".venv/lib/python3.12/site-packages/speedups", "node_modules/.bin/frobnicate"] {
+            std::fs::create_dir_all(project.path().join(installed)).unwrap();
+        }
+        let outside = Outside::look(project.path(), &[]);
+        let shadowed = |path: &str| outside.shadowed(path, |folder| ["src", "docs", "docs/http"].contains(&folder));
+        for path in [
+            "pytest.py",
+            "src/json.py",
+            "json/__init__.py",
+            "docs/http/__init__.py",
+            "src/unittest/case.py",
+            "src/SYS.py",
+            "sh",
+            "tools/ls",
+            "left-pad.js",
+            "src/left-pad/index.js",
+            "speedups.py",
+            "frobnicate",
+            "org/junit/Assert.java",
+            "src/assert.js",
+            "json.cpython-312-x86_64-linux-gnu.so",
+        ] {
+            assert!(shadowed(path).is_some(), "{path}");
+        }
+        for path in
+            ["src/zebra_crossing.py", "src/zebra/__init__.py", "docs/json.md", "docs/http/x_zebra.py", "src/index.js", "src/main.rs"]
+        {
+            assert_eq!(shadowed(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_is_too_large_puts_every_new_program_in_doubt() {
+        let outside = Outside { names: HashSet::new(), is_cut: true };
+        assert!(outside.shadowed("src/zebra.py", |_| true).is_some());
+        assert!(outside.shadowed("docs/zebra.md", |_| true).is_none());
+    }
+}

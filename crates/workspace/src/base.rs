@@ -1,0 +1,203 @@
+//! The base of a workspace: what the project held when the task began.
+//!
+//! HEAD says what committed files held. What differs from it then, dirty or untracked, is kept as blobs. Git looks through the project in
+//! a room of its own, without hooks, fsmonitor or anybody's configuration but the repository's. It looks at size and time of each tracked
+//! file and reads those that its index does not vouch for. One that was changed with neither showing passes for HEAD's here; at the merge
+//! it differs from its base and counts as edited meanwhile.
+//!
+//! A large project takes git seconds, so the task works meanwhile. **Invariant.** What was changed between the opening of the workspace
+//! and the end of that look, by the times that the file system gave it, has no base: the task may have seen what was there before.
+
+use crate::repository;
+use crate::git_room::git as run_git;
+use crate::reader::{self, Folder, Unread};
+use sandbox::Workspace;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use world::{Fault, FaultKind, Stop, limits};
+
+/// Files that were not as HEAD has them, by path.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Dirty {
+    pub files: BTreeMap<String, DirtyFile>,
+}
+
+impl Dirty {
+    pub fn parse(bytes: &[u8]) -> Result<Dirty, Fault> {
+        serde_json::from_slice(bytes).map_err(|error| Fault::new(FaultKind::Bug, "a base cannot be read", error))
+    }
+
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Fault> {
+        serde_json::to_vec(self).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a base", error))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "was")]
+pub enum DirtyFile {
+    /// Deleted by the person.
+    Absent,
+    /// SHA-256 of the content, also the name of its blob.
+    Held {
+        blob: String,
+        #[serde(default)]
+        executable: bool,
+    },
+    /// Too large, not an ordinary file, or changed too late to tell: a change to it goes to a person.
+    Unproven,
+}
+
+/// HEAD, and every file that differs from it, with contents kept by `keep`. `hides` names what no room shows: no task can change that,
+/// so its content is not kept. A file that was touched since `since_us` is unproven.
+pub async fn look(
+    room: &Workspace,
+    project: &Path,
+    since_us: i64,
+    hides: impl Fn(&str) -> bool,
+    keep: impl Fn(&[u8]) -> Result<String, Fault>,
+) -> Result<(Option<String>, Dirty), Stop> {
+    let (head, changed) = status(room).await?;
+    let mut dirty = Dirty::default();
+    for path in changed {
+        let file = if hides(&path) { DirtyFile::Unproven } else { hold(&keep, project, path.clone(), since_us).await? };
+        dirty.files.insert(path, file);
+    }
+    Ok((head, dirty))
+}
+
+/// No file that is changed from now on is stamped with an earlier time: stamps come from a clock that ticks every few milliseconds.
+pub fn earliest_us() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    us(now.tv_sec, now.tv_nsec)
+}
+
+/// No file that was changed until now is stamped with a later time: newer kernels stamp by the exact clock where it matters.
+pub fn latest_us() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    us(now.tv_sec, now.tv_nsec)
+}
+
+fn us(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.saturating_mul(1_000_000).saturating_add(nanoseconds / 1000)
+}
+
+/// Whether this machine's clock stamps the files of a project.
+pub fn stamps_are_local(project: &Path) -> bool {
+    const EXT4: i64 = 0xef53;
+    const XFS: i64 = 0x5846_5342;
+    const BTRFS: i64 = 0x9123_683e;
+    const TMPFS: i64 = 0x0102_1994;
+    const OVERLAY: i64 = 0x794c_7630;
+    const F2FS: i64 = 0xf2f5_2010;
+    const ZFS: i64 = 0x2fc1_2fc1;
+    const BCACHEFS: i64 = 0xca45_1a4e;
+    const LOCAL: [i64; 8] = [EXT4, XFS, BTRFS, TMPFS, OVERLAY, F2FS, ZFS, BCACHEFS];
+    rustix::fs::statfs(project).is_ok_and(|fs| LOCAL.contains(&fs.f_type))
+}
+
+/// Whether something came, went or changed at a path in a span of time, as far as the times of files tell. A folder's own change of name
+/// shows only in its second time: the first tells of what is in it.
+pub fn touched(project: &Path, path: &str, span: &RangeInclusive<i64>) -> bool {
+    let mut is_leaf = true;
+    for part in Path::new(path).ancestors() {
+        let meta = match std::fs::symlink_metadata(project.join(part)) {
+            Ok(meta) => meta,
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => continue,
+            Err(_) => return true,
+        };
+        let (changed, modified) = (us(meta.ctime(), meta.ctime_nsec()), us(meta.mtime(), meta.mtime_nsec()));
+        if span.contains(&changed) && (is_leaf || changed != modified) {
+            return true;
+        }
+        is_leaf = false;
+    }
+    false
+}
+
+/// HEAD, and the paths that are not as it has them.
+pub async fn status(room: &Workspace) -> Result<(Option<String>, Vec<String>), Stop> {
+    let status = run_git(room, &["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames"], None).await?;
+    let text = String::from_utf8_lossy(&status);
+    let commit = text.split('\0').find_map(|entry| entry.strip_prefix("# branch.oid ")).filter(|commit| repository::is_commit(commit));
+    Ok((commit.map(str::to_owned), text.split('\0').filter_map(changed_path).map(str::to_owned).collect()))
+}
+
+/// The path of one entry of `git status --porcelain=v2 -z`.
+fn changed_path(entry: &str) -> Option<&str> {
+    match entry.get(..2)? {
+        "? " => Some(&entry[2..]),
+        // 1 XY sub mH mI mW hH hI path
+        "1 " => entry.splitn(9, ' ').nth(8),
+        // u XY sub m1 m2 m3 mW h1 h2 h3 path
+        "u " => entry.splitn(11, ' ').nth(10),
+        _ => None,
+    }
+}
+
+async fn hold(
+    keep: &impl Fn(&[u8]) -> Result<String, Fault>,
+    project: &Path,
+    path: String,
+    since_us: i64,
+) -> Result<DirtyFile, Stop> {
+    let top = project.to_owned();
+    let (read, late) = reader::bounded(move || {
+        let read = Folder::open(&top).and_then(|project| project.read_with_mode(&path, limits::MERGE_FILE_MAX));
+        // Looked at last: a change during the reading counts too.
+        (read, touched(&top, &path, &(since_us..=i64::MAX)))
+    })
+    .await?;
+    Ok(match read {
+        Ok((bytes, mode)) if !late => DirtyFile::Held { blob: keep(&bytes)?, executable: mode & 0o100 != 0 },
+        Err(Unread::Absent) if !late => DirtyFile::Absent,
+        // What cannot be read cannot be compared: a person looks at it.
+        _ => DirtyFile::Unproven,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::time::Duration;
+
+    #[test]
+    fn times_tell_what_was_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = dir.path();
+        fs::create_dir_all(project.join("a/b")).unwrap();
+        fs::write(project.join("a/b/old"), "").unwrap();
+        fs::write(project.join("a/plain"), "").unwrap();
+        // Longer than a tick, on both sides.
+        let tick = || {
+            std::thread::sleep(Duration::from_millis(20));
+            let now = latest_us();
+            std::thread::sleep(Duration::from_millis(20));
+            now
+        };
+        let start = tick();
+        let late = |path: &str| touched(project, path, &(start..=i64::MAX));
+        assert!(!late("a/b/old") && !late("a/b/none") && !late("nowhere/none"));
+        fs::write(project.join("a/plain"), "x").unwrap();
+        assert!(late("a/plain") && !late("a/b/old") && !late("a/none"));
+        fs::remove_file(project.join("a/plain")).unwrap();
+        assert!(late("a/plain") && late("a/none") && !late("a/b/old"), "what is gone shows in its folder");
+        fs::rename(project.join("a/b"), project.join("a/c")).unwrap();
+        assert!(late("a/c/old"), "a folder took another's place");
+        let end = tick();
+        fs::write(project.join("later"), "").unwrap();
+        assert!(!touched(project, "later", &(start..=end - 1)));
+    }
+
+    #[test]
+    fn paths_with_spaces_are_read_whole() {
+        assert_eq!(changed_path("? a b.txt"), Some("a b.txt"));
+        assert_eq!(changed_path("1 .M N... 100644 100644 100644 aaaa bbbb src/a b.rs"), Some("src/a b.rs"));
+        assert_eq!(changed_path("u UU N... 1 2 3 4 h1 h2 h3 x y"), Some("x y"));
+        assert_eq!(changed_path("# branch.head main"), None);
+        assert_eq!(changed_path(""), None);
+    }
+}

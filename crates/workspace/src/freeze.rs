@@ -1,0 +1,430 @@
+//! Freezes what a task changed: contents to blobs, each path with the policy's word on it and with what the project holds there now.
+//!
+//! **Invariant.** A frozen change says which content it replaces, and only that content is ever replaced. Where project and task both left
+//! the base, their texts are merged for a person to look at, or the path is a conflict that a person decides.
+
+use crate::aside;
+use crate::frozen::{Conflict, Frost};
+use crate::git_room::git;
+use crate::links::Origin;
+use crate::room_fault;
+use crate::shape::Blobs;
+use crate::three;
+use crate::tree::{Now, State, Tree};
+use crate::was::{Bases, Was};
+use crate::whole::{self, Fate, Left, Swaps};
+use sandbox::{Change, ChangeKind, FileKind, Refused, Workspace};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use world::{MergePath, Stop, limits};
+
+/// One change of a path, as a call that the gate knows.
+#[derive(Debug)]
+pub struct Deed<'a> {
+    pub tool: &'static str,
+    /// Old and new name of a move; else the one path.
+    pub paths: Vec<&'a str>,
+    pub size: u64,
+}
+
+impl<'a> Deed<'a> {
+    pub fn of(path: &'a str, from: Option<&'a str>, to: Option<&'a str>, gone: bool, size: u64) -> Deed<'a> {
+        match (from, to) {
+            (None, None) => Deed { tool: if gone { "fs.delete" } else { "fs.write" }, paths: vec![path], size },
+            (from, to) => Deed { tool: "fs.move", paths: vec![from.unwrap_or(path), to.unwrap_or(path)], size },
+        }
+    }
+
+    pub fn of_frost(frost: &'a Frost) -> Deed<'a> {
+        // A file that gives its place to a folder goes.
+        let gone = matches!(frost.new, State::Absent | State::Folder);
+        Deed::of(&frost.path, frost.from.as_deref(), frost.to.as_deref(), gone, frost.size)
+    }
+}
+
+/// Who says whether a changed path may go into the project; the kernel's gate.
+pub trait Gate {
+    /// A question for a person, if there is one, or why the path stays out.
+    fn may_change(&self, deed: &Deed<'_>, path: &str) -> impl Future<Output = Result<Result<Option<String>, String>, Stop>>;
+}
+
+/// What a look at one path gave.
+enum Found {
+    /// The project holds it already, or the task did not change it.
+    Same,
+    Goes(Frost),
+    Clash(Conflict),
+    Stays(String),
+}
+
+/// What a task's room changed, before the project is looked at.
+pub struct Listed {
+    refused: Vec<MergePath>,
+    swaps: Swaps,
+    wanted: Vec<Change>,
+}
+
+impl Listed {
+    pub async fn of(room: &Workspace) -> Result<Listed, Stop> {
+        let found = room.changes().await.map_err(room_fault)?;
+        let mut refused: Vec<MergePath> = found.refused.iter().map(|no| left_out(&no.path.to_string_lossy(), "refused", no.why)).collect();
+        let (named, nameless): (Vec<_>, Vec<_>) = found.changes.into_iter().partition(|change| change.path.to_str().is_some());
+        refused
+            .extend(nameless.iter().map(|change| left_out(&change.path.to_string_lossy(), word(change), "its name is not valid UTF-8")));
+        let ignored = ignored(room, &named, &found.refused).await?;
+        let all: Vec<Change> = named.iter().chain(&nameless).cloned().collect();
+        let swaps = Swaps::of(&all, &ignored, &found.refused);
+        let wanted = whole(named).into_iter().filter(|change| !ignored.contains(&*change.path.to_string_lossy())).collect();
+        Ok(Listed { refused, swaps, wanted })
+    }
+
+    /// The paths that may go in.
+    pub fn paths(&self) -> Vec<&str> {
+        self.wanted.iter().filter_map(|change| change.path.to_str()).collect()
+    }
+
+    /// What is frozen where no path may go in.
+    pub fn nothing(self) -> Looked {
+        Looked { changes: Vec::new(), conflicts: Vec::new(), refused: self.refused }
+    }
+}
+
+/// Every changed path with what becomes of it.
+pub struct Looked {
+    pub changes: Vec<Frost>,
+    pub conflicts: Vec<Conflict>,
+    pub refused: Vec<MergePath>,
+}
+
+/// What is at hand while changes are frozen.
+pub struct Freezer<'a, G> {
+    pub gate: &'a G,
+    pub bases: &'a Bases<'a>,
+    /// Keeps a content as a blob, and reads one.
+    pub keep: &'a (dyn Fn(&[u8]) -> Result<String, world::Fault> + Sync),
+    pub blobs: &'a Blobs<'a>,
+    /// Why a path is hidden from the task, if it is.
+    pub masked: &'a (dyn Fn(&str) -> Option<String> + Sync),
+    /// What the task wrote, and the project.
+    pub upper: Tree,
+    pub tree: Tree,
+}
+
+impl<G: Gate> Freezer<'_, G> {
+    pub async fn freeze(&self, listed: Listed) -> Result<Looked, Stop> {
+        let Listed { mut refused, swaps, wanted } = listed;
+        let (mut changes, mut conflicts) = (Vec::new(), Vec::new());
+        let look = Look { with: self, swaps: &swaps };
+        let renames = look.renames(&wanted)?;
+        for change in &wanted {
+            let path = change.path.to_string_lossy().into_owned();
+            // What a room does not show is no change of its task's, wherever it came from.
+            let looked = match (self.masked)(&path) {
+                Some(by) => Found::Stays(format!("it is masked: {by}")),
+                None => look.at(change, &path, &renames).await?,
+            };
+            match looked {
+                Found::Same => {}
+                Found::Goes(frost) => changes.push(frost),
+                Found::Clash(conflict) if swaps.has(&path) => refused.push(left_out(&path, "conflict", &conflict.why)),
+                Found::Clash(conflict) => conflicts.push(conflict),
+                Found::Stays(why) => refused.push(left_out(&path, word(change), &why)),
+            }
+        }
+        for (change, why) in look.settle(&mut changes).await? {
+            refused.push(MergePath { refused: Some(why), ..change.told() });
+        }
+        Ok(Looked { changes, conflicts, refused })
+    }
+}
+
+/// Folders come and go with their files; a path that became another kind of thing is one change.
+pub fn whole(changes: Vec<Change>) -> Vec<Change> {
+    let made: BTreeSet<_> =
+        changes.iter().filter(|c| c.kind == ChangeKind::Created && c.file != FileKind::Folder).map(|c| c.path.clone()).collect();
+    let kept = |change: &Change| change.file != FileKind::Folder && !(change.kind == ChangeKind::Deleted && made.contains(&change.path));
+    changes.into_iter().filter(kept).collect()
+}
+
+/// Renames of which only one half goes in. Each becomes what it is without the other.
+fn unpair(changes: &mut [Frost]) -> Vec<usize> {
+    let gone: BTreeSet<String> = changes.iter().filter(|change| change.to.is_some()).map(|change| change.path.clone()).collect();
+    let made: BTreeSet<String> = changes.iter().filter(|change| change.from.is_some()).map(|change| change.path.clone()).collect();
+    let mut single = Vec::new();
+    for (at, change) in changes.iter_mut().enumerate() {
+        if change.from.as_ref().is_some_and(|from| !gone.contains(from)) {
+            change.from = None;
+            change.kind = "created".into();
+            single.push(at);
+        }
+        if change.to.as_ref().is_some_and(|to| !made.contains(to)) {
+            change.to = None;
+            single.push(at);
+        }
+    }
+    single
+}
+
+fn left_out(path: &str, kind: &str, why: &str) -> MergePath {
+    MergePath { path: path.to_owned(), kind: kind.to_owned(), from: None, refused: Some(why.to_owned()) }
+}
+
+fn word(change: &Change) -> &'static str {
+    match (change.kind, &change.file) {
+        (ChangeKind::Created | ChangeKind::Modified, FileKind::Symlink { .. }) => "symlink",
+        (ChangeKind::Created, _) => "created",
+        (ChangeKind::Modified, _) => "modified",
+        (ChangeKind::Deleted, _) => "deleted",
+        (ChangeKind::ModeChanged, _) => "mode",
+    }
+}
+
+struct Look<'a, G> {
+    with: &'a Freezer<'a, G>,
+    swaps: &'a Swaps,
+}
+
+/// Old name by new, and new by old.
+struct Renames {
+    from: BTreeMap<String, String>,
+    to: BTreeMap<String, String>,
+}
+
+impl<G: Gate> Look<'_, G> {
+    /// A path that is gone and one that appeared with the same content are one file with another name.
+    fn renames(&self, changes: &[Change]) -> Result<Renames, Stop> {
+        let mut renames = Renames { from: BTreeMap::new(), to: BTreeMap::new() };
+        let path = |change: &Change| change.path.to_string_lossy().into_owned();
+        let file = |change: &&Change| change.file == FileKind::File && change.size > 0 && change.size <= limits::MERGE_FILE_MAX;
+        let gone: Vec<(String, Was, u64)> = changes
+            .iter()
+            .filter(|change| change.kind == ChangeKind::Deleted)
+            .filter(file)
+            .map(|change| (path(change), self.with.bases.of(&path(change)), change.size))
+            .collect();
+        for change in changes.iter().filter(|change| change.kind == ChangeKind::Created).filter(file) {
+            let mut alike = gone.iter().filter(|(old, _, size)| *size == change.size && !renames.to.contains_key(old)).peekable();
+            if alike.peek().is_none() {
+                continue;
+            }
+            let new = path(change);
+            if let Now::File { bytes, .. } = self.with.upper.now(&new)?
+                && let Some((old, ..)) = alike.find(|(_, was, _)| was.holds(&bytes))
+            {
+                renames.from.insert(new.clone(), old.clone());
+                renames.to.insert(old.clone(), new);
+            }
+        }
+        Ok(renames)
+    }
+
+    /// Takes out what must not go in without what stays out.
+    async fn settle(&self, changes: &mut Vec<Frost>) -> Result<Vec<Left>, Stop> {
+        let mut left = Vec::new();
+        loop {
+            left.extend(aside(|| whole::settle(self.swaps, &self.with.tree, changes, Origin::Task))?);
+            let mut refused = BTreeMap::new();
+            // It was judged as a move; alone it is something else.
+            for at in unpair(changes) {
+                let Some(change) = changes.get_mut(at) else { continue };
+                let path = change.path.clone();
+                let deed = Deed::of(&path, None, None, change.new == State::Absent, change.size);
+                match self.with.gate.may_change(&deed, &path).await? {
+                    Ok(question) => question.into_iter().for_each(|why| change.ask(why)),
+                    Err(why) => drop(refused.insert(path, why)),
+                }
+            }
+            if refused.is_empty() {
+                return Ok(left);
+            }
+            let (stays, goes): (Vec<Frost>, Vec<Frost>) =
+                std::mem::take(changes).into_iter().partition(|change| refused.contains_key(&change.path));
+            *changes = goes;
+            left.extend(stays.into_iter().filter_map(|change| {
+                let why = refused.remove(&change.path)?;
+                Some((change, why))
+            }));
+        }
+    }
+
+    async fn at(&self, change: &Change, path: &str, renames: &Renames) -> Result<Found, Stop> {
+        let (from, to) = (renames.from.get(path).cloned(), renames.to.get(path).cloned());
+        // Every changed path passes the gate with the process's rights, whether or not the brain asked.
+        let deed = Deed::of(path, from.as_deref(), to.as_deref(), change.kind == ChangeKind::Deleted, change.size);
+        let question = match self.with.gate.may_change(&deed, path).await? {
+            Ok(question) => question,
+            Err(why) => return Ok(Found::Stays(why)),
+        };
+        if change.size > limits::MERGE_FILE_MAX {
+            return Ok(Found::Stays(format!("it has {} bytes; at most {} are merged", change.size, limits::MERGE_FILE_MAX)));
+        }
+        let theirs = match change.kind {
+            ChangeKind::Deleted => Now::Absent,
+            _ => self.with.upper.now(path)?,
+        };
+        // Links were judged by where they led when changes were listed.
+        let as_judged = match (&change.file, &theirs) {
+            (FileKind::Symlink { target }, Now::Link { target: now }) => target.as_os_str() == now.as_str(),
+            (_, Now::Link { .. }) => false,
+            _ => true,
+        };
+        if !as_judged {
+            return Ok(Found::Stays("it changed while it was read".into()));
+        }
+        let (was, mine) = (self.with.bases.of(path), self.with.tree.now(path)?);
+        let kind = if from.is_some() { "renamed" } else { word(change) };
+        let frost = Frost {
+            path: path.to_owned(),
+            kind: kind.to_owned(),
+            from,
+            to,
+            size: change.size,
+            old: State::Absent,
+            new: State::Absent,
+            question,
+            unguarded: false,
+        };
+        let found = self.compare(frost, &was, &mine, &theirs).await?;
+        self.guard(found)
+    }
+
+    /// What stands there must not be lost to an edit at the same moment. Where that can't be held, a person is told.
+    fn guard(&self, found: Found) -> Result<Found, Stop> {
+        Ok(match found {
+            Found::Goes(mut frost) => {
+                if let Some(why) = self.with.tree.unguarded(&frost.path)? {
+                    frost.unguarded = true;
+                    if frost.old != State::Absent {
+                        frost.ask(format!("{}: {why}, so an edit of yours while it is merged could be lost", frost.path));
+                    }
+                }
+                Found::Goes(frost)
+            }
+            Found::Clash(mut conflict) => {
+                if let Some(why) = self.with.tree.unguarded(&conflict.path)? {
+                    conflict.unguarded = true;
+                    conflict.why = format!("{}; {why}, so an edit of yours while it is merged could be lost", conflict.why);
+                }
+                Found::Clash(conflict)
+            }
+            other => other,
+        })
+    }
+
+    /// Base, project and task: who changed what?
+    async fn compare(&self, mut frost: Frost, was: &Was, mine: &Now, theirs: &Now) -> Result<Found, Stop> {
+        let Some(mut new) = theirs.keep(self.with.keep)? else { return Ok(Found::Stays("it changed while it was read".into())) };
+        let mut same_mode = true;
+        if let State::File { mode, owner, .. } = &mut new {
+            *owner = None;
+            let executable = mode.is_some_and(|mode| mode & 0o100 != 0);
+            same_mode = was.executable() == Some(executable);
+            *mode = match (same_mode, mine) {
+                (true, _) => None,
+                (false, Now::File { mode, .. }) if was.executable().is_some() => Some(with_execution(*mode, executable)),
+                (false, _) => mode.map(|mode| mode & 0o777),
+            };
+        }
+        frost.new = new;
+        match self.swaps.folder_at(&frost.path) {
+            // The files in it have bases of their own.
+            Some(Fate::Goes) if matches!(mine, Now::Folder) => {
+                frost.old = State::Folder;
+                return Ok(Found::Goes(frost));
+            }
+            Some(Fate::Comes) => frost.new = State::Folder,
+            _ => {}
+        }
+        if (was.is(theirs) && same_mode) || frost.new.is(mine) {
+            return Ok(Found::Same);
+        }
+        let Some(old) = mine.keep(self.with.keep)? else {
+            return Ok(Found::Clash(self.clash(&frost, "the project has something else there", None, None)));
+        };
+        frost.old = old;
+        if was.is(mine) || self.with.bases.is_checked_out(&frost.path, was, mine).await? {
+            if was.is_dirty() {
+                frost.ask(format!("{}: you had edited it before the task began", frost.path));
+            }
+            return Ok(Found::Goes(frost));
+        }
+        let (Now::File { bytes: mine, .. }, Now::File { bytes: theirs, .. }) = (mine, theirs) else {
+            let why = match (was, mine) {
+                (Was::Unproven, _) => "what it held when the task began is not known",
+                (_, Now::Absent) => "it is gone from the project, and the task changed it",
+                _ => "it was changed after the task began",
+            };
+            let mine = Some(frost.old.clone());
+            return Ok(Found::Clash(self.clash(&frost, why, mine, None)));
+        };
+        let Some(base) = self.with.bases.bytes(self.with.blobs, &frost.path, was).await? else {
+            let why = if *was == Was::Absent { "both made it" } else { "what it held when the task began is not known" };
+            let mine = Some(frost.old.clone());
+            return Ok(Found::Clash(self.clash(&frost, why, mine, None)));
+        };
+        match three::merge(&base, mine, theirs) {
+            three::Three::Clean(text) => {
+                let blob = (self.with.keep)(text.as_bytes())?;
+                if let State::File { blob: new, .. } = &mut frost.new {
+                    *new = blob;
+                }
+                frost.kind = "merged".into();
+                frost.size = text.len() as u64;
+                frost.ask(format!("{}: it was changed after the task began; both changes are in", frost.path));
+                Ok(if frost.new.is(&self.with.tree.now(&frost.path)?) { Found::Same } else { Found::Goes(frost) })
+            }
+            three::Three::Conflict(marked) => {
+                let marked = (self.with.keep)(marked.as_bytes())?;
+                let mine = Some(frost.old.clone());
+                Ok(Found::Clash(self.clash(&frost, "it was changed after the task began, in the same place", mine, Some(marked))))
+            }
+            three::Three::NotText => {
+                let mine = Some(frost.old.clone());
+                Ok(Found::Clash(self.clash(&frost, "it was changed after the task began, and it is not text", mine, None)))
+            }
+        }
+    }
+
+    fn clash(&self, frost: &Frost, why: &str, mine: Option<State>, marked: Option<String>) -> Conflict {
+        Conflict {
+            path: frost.path.clone(),
+            why: why.to_owned(),
+            size: frost.size,
+            mine,
+            theirs: frost.new.clone(),
+            marked,
+            unguarded: false,
+        }
+    }
+}
+
+/// Execution for whoever may read, or for nobody.
+fn with_execution(mode: u32, executable: bool) -> u32 {
+    let plain = mode & 0o777 & !0o111;
+    if executable { plain | ((plain & 0o444) >> 2) } else { plain }
+}
+
+/// Paths that git ignores are the clone's own and never merged.
+///
+/// A job may have left a repository in which git does not work. Then nothing is ignored: a person sees more, and nothing is hidden.
+pub async fn ignored(room: &Workspace, changes: &[Change], refused: &[Refused]) -> Result<BTreeSet<String>, Stop> {
+    // What was a folder's and is now behind a link or a file; git does not look there, and stops.
+    let mut in_the_way: BTreeSet<&Path> = refused.iter().map(|no| no.path.as_path()).collect();
+    in_the_way.extend(changes.iter().filter(|c| c.kind == ChangeKind::Created && c.file != FileKind::Folder).map(|c| c.path.as_path()));
+    let mut stdin = Vec::new();
+    for change in changes.iter().filter(|change| !change.path.ancestors().skip(1).any(|above| in_the_way.contains(above))) {
+        stdin.extend_from_slice(change.path.to_string_lossy().as_bytes());
+        stdin.push(0);
+    }
+    if stdin.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let listed = match git(room, &["check-ignore", "-z", "--stdin"], Some(stdin)).await {
+        Err(Stop::Failed(fault)) => {
+            eprintln!("skep: git cannot say what it ignores, so all is shown: {fault}");
+            return Ok(BTreeSet::new());
+        }
+        listed => listed?,
+    };
+    Ok(String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
+}

@@ -1,0 +1,52 @@
+//! A task's files from base to undo: what the project held, what a room changed, what goes in, and the way back.
+//!
+//! A driver over `sandbox`. It asks the gate through a trait ([`Gate`]), keeps and reads contents through functions that it is lent, and
+//! reads a project's files in one bounded way ([`reader`]). **Invariant.** Nothing is overwritten that the task did not start from; a
+//! path holds its old or its new content and nothing between. *Does not know* the journal, processes, or who decides.
+#![forbid(unsafe_code)]
+
+mod apply;
+mod aside;
+pub mod auto;
+pub mod base;
+mod build;
+mod count;
+pub mod diff;
+mod freeze;
+mod frozen;
+pub mod repository;
+mod git_room;
+pub mod hash;
+mod links;
+mod mask;
+mod overlay;
+mod place;
+pub mod reader;
+mod remove;
+pub mod replay;
+mod shape;
+pub mod tally;
+#[cfg(test)]
+mod tests;
+mod three;
+mod tree;
+mod unified;
+mod was;
+mod whole;
+
+pub use apply::{Plan, Step};
+pub use aside::aside;
+pub use base::{Dirty, DirtyFile};
+pub use count::{Count, count};
+pub use diff::{FileDiff, FileVersion, MergeDiff};
+pub use freeze::{Deed, Freezer, Gate, Listed, Looked};
+pub use frozen::{Conflict, Frost, Frozen};
+pub use git_room::git;
+pub use links::{Origin, judge as judge_links};
+pub use mask::{Found, Hidden, MASKED, Names, Sight, Walks};
+pub use overlay::{git_binds, is_behind, room_fault};
+pub use shape::Blobs;
+pub use tree::{Now, State, Tree, open_root};
+pub use unified::{Unified, readable, unified};
+pub use was::{Bases, Was};
+pub use whole::{Swaps, settle};

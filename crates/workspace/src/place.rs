@@ -1,0 +1,395 @@
+//! Puts something else at a place of the project, in two halves, so that many places can become durable together.
+//!
+//! What comes is written beside its place and exchanged with what stands there, in one step. What came out is removed only when it is what
+//! was expected and nobody has it open for writing; else it goes back, and the place is a conflict.
+//!
+//! **Invariant.** A place holds its old or its new content and nothing between, whenever the kernel dies. What a person wrote is in the
+//! project, or beside it under a name that is told: a content that we do not hold is never removed.
+
+use crate::build::{out_of_the_way, temporary};
+use crate::remove::Removed;
+use crate::shape::{Blobs, Grip, Proof, Seen, Shape, Spot, exchange};
+use crate::tree::{Tree, owner_of};
+use world::Fault;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// One place, with what stands there and what shall.
+#[derive(Debug)]
+pub struct Unit<'a> {
+    pub place: &'a str,
+    pub before: Shape,
+    pub after: Shape,
+    /// A person knows that it cannot be guarded against an edit at the same time, and agreed.
+    pub unguarded: bool,
+}
+
+/// What came of the first half of a change.
+#[derive(Debug)]
+pub enum Half {
+    Written,
+    Done,
+    /// Left alone, and why.
+    Left(String),
+}
+
+const CHANGED: &str = "conflict: it was changed meanwhile";
+const BUSY: &str = "conflict: another program has it open for writing";
+const UNPROVEN: &str = "conflict: it cannot be told whether another program writes to it";
+const NO_EXCHANGE: &str = "conflict: this file system cannot exchange two files in one step";
+const LATE: &str = "conflict: another program opened it for writing while it was replaced, and what that writes is not here";
+const ELSEWHERE: &str = "a folder on its way is now something else";
+
+/// Where on its way a change is, for tests that kill the kernel there.
+#[derive(Clone, Copy)]
+pub enum Moment {
+    Before,
+    Written,
+    /// In its place, with what was there beside it.
+    Placed,
+    Removed,
+}
+
+/// How many moments a change has.
+pub const MOMENTS: u64 = 4;
+
+/// A unit with its folder open.
+struct Site<'a> {
+    tree: &'a Tree,
+    unit: &'a Unit<'a>,
+    blobs: &'a Blobs<'a>,
+    parent: OwnedFd,
+    name: &'a OsStr,
+    temporary: OsString,
+    aside: OsString,
+}
+
+impl Tree {
+    /// The first half of a change, if its place still holds what it held: what comes is written beside it. Nothing is durable yet.
+    pub fn begin(&self, unit: &Unit<'_>, blobs: &Blobs<'_>, at: impl Fn(Moment)) -> Result<Half, Fault> {
+        at(Moment::Before);
+        let site = match self.site(unit, blobs, unit.after != Shape::Absent)? {
+            Ok(site) => site,
+            Err(_) if unit.after == Shape::Absent && self.is_gone(unit)? => return Ok(Half::Done),
+            Err(why) => return Ok(Half::Left(why.into())),
+        };
+        if let Some(why) = site.recover()? {
+            return Ok(Half::Left(why));
+        }
+        if site.place().is(&unit.after).map_err(|error| site.fault("read", error))? {
+            return Ok(Half::Done);
+        }
+        let grip = match site.hold()? {
+            Ok(grip) => grip,
+            Err(why) => return Ok(Half::Left(why.into())),
+        };
+        if unit.after != Shape::Absent {
+            let owner = owner_of(&self.root).map_err(|error| site.fault("look at", error))?;
+            site.temporary().build(&unit.after, grip.kept, owner, blobs)?;
+            at(Moment::Written);
+        }
+        Ok(Half::Written)
+    }
+
+    /// The second half: what was written takes its place, if that still holds what it held. `Some` says why it was left alone.
+    pub fn end(&self, unit: &Unit<'_>, blobs: &Blobs<'_>, at: impl Fn(Moment)) -> Result<Option<String>, Fault> {
+        let site = match self.site(unit, blobs, false)? {
+            Ok(site) => site,
+            Err(why) => return Ok(Some(why.into())),
+        };
+        let grip = match site.hold()? {
+            Ok(grip) => grip,
+            Err(why) => return site.drop_written(why).map(Some),
+        };
+        let (place, temporary) = (site.place(), site.temporary());
+        let moved = match (&unit.before, &unit.after) {
+            (Shape::Absent, _) => temporary.rename_new(site.name),
+            (_, Shape::Absent) => place.rename_new(&site.temporary),
+            _ => self.exchange(&site.parent, &site.temporary, site.name),
+        };
+        match moved {
+            Ok(()) => at(Moment::Placed),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::XDEV) if unit.unguarded => return site.step_aside(&grip, at),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::XDEV) => return site.drop_written(NO_EXCHANGE).map(Some),
+            Err(Errno::NOENT | Errno::EXIST) => return site.drop_written(CHANGED).map(Some),
+            Err(error) => return Err(site.fault("put in place", error)),
+        }
+        if unit.before == Shape::Absent {
+            return Ok(None);
+        }
+        let removed = temporary.remove_held(&grip, &unit.before, site.proof(), blobs)?;
+        drop(grip);
+        match removed {
+            Removed::Yes => at(Moment::Removed),
+            Removed::Late => return Ok(Some(LATE.into())),
+            Removed::No => return site.put_back(&temporary).map(Some),
+        }
+        if unit.after == Shape::Absent {
+            // Folders that a deletion left empty go too, as git has it.
+            self.remove_empty(Path::new(unit.place)).map_err(|error| site.fault("tidy the folder of", error))?;
+        }
+        Ok(None)
+    }
+
+    /// The unit with its folder open; where there is none, why.
+    fn site<'a>(&'a self, unit: &'a Unit<'a>, blobs: &'a Blobs<'a>, make: bool) -> Result<Result<Site<'a>, &'static str>, Fault> {
+        let place = Path::new(unit.place);
+        let Some(name) = place.file_name() else { return Ok(Err("it has no name")) };
+        match self.parent(place, make) {
+            Ok(parent) => {
+                let (temporary, aside) = (temporary(unit.place), out_of_the_way(unit.place));
+                Ok(Ok(Site { tree: self, unit, blobs, parent, name, temporary, aside }))
+            }
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => Ok(Err(ELSEWHERE)),
+            Err(error) => Err(self.fault("open the folder of", place, error)),
+        }
+    }
+
+    /// Whether a place went with its folder.
+    fn is_gone(&self, unit: &Unit<'_>) -> Result<bool, Fault> {
+        Ok(matches!(self.now(unit.place)?, super::Now::Absent))
+    }
+
+    fn exchange(&self, folder: &OwnedFd, one: &OsStr, other: &OsStr) -> Result<(), Errno> {
+        if self.exchanges { exchange(folder, one, other) } else { Err(Errno::INVAL) }
+    }
+
+    /// Why a change of what stands at this path cannot be guarded against an edit at the same moment; `None` where it can.
+    pub fn unguarded(&self, path: &str) -> Result<Option<&'static str>, Fault> {
+        let place = Path::new(path);
+        let fault = |error| self.fault("look at", place, error);
+        let Some(name) = place.file_name() else { return Ok(None) };
+        let parent = match self.parent(place, false) {
+            Ok(parent) => parent,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return Ok(None),
+            Err(error) => return Err(fault(error)),
+        };
+        if !self.exchanges || !can_exchange(&parent).map_err(fault)? {
+            return Ok(Some("its file system cannot exchange two files in one step"));
+        }
+        let spot = Spot { folder: &parent, name };
+        Ok(spot.is_unproven().map_err(fault)?.then_some("it cannot be told whether another program has it open for writing"))
+    }
+
+    /// Makes durable what was written beside these places.
+    pub fn sync_written(&self, paths: &[&str]) -> Result<(), Fault> {
+        let whole = self.sync_all(paths.len())?;
+        for path in paths {
+            let place = Path::new(path);
+            let sync = |parent: OwnedFd| -> Result<(), Errno> {
+                if Some(device(&parent)?) == whole {
+                    return Ok(());
+                }
+                Spot { folder: &parent, name: &temporary(path) }.sync()
+            };
+            self.parent(place, false).and_then(sync).map_err(|error| self.fault("make durable", place, error))?;
+        }
+        Ok(())
+    }
+
+    /// Makes durable what these folders list; one that is gone by now is its parent's matter.
+    pub fn sync_folders(&self, folders: &BTreeSet<&Path>) -> Result<(), Fault> {
+        let whole = self.sync_all(folders.len())?;
+        for folder in folders {
+            let mut open = folder.ancestors().map(|above| self.parent(&above.join("x"), false));
+            let found = open.find(|found| !matches!(found, Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)));
+            let Some(found) = found else { continue };
+            let sync = |folder: OwnedFd| if Some(device(&folder)?) == whole { Ok(()) } else { rustix::fs::fsync(folder) };
+            found.and_then(sync).map_err(|error| self.fault("make durable", folder, error))?;
+        }
+        Ok(())
+    }
+
+    /// Where there is much to do, syncs the project's whole file system at once, and says which that is.
+    fn sync_all(&self, much: usize) -> Result<Option<u64>, Fault> {
+        const MANY: usize = 16;
+        let sync = || {
+            let root = self.parent(Path::new("x"), false)?;
+            rustix::fs::syncfs(&root)?;
+            device(&root)
+        };
+        if much < MANY { Ok(None) } else { sync().map(Some).map_err(|error| self.fault("make durable", Path::new(""), error)) }
+    }
+
+    fn remove_empty(&self, place: &Path) -> Result<(), Errno> {
+        for folder in place.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
+            let Some(name) = folder.file_name() else { break };
+            let removed = self.parent(folder, false).and_then(|above| rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR));
+            match removed {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => break,
+                Err(Errno::ACCESS | Errno::PERM | Errno::BUSY) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Site<'_> {
+    fn place(&self) -> Spot<'_> {
+        Spot { folder: &self.parent, name: self.name }
+    }
+
+    fn temporary(&self) -> Spot<'_> {
+        Spot { folder: &self.parent, name: &self.temporary }
+    }
+
+    fn proof(&self) -> Proof {
+        // Beside a place that held nothing, nothing is but what we wrote.
+        if self.unit.unguarded || self.unit.before == Shape::Absent { Proof::Waived } else { Proof::Lease }
+    }
+
+    /// Holds on to what stands at the place, or says why it must be left alone.
+    fn hold(&self) -> Result<Result<Grip, &'static str>, Fault> {
+        let seen = self.place().hold(&self.unit.before, self.proof()).map_err(|error| self.fault("read", error))?;
+        Ok(match seen {
+            Seen::As(grip) => Ok(grip),
+            Seen::Unlike => Err(CHANGED),
+            Seen::Busy => Err(BUSY),
+            Seen::Unproven => Err(UNPROVEN),
+        })
+    }
+
+    /// Takes away what was written beside a place that is left alone.
+    fn drop_written(&self, why: &str) -> Result<String, Fault> {
+        let temporary = self.temporary();
+        if temporary.remove(&[&self.unit.after], self.proof(), self.blobs)? {
+            return Ok(why.into());
+        }
+        self.keep(&temporary, why)
+    }
+
+    /// What an earlier kernel left beside the place goes if we hold its content, and back to its place if we don't. `Some` says that the
+    /// place is to be left alone.
+    fn recover(&self) -> Result<Option<String>, Fault> {
+        let aside = Spot { folder: &self.parent, name: &self.aside };
+        // Moved out of the way, and nothing had come in its place yet.
+        if self.exists(&aside)? && !self.exists(&self.place())? {
+            match aside.rename_new(self.name) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(self.fault("put back", error)),
+            }
+        }
+        for spot in [self.temporary(), aside] {
+            let shapes = [&self.unit.before, &self.unit.after];
+            if !self.exists(&spot)? || spot.remove(&shapes, self.proof(), self.blobs)? {
+                continue;
+            }
+            let ours = self.unit.before == Shape::Absent || spot.name == self.aside;
+            return if ours { self.keep(&spot, CHANGED).map(Some) } else { self.put_back(&spot).map(Some) };
+        }
+        Ok(None)
+    }
+
+    fn exists(&self, spot: &Spot<'_>) -> Result<bool, Fault> {
+        spot.stat().map(|stat| stat.is_some()).map_err(|error| self.fault("look at", error))
+    }
+
+    /// What came out of the place goes back. If somebody changed what we had put there, theirs stays and the other is kept beside it.
+    fn put_back(&self, spot: &Spot<'_>) -> Result<String, Fault> {
+        let place = self.place();
+        let fault = |error| self.fault("put back", error);
+        if self.is_emptied(spot)? {
+            return self.keep(spot, CHANGED);
+        }
+        match spot.rename_new(self.name) {
+            Ok(()) => return Ok(CHANGED.into()),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(fault(error)),
+        }
+        if !place.is(&self.unit.after).map_err(fault)? {
+            return self.keep(spot, CHANGED);
+        }
+        match self.tree.exchange(&self.parent, spot.name, self.name) {
+            Ok(()) if spot.remove(&[&self.unit.after], self.proof(), self.blobs)? => Ok(CHANGED.into()),
+            Ok(()) => {
+                // Theirs is the newer one.
+                match self.tree.exchange(&self.parent, spot.name, self.name) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(error) => return Err(fault(error)),
+                }
+                self.keep(spot, CHANGED)
+            }
+            Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::XDEV) => self.keep(spot, CHANGED),
+            Err(error) => Err(fault(error)),
+        }
+    }
+
+    /// A folder of which some files are removed already.
+    fn is_emptied(&self, spot: &Spot<'_>) -> Result<bool, Fault> {
+        let Shape::Folder(members) = &self.unit.before else { return Ok(false) };
+        spot.lacks(members.keys()).map_err(|error| self.fault("look through", error))
+    }
+
+    /// The way for file systems that cannot exchange: for a moment nothing is at the place.
+    fn step_aside(&self, grip: &Grip, at: impl Fn(Moment)) -> Result<Option<String>, Fault> {
+        let fault = |error| self.fault("put in place", error);
+        match self.place().rename_new(&self.aside) {
+            Ok(()) => at(Moment::Placed),
+            Err(Errno::NOENT) => return self.drop_written(CHANGED).map(Some),
+            Err(error) => return Err(fault(error)),
+        }
+        let why = match self.temporary().rename_new(self.name) {
+            Ok(()) => None,
+            Err(Errno::EXIST | Errno::NOENT) => Some(self.drop_written(CHANGED)?),
+            Err(error) => return Err(fault(error)),
+        };
+        let aside = Spot { folder: &self.parent, name: &self.aside };
+        match aside.remove_held(grip, &self.unit.before, self.proof(), self.blobs)? {
+            Removed::Yes => at(Moment::Removed),
+            Removed::Late => return Ok(Some(LATE.into())),
+            Removed::No => return self.keep(&aside, CHANGED).map(Some),
+        }
+        Ok(why)
+    }
+
+    fn keep(&self, spot: &Spot<'_>, why: &str) -> Result<String, Fault> {
+        if !self.exists(spot)? {
+            return Ok(why.into());
+        }
+        let name = spot.keep(self.name)?;
+        let kept = Path::new(self.unit.place).with_file_name(name);
+        Ok(format!("{why}; what was there is kept as `{}`", kept.display()))
+    }
+
+    fn fault(&self, verb: &str, error: Errno) -> Fault {
+        self.tree.fault(verb, Path::new(self.unit.place), error)
+    }
+}
+
+/// Whether a folder's file system can exchange two names. The common ones are known; another one is tried.
+fn can_exchange(folder: &OwnedFd) -> Result<bool, Errno> {
+    const EXT4: i64 = 0xef53;
+    const XFS: i64 = 0x5846_5342;
+    const BTRFS: i64 = 0x9123_683e;
+    const TMPFS: i64 = 0x0102_1994;
+    const OVERLAY: i64 = 0x794c_7630;
+    const F2FS: i64 = 0xf2f5_2010;
+    const KNOWN: [i64; 6] = [EXT4, XFS, BTRFS, TMPFS, OVERLAY, F2FS];
+    if KNOWN.contains(&rustix::fs::fstatfs(folder)?.f_type) {
+        return Ok(true);
+    }
+    let names = [".skep-probe-1", ".skep-probe-2"];
+    for name in names {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        drop(rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?);
+    }
+    let can = exchange(folder, OsStr::new(names[0]), OsStr::new(names[1]));
+    for name in names {
+        rustix::fs::unlinkat(folder, name, AtFlags::empty())?;
+    }
+    match can {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn device(folder: impl AsFd) -> Result<u64, Errno> {
+    rustix::fs::fstat(folder).map(|stat| stat.st_dev)
+}

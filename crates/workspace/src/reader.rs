@@ -1,0 +1,204 @@
+//! How the kernel reads files of a project: the one way, whoever wrote them.
+//!
+//! A project is hostile text: a name may be a link that leads out, a pipe that never answers, a device, a file without end, or become
+//! one of these between two looks. **Invariant.** What is read lies beneath the folder it was asked of and is reached through no link
+//! and no other mount; nothing but an ordinary file is ever opened, and no more than the asked size of it is held. No async worker waits for a
+//! file system: [`bounded`] does the work elsewhere, and for so long only.
+
+use world::{Fault, FaultKind};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Longer than any local disk needs for a few small files.
+const TIME_MAX: Duration = Duration::from_secs(10);
+/// Reads at a time. One that hangs keeps its place, so a file system that never answers costs this many threads and not all.
+static PLACES: Semaphore = Semaphore::const_new(8);
+/// A file that is written to all the time is given up on after so many tries.
+const TRIES: usize = 3;
+
+/// Why a file was not read. Says nothing of what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unread {
+    Absent,
+    /// A link, folder, pipe, socket or device.
+    NotOrdinary,
+    /// A link or another mount on the way, or a way out of the folder.
+    LeadsAway,
+    TooLarge,
+    /// Its size or times changed during each try.
+    Changing,
+    Failed(Errno),
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unread::Absent => f.write_str("it is not there"),
+            Unread::NotOrdinary => f.write_str("it is not an ordinary file"),
+            Unread::LeadsAway => f.write_str("a link or another file system is on the way to it"),
+            Unread::TooLarge => f.write_str("it is too large"),
+            Unread::Changing => f.write_str("it changes while it is read"),
+            Unread::Failed(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl From<Errno> for Unread {
+    fn from(error: Errno) -> Unread {
+        match error {
+            Errno::NOENT | Errno::NOTDIR => Unread::Absent,
+            Errno::LOOP | Errno::XDEV => Unread::LeadsAway,
+            error => Unread::Failed(error),
+        }
+    }
+}
+
+/// A folder that files are read from, held open: it stays the same one whatever becomes of its name.
+#[derive(Debug)]
+pub struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// A folder by a path that is trusted: a project's, or one that was looked into already.
+    pub fn open(path: &Path) -> Result<Folder, Unread> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Folder { fd: rustix::fs::open(path, flags, Mode::empty())?, path: path.to_owned() })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A folder of this one.
+    pub fn folder(&self, name: impl AsRef<Path>) -> Result<Folder, Unread> {
+        let name = name.as_ref();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        Ok(Folder { fd: rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), resolve)?, path: self.path.join(name) })
+    }
+
+    /// What stands at a name, without opening it.
+    pub fn look(&self, name: impl AsRef<Path>) -> Result<Stat, Unread> {
+        Ok(rustix::fs::fstat(self.find(name.as_ref())?)?)
+    }
+
+    /// Whether there is an ordinary file of this name.
+    pub fn has_file(&self, name: &str) -> bool {
+        self.look(name).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file())
+    }
+
+    pub fn stat(&self) -> Result<Stat, Unread> {
+        Ok(rustix::fs::fstat(&self.fd)?)
+    }
+
+    /// The whole of an ordinary file of at most `max` bytes. Blocks as long as the file system does.
+    pub fn read(&self, name: impl AsRef<Path>, max: u64) -> Result<Vec<u8>, Unread> {
+        self.read_with_mode(name, max).map(|(bytes, _)| bytes)
+    }
+
+    /// The same, with its permission bits.
+    pub fn read_with_mode(&self, name: impl AsRef<Path>, max: u64) -> Result<(Vec<u8>, u32), Unread> {
+        for _ in 0..TRIES {
+            let found = self.find(name.as_ref())?;
+            // What it is, is known before it is opened: to open a device can already do something.
+            let before = rustix::fs::fstat(&found)?;
+            if !FileType::from_raw_mode(before.st_mode).is_file() {
+                return Err(Unread::NotOrdinary);
+            }
+            if u64::try_from(before.st_size).is_ok_and(|size| size > max) {
+                return Err(Unread::TooLarge);
+            }
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            let file = File::from(rustix::fs::open(format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty())?);
+            let mut bytes = Vec::new();
+            let read = (&file).take(max.saturating_add(1)).read_to_end(&mut bytes);
+            read.map_err(|error| Unread::Failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+            if bytes.len() as u64 > max {
+                return Err(Unread::TooLarge);
+            }
+            let after = rustix::fs::fstat(&file)?;
+            if stamp(&before) == stamp(&after) && u64::try_from(after.st_size) == Ok(bytes.len() as u64) {
+                return Ok((bytes, before.st_mode & 0o7777));
+            }
+        }
+        Err(Unread::Changing)
+    }
+
+    /// The names in a folder of this one; more than `max` are too many.
+    pub fn list(&self, name: &str, max: usize) -> Result<Vec<OsString>, Unread> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), RESOLVE)?;
+        let mut names = Vec::new();
+        for entry in Dir::new(folder)? {
+            let name = entry?.file_name().to_bytes().to_vec();
+            if matches!(name.as_slice(), b"." | b"..") {
+                continue;
+            }
+            if names.len() == max {
+                return Err(Unread::TooLarge);
+            }
+            names.push(OsString::from_vec(name));
+        }
+        Ok(names)
+    }
+
+    /// A handle on whatever stands there, which opens nothing.
+    fn find(&self, name: &Path) -> Result<OwnedFd, Unread> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), RESOLVE)?)
+    }
+}
+
+const RESOLVE: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_XDEV);
+
+/// What changes with a file's content. Another name or mode changes only its third time.
+fn stamp(stat: &Stat) -> (i64, i64, u64) {
+    (stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
+}
+
+/// For commands, which look at a project before they ask the kernel about it. Blocks.
+pub fn read_project_file(project: &Path, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
+    match Folder::open(project).and_then(|project| project.read(name, bytes_max)) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(Unread::Absent) => Ok(None),
+        Err(why) => Err(why.to_string()),
+    }
+}
+
+/// Does what reads a project's files away from the async workers. What takes too long is left to itself, and is a fault.
+pub async fn bounded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+    within(TIME_MAX, work).await
+}
+
+async fn within<T: Send + 'static>(time: Duration, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+    let hangs = |why: &str| {
+        Fault::new(FaultKind::Io, "the project's files could not be read in time", why)
+            .fix("look whether the file system of the project answers: `ls` it")
+    };
+    let read = async {
+        // The semaphore is never closed.
+        let place = PLACES.acquire().await.map_err(|_| hangs("the kernel stops"))?;
+        let read = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(place);
+            done
+        });
+        read.await.map_err(|error| Fault::new(FaultKind::Bug, "reading a project's files failed", error))
+    };
+    tokio::time::timeout(time, read).await.map_err(|_| hangs("its file system does not answer"))?
+}
+
+#[cfg(test)]
+mod tests;

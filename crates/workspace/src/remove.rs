@@ -1,0 +1,197 @@
+//! Removes what stands at a name, or gives it another one.
+//!
+//! **Invariant.** A file is removed only under a lease, when nobody has it open for writing and its content is one that we hold; anything
+//! else is left where it is.
+
+use crate::shape::{Blobs, Grip, Proof, Seen, Shape, Spot, errno, holds, read};
+use crate::tree::{State, names};
+use world::Fault;
+use rustix::fs::{AtFlags, FileType, RenameFlags};
+use rustix::io::Errno;
+use sandbox::{Lease, NoLease};
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Deeper than any folder that a merge swaps.
+const DEPTH_MAX: usize = 200;
+
+/// What came of removing what was held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    Yes,
+    /// It is not what was held any more; it is still there, or the rest of it.
+    No,
+    /// Somebody had found it before its name was taken, and opened it when it was gone.
+    Late,
+}
+
+impl Spot<'_> {
+    /// Removes what was held here, if it is held still.
+    pub fn remove_held(&self, grip: &Grip, shape: &Shape, proof: Proof, blobs: &Blobs<'_>) -> Result<Removed, Fault> {
+        let unlinked = || -> Result<Option<Removed>, Errno> {
+            if !self.is_held(grip, shape)? {
+                return Ok(Some(Removed::No));
+            }
+            let Some(lease) = &grip.lease else { return Ok(None) };
+            rustix::fs::unlinkat(self.folder, self.name, AtFlags::empty())?;
+            Ok(Some(if lease.holds() { Removed::Yes } else { Removed::Late }))
+        };
+        match unlinked().map_err(|error| self.fault("remove", error))? {
+            Some(removed) => Ok(removed),
+            None => Ok(if self.remove(&[shape], proof, blobs)? { Removed::Yes } else { Removed::No }),
+        }
+    }
+
+    /// Removes all that stands here if every content in it is one of these, or the beginning of one. Says whether nothing is left.
+    pub fn remove(&self, known: &[&Shape], proof: Proof, blobs: &Blobs<'_>) -> Result<bool, Fault> {
+        if !self.is_known(known, proof, blobs)? {
+            return Ok(false);
+        }
+        self.remove_at(known, Path::new(""), 0, proof, blobs)
+    }
+
+    /// Whether every content that stands here is one of these, or the beginning of one.
+    pub fn is_known(&self, known: &[&Shape], proof: Proof, blobs: &Blobs<'_>) -> Result<bool, Fault> {
+        let look = |spot: &Spot<'_>, path: &Path, kind| match kind {
+            FileType::Directory => Ok(true),
+            FileType::RegularFile => Ok(spot.known_file(known, path, proof, blobs)?.is_some()),
+            FileType::Symlink => spot.known_link(known, path).map_err(|error| spot.fault("read", error)),
+            _ => Ok(false),
+        };
+        let Some(stat) = self.stat().map_err(|error| self.fault("look at", error))? else { return Ok(true) };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                let mut failed = None;
+                let seen = self.walk(&mut |spot: Spot<'_>, path: &Path, kind| match look(&spot, path, kind) {
+                    Ok(true) => Ok(None),
+                    Ok(false) => Ok(Some(Seen::Unlike)),
+                    Err(fault) => {
+                        failed = Some(fault);
+                        Ok(Some(Seen::Unlike))
+                    }
+                });
+                let seen = seen.map_err(|error| self.fault("look through", error))?;
+                failed.map_or(Ok(seen.is_none()), Err)
+            }
+            kind => look(self, Path::new(""), kind),
+        }
+    }
+
+    fn known_link(&self, known: &[&Shape], path: &Path) -> Result<bool, Errno> {
+        for state in known.iter().filter_map(|shape| shape.at(path)) {
+            if let State::Link { target } = state
+                && self.leads(target)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The lease, if one is needed, of a file with a content that we hold.
+    fn known_file(&self, known: &[&Shape], path: &Path, proof: Proof, blobs: &Blobs<'_>) -> Result<Option<Option<Lease>>, Fault> {
+        let fault = |error| self.fault("read", error);
+        let Some(file) = self.open().map_err(fault)? else { return Ok(None) };
+        let again = file.try_clone().map_err(|error| fault(errno(&error)))?;
+        let lease = match (Lease::take(file), proof) {
+            (Ok(lease), _) => Some(lease),
+            (Err(NoLease::Unknown(_)), Proof::Waived | Proof::Glance) => None,
+            (Err(_), _) => return Ok(None),
+        };
+        let names: Vec<&str> = known
+            .iter()
+            .filter_map(|shape| match shape.at(path) {
+                Some(State::File { blob, .. }) => Some(blob.as_str()),
+                _ => None,
+            })
+            .collect();
+        let file = lease.as_ref().map_or(&again, Lease::file);
+        for blob in &names {
+            if holds(file, blob).map_err(fault)? {
+                return Ok(Some(lease));
+            }
+        }
+        let Some(bytes) = read(file).map_err(fault)? else { return Ok(None) };
+        for blob in names {
+            if blobs(blob)?.starts_with(&bytes) {
+                return Ok(Some(lease));
+            }
+        }
+        Ok(None)
+    }
+
+    fn remove_at(&self, known: &[&Shape], path: &Path, depth: usize, proof: Proof, blobs: &Blobs<'_>) -> Result<bool, Fault> {
+        let fault = |error| self.fault("remove", error);
+        let Some(stat) = self.stat().map_err(fault)? else { return Ok(true) };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => match self.known_file(known, path, proof, blobs)? {
+                None => Ok(false),
+                Some(lease) => {
+                    if lease.as_ref().is_some_and(|lease| !lease.holds()) {
+                        return Ok(false);
+                    }
+                    rustix::fs::unlinkat(self.folder, self.name, AtFlags::empty()).map_err(fault)?;
+                    Ok(true)
+                }
+            },
+            FileType::Symlink if self.known_link(known, path).map_err(fault)? => {
+                rustix::fs::unlinkat(self.folder, self.name, AtFlags::empty()).map_err(fault)?;
+                Ok(true)
+            }
+            FileType::Directory if depth <= DEPTH_MAX => {
+                let Some(folder) = self.open_folder().map_err(fault)? else { return Ok(false) };
+                let mut gone = true;
+                for name in names(&folder).map_err(fault)? {
+                    let inner = Spot { folder: &folder, name: &name };
+                    gone &= inner.remove_at(known, &path.join(&name), depth + 1, proof, blobs)?;
+                }
+                if !gone {
+                    return Ok(false);
+                }
+                match rustix::fs::unlinkat(self.folder, self.name, AtFlags::REMOVEDIR) {
+                    Ok(()) => Ok(true),
+                    Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
+                    Err(error) => Err(fault(error)),
+                }
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Gives what stands here, whatever it is, a name beside `place` that nothing has, and tells it.
+    pub fn keep(&self, place: &OsStr) -> Result<String, Fault> {
+        let stem = place.to_string_lossy();
+        let stem: String = stem.char_indices().take_while(|(at, c)| at + c.len_utf8() <= 230).map(|(_, c)| c).collect();
+        for number in 1.. {
+            let name = if number == 1 { format!("{stem}.skep-kept") } else { format!("{stem}.skep-kept-{number}") };
+            match self.rename_new(OsStr::new(&name)) {
+                Ok(()) => return Ok(name),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(self.fault("keep", error)),
+            }
+        }
+        Err(self.fault("keep", Errno::EXIST))
+    }
+
+    /// Takes a name that nothing has.
+    pub fn rename_new(&self, name: &OsStr) -> Result<(), Errno> {
+        match rustix::fs::renameat_with(self.folder, self.name, self.folder, name, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => self.link_new(name),
+            other => other,
+        }
+    }
+
+    /// The same where the file system does not know the flag: a second link is made only where nothing is.
+    fn link_new(&self, name: &OsStr) -> Result<(), Errno> {
+        match rustix::fs::linkat(self.folder, self.name, self.folder, name, AtFlags::empty()) {
+            Ok(()) => rustix::fs::unlinkat(self.folder, self.name, AtFlags::empty()),
+            Err(Errno::EXIST) => Err(Errno::EXIST),
+            // A folder, or no links at all.
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::ISDIR | Errno::MLINK) => match (Spot { folder: self.folder, name }).stat()? {
+                Some(_) => Err(Errno::EXIST),
+                None => rustix::fs::renameat(self.folder, self.name, self.folder, name),
+            },
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What the kernel reads of a repository itself: no program runs here, so nothing a repository configures can.
+//!
+//! **Invariant.** A repository that lies outside its project counts only if it says itself that this project is its work tree, is a
+//! repository of the same owner, and neither holds nor lies in the kernel's home or the project. Of HEAD and references nothing is passed on but a
+//! commit's number and a branch's name.
+
+use world::Stop;
+use crate::reader::{self, Folder, Unread};
+use rustix::fs::FileType;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use world::{Code, Refusal};
+
+mod config;
+mod reference;
+
+use reference::Target;
+pub use reference::is_commit;
+
+/// A path, with much room to spare.
+const POINTER_BYTES_MAX: u64 = 16 * 1024;
+/// A repository of a million references has less.
+const PACKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// How often one reference may name another, as in git.
+const REFERENCES_MAX: usize = 5;
+
+/// The work tree that `path` is in.
+pub fn toplevel(path: &Path) -> Option<PathBuf> {
+    path.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok()).map(Path::to_path_buf)
+}
+
+/// The branch a work tree is on, or the short commit when it is on none.
+pub async fn branch(top: &Path, home: &Path) -> String {
+    let (top, home) = (top.to_owned(), home.to_owned());
+    let read = reader::bounded(move || Repository::open(&top, &home).ok().and_then(|repository| repository.branch())).await;
+    // Only for people to look at: a tree whose branch cannot be told has none to show.
+    read.ok().flatten().unwrap_or_else(|| "?".into())
+}
+
+/// The commit a work tree stands at; `None` before the first, and where it cannot be told.
+pub async fn head(top: &Path, home: &Path) -> Result<Option<String>, Stop> {
+    let (top, home) = (top.to_owned(), home.to_owned());
+    Ok(reader::bounded(move || Repository::open(&top, &home).ok().and_then(|repository| repository.head())).await?)
+}
+
+/// What a room needs of a repository beside the project itself.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// The repository, where it is outside the project.
+    pub outside: Option<PathBuf>,
+    /// Files that hold credentials, with their text without them.
+    pub cleaned: Vec<(PathBuf, Vec<u8>)>,
+}
+
+pub async fn needs(top: &Path, home: &Path) -> Result<Needs, Stop> {
+    let (project, home) = (top.to_owned(), home.to_owned());
+    let needs = reader::bounded(move || Repository::open(&project, &home)?.needs()).await?;
+    Ok(needs.map_err(|unusable| Refusal::new(Code::Unsupported, unusable.what).hint(unusable.fix))?)
+}
+
+/// All that the kernel takes from a repository. For fuzzing.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct RepositoryView {
+    pub branch: Option<String>,
+    pub head: Option<String>,
+    pub outside: Option<PathBuf>,
+}
+
+#[doc(hidden)]
+pub fn read_repository(top: &Path, home: &Path) -> Result<RepositoryView, String> {
+    let repository = Repository::open(top, home).map_err(|unusable| unusable.what)?;
+    let outside = repository.needs().map_err(|unusable| unusable.what)?.outside;
+    Ok(RepositoryView { branch: repository.branch(), head: repository.head(), outside })
+}
+
+/// Why a repository is not used, without a word of what it holds.
+#[derive(Debug, PartialEq, Eq)]
+struct Unusable {
+    what: String,
+    fix: &'static str,
+}
+
+fn unusable(what: impl Into<String>, fix: &'static str) -> Unusable {
+    Unusable { what: what.into(), fix }
+}
+
+/// A repository as its work tree's `.git` names it.
+struct Repository {
+    /// With the work tree's own HEAD.
+    own: Folder,
+    /// What all work trees share, if that is another folder.
+    shared: Option<Folder>,
+    is_outside: bool,
+}
+
+impl Repository {
+    fn open(top: &Path, home: &Path) -> Result<Repository, Unusable> {
+        let broken =
+            |why: Unread| unusable(format!("`.git` cannot be used: {why}"), "make `.git` the folder of a repository, or clone it anew");
+        let project = Folder::open(top).map_err(broken)?;
+        let stat = project.look(".git").map_err(broken)?;
+        if FileType::from_raw_mode(stat.st_mode).is_dir() {
+            return Ok(Repository { own: project.folder(".git").map_err(broken)?, shared: None, is_outside: false });
+        }
+        let text = project.read(".git", POINTER_BYTES_MAX).map_err(broken)?;
+        let nowhere = || unusable("`.git` is a file that names no repository", "run `git worktree repair`, or clone it anew");
+        let path = line(&text).and_then(|line| line.strip_prefix(b"gitdir: ")).ok_or_else(nowhere)?;
+        let own = top.join(OsStr::from_bytes(path)).canonicalize().map_err(|_| nowhere())?;
+        if let Ok(inside) = own.strip_prefix(top) {
+            let own = project.folder(inside).map_err(broken)?;
+            if own.look("commondir").is_ok() {
+                return Err(unusable("`.git` names a part of the project that names another folder", "clone it anew"));
+            }
+            return Ok(Repository { own, shared: None, is_outside: false });
+        }
+        let own = Folder::open(&own).map_err(|_| nowhere())?;
+        let shared = match own.read("commondir", POINTER_BYTES_MAX) {
+            Err(Unread::Absent) => None,
+            Err(_) => return Err(nowhere()),
+            Ok(text) => {
+                let path = line(&text).ok_or_else(nowhere)?;
+                let path = own.path().join(OsStr::from_bytes(path)).canonicalize().map_err(|_| nowhere())?;
+                Some(Folder::open(&path).map_err(|_| nowhere())?)
+            }
+        };
+        let repository = Repository { own, shared, is_outside: true };
+        repository.vouch(&project, home)?;
+        Ok(repository)
+    }
+
+    /// What all work trees share.
+    fn common(&self) -> &Folder {
+        self.shared.as_ref().unwrap_or(&self.own)
+    }
+
+    /// Whether a repository outside the project may be shown to its rooms. Whatever the project says, the repository must say it too.
+    fn vouch(&self, project: &Folder, home: &Path) -> Result<(), Unusable> {
+        let (top, common) = (project.path(), self.common());
+        let home = home
+            .canonicalize()
+            .map_err(|error| unusable(format!("the kernel's home cannot be looked at: {error}"), "run `skep doctor`"))?;
+        for folder in [&self.own, common] {
+            if overlap(folder.path(), &home) {
+                return Err(unusable(
+                    "`.git` names a folder that holds the kernel's home or lies in it, which no room sees",
+                    "clone it anew",
+                ));
+            }
+            if overlap(folder.path(), top) {
+                let fix = "move the work tree out of its repository: `git worktree move`";
+                return Err(unusable("`.git` names a folder that the project lies in", fix));
+            }
+        }
+        let is = |name, is_kind: fn(FileType) -> bool| common.look(name).is_ok_and(|stat| is_kind(FileType::from_raw_mode(stat.st_mode)));
+        if !is("HEAD", FileType::is_file) || !is("objects", FileType::is_dir) || !is("refs", FileType::is_dir) {
+            return Err(unusable("`.git` names a folder that is not a repository", "run `git worktree repair`, or clone it anew"));
+        }
+        let (user, owner) = (rustix::process::geteuid(), project.stat().map(|stat| stat.st_uid));
+        let is_own = |folder: &Folder| {
+            let of = folder.stat().map(|stat| stat.st_uid);
+            of == Ok(user.as_raw()) || (user.is_root() && of.is_ok() && of == owner)
+        };
+        if !is_own(&self.own) || !is_own(common) {
+            return Err(unusable("`.git` names a repository of another user", "clone it anew"));
+        }
+        let points_back = match &self.shared {
+            Some(shared) => self.own.path().parent() == Some(&shared.path().join("worktrees")) && self.names_work_tree(top),
+            None => self.is_configured_for(top),
+        };
+        if points_back {
+            return Ok(());
+        }
+        Err(unusable(
+            "`.git` names a repository that does not name this project as its work tree",
+            "run `git worktree repair` in that repository, or `git config core.worktree \"$PWD\"` in this one",
+        ))
+    }
+
+    /// A linked work tree's side of the repository holds the path of the tree's `.git`.
+    fn names_work_tree(&self, top: &Path) -> bool {
+        let Ok(text) = self.own.read("gitdir", POINTER_BYTES_MAX) else { return false };
+        let Some(path) = line(&text).map(|path| self.own.path().join(OsStr::from_bytes(path))) else { return false };
+        path.file_name() == Some(OsStr::new(".git")) && path.parent().is_some_and(|tree| tree.canonicalize().is_ok_and(|tree| tree == top))
+    }
+
+    /// A submodule's repository, and one that was made with `--separate-git-dir`, can name its work tree in its configuration.
+    fn is_configured_for(&self, top: &Path) -> bool {
+        let Ok(text) = self.own.read("config", CONFIG_BYTES_MAX) else { return false };
+        let named = config::work_tree(&text).map(|path| self.own.path().join(OsStr::from_bytes(&path)));
+        named.is_some_and(|path| path.canonicalize().is_ok_and(|path| path == top))
+    }
+
+    fn branch(&self) -> Option<String> {
+        match self.target(&self.own, "HEAD")? {
+            Target::Reference(name) => Some(name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned()),
+            Target::Commit(commit) => Some(commit.chars().take(8).collect()),
+        }
+    }
+
+    fn head(&self) -> Option<String> {
+        let mut target = self.target(&self.own, "HEAD")?;
+        for _ in 0..REFERENCES_MAX {
+            target = match target {
+                Target::Commit(commit) => return Some(commit),
+                // A linked work tree keeps its branches in what it shares.
+                Target::Reference(name) => {
+                    let own = self.own.look(&name).is_ok();
+                    self.target(if own { &self.own } else { self.common() }, &name).or_else(|| self.packed(&name))?
+                }
+            };
+        }
+        None
+    }
+
+    fn target(&self, folder: &Folder, name: &str) -> Option<Target> {
+        reference::parse(line(&folder.read(name, POINTER_BYTES_MAX).ok()?)?)
+    }
+
+    fn packed(&self, name: &str) -> Option<Target> {
+        reference::find(&self.common().read("packed-refs", PACKED_BYTES_MAX).ok()?, name)
+    }
+
+    fn needs(&self) -> Result<Needs, Unusable> {
+        let mut cleaned = Vec::new();
+        for (folder, name) in [(self.common(), "config"), (&self.own, "config.worktree")] {
+            let text = match folder.read(name, CONFIG_BYTES_MAX) {
+                Ok(text) => text,
+                Err(Unread::Absent) => continue,
+                // It may hold credentials, which no room may see.
+                Err(why) => {
+                    let fix = "make it an ordinary file of at most 1 MiB that you can read";
+                    return Err(unusable(format!("`{name}` of the repository cannot be cleaned of credentials: {why}"), fix));
+                }
+            };
+            let clean = config::without_credentials(&text);
+            if clean != text {
+                cleaned.push((folder.path().join(name), clean));
+            }
+        }
+        Ok(Needs { outside: self.is_outside.then(|| self.common().path().to_owned()), cleaned })
+    }
+}
+
+/// A file of one line, without its end; `None` if it has more or none.
+fn line(text: &[u8]) -> Option<&[u8]> {
+    let text = text.trim_ascii_end();
+    (!text.is_empty() && !text.contains(&b'\n') && !text.contains(&0)).then_some(text)
+}
+
+fn overlap(a: &Path, b: &Path) -> bool {
+    a.starts_with(b) || b.starts_with(a)
+}
+
+#[cfg(test)]
+mod tests;

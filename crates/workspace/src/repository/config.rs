@@ -1,0 +1,58 @@
+//! A repository's configuration, as far as the kernel must understand it.
+
+/// `core.worktree`, if it is set.
+pub fn work_tree(text: &[u8]) -> Option<Vec<u8>> {
+    let mut in_core = false;
+    let mut found = None;
+    for line in text.split(|byte| *byte == b'\n') {
+        let line = line.trim_ascii();
+        if let Some(section) = line.strip_prefix(b"[") {
+            in_core = section.split(|byte| *byte == b']').next().is_some_and(|name| name.trim_ascii().eq_ignore_ascii_case(b"core"));
+        } else if in_core && let Some(at) = line.iter().position(|byte| *byte == b'=') {
+            let (key, value) = line.split_at(at);
+            if key.trim_ascii().eq_ignore_ascii_case(b"worktree") {
+                found = Some(unquoted(value.get(1..)?.trim_ascii()));
+            }
+        }
+    }
+    found
+}
+
+fn unquoted(value: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(value.len());
+    let mut bytes = value.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => {}
+            b'\\' => plain.extend(bytes.next()),
+            byte => plain.push(*byte),
+        }
+    }
+    plain
+}
+
+/// The same text without the credentials that we know the shape of.
+pub fn without_credentials(text: &[u8]) -> Vec<u8> {
+    text.split_inclusive(|byte| *byte == b'\n').filter(|line| !is_credential(line)).flat_map(without_users).collect()
+}
+
+fn is_credential(line: &[u8]) -> bool {
+    let key = line.split(|byte| *byte == b'=').next().unwrap_or_default().to_ascii_lowercase();
+    let has = |word: &&str| key.windows(word.len()).any(|part| part == word.as_bytes());
+    ["extraheader", "password", "token", "oauth", "cookiefile"].iter().any(has)
+}
+
+/// `https://user:secret@host/` becomes `https://host/`; `ssh://git@host/` names no secret and stays.
+fn without_users(line: &[u8]) -> Vec<u8> {
+    let mut clean = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.windows(3).position(|part| part == b"://") {
+        let (before, after) = rest.split_at(at + 3);
+        let host_end = after.iter().position(|byte| b"/\n\"".contains(byte)).unwrap_or(after.len());
+        let user_end = after[..host_end].iter().rposition(|byte| *byte == b'@').filter(|_| !before.ends_with(b"ssh://"));
+        clean.extend_from_slice(before);
+        rest = &after[user_end.map_or(0, |at| at + 1)..];
+    }
+    clean.extend_from_slice(rest);
+    clean
+}

@@ -1,0 +1,68 @@
+//! Tests of the way into the project without a kernel around it: edits at the same moment, and random hostile overlays.
+
+mod edits;
+mod fuzzed;
+mod judged;
+#[path = "../../../testkit/oracle/oracle.rs"]
+mod oracle;
+mod overlays;
+mod random;
+mod swaps;
+
+use crate::apply::{Step, carry};
+use crate::frozen::Frost;
+use crate::place::Moment;
+use crate::tree::{Now, State, Tree};
+use world::{Fault, FaultKind};
+use crate::hash;
+use std::collections::BTreeMap;
+use std::path::Path;
+use world::MergePath;
+
+/// Contents by their names, as the vault has them.
+#[derive(Default)]
+struct Vault(BTreeMap<String, Vec<u8>>);
+
+impl Vault {
+    fn keep(&mut self, bytes: &[u8]) -> String {
+        let name = hash::sha256(bytes);
+        self.0.insert(name.clone(), bytes.to_vec());
+        name
+    }
+
+    fn file(&mut self, bytes: &[u8]) -> State {
+        State::File { blob: self.keep(bytes), mode: Some(0o644), owner: None }
+    }
+
+    /// What stands somewhere, as a state.
+    fn state(&mut self, now: &Now) -> Option<State> {
+        Some(match now {
+            Now::Absent => State::Absent,
+            Now::File { bytes, mode, owner } => State::File { blob: self.keep(bytes), mode: Some(*mode), owner: Some(*owner) },
+            Now::Link { target } => State::Link { target: target.clone() },
+            Now::Folder => State::Folder,
+            Now::Other => return None,
+        })
+    }
+
+    fn blob(&self, name: &str) -> Result<Vec<u8>, Fault> {
+        self.0.get(name).cloned().ok_or_else(|| Fault::new(FaultKind::Bug, "a blob is missing", name))
+    }
+}
+
+fn step(path: &str, before: State, after: State) -> Step {
+    let path = MergePath { path: path.to_owned(), kind: "modified".into(), from: None, refused: None };
+    Step { path, before, after, quiet: false, unguarded: false }
+}
+
+/// Carries steps out, or back, and tells what was left.
+fn run(project: &Path, steps: &[Step], vault: &Vault, back: bool, at: &dyn Fn(usize, Moment)) -> Vec<MergePath> {
+    let tree = Tree::at(project.to_owned()).unwrap();
+    let mut list: Vec<_> = steps.iter().map(|step| (step, &step.before, &step.after)).collect();
+    if back {
+        list = steps.iter().rev().map(|step| (step, &step.after, &step.before)).collect();
+    }
+    let mut told = Vec::new();
+    carry(&tree, &list, &|name| vault.blob(name), at, &mut told).unwrap();
+    told
+}

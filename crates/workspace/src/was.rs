@@ -1,0 +1,163 @@
+//! What the project held when a task began, for the paths that changed.
+//!
+//! Git answers from a room that holds the project alone: what a task wrote into its own `.git` has no say in what its base was.
+
+use crate::aside;
+use crate::base::{self, Dirty, DirtyFile};
+use crate::git_room::git;
+use crate::hash;
+use crate::shape::Blobs;
+use crate::tree::Now;
+use sandbox::Workspace;
+use sha1::{Digest, Sha1};
+use std::collections::BTreeMap;
+use std::path::Path;
+use world::{Base, Stop};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Was {
+    Absent,
+    /// A dirty or untracked file: SHA-256 of its content.
+    Held {
+        blob: String,
+        executable: bool,
+    },
+    /// Git's own name of the content.
+    Committed {
+        oid: String,
+        executable: bool,
+    },
+    /// Too large, not an ordinary file, or not readable then.
+    Unproven,
+}
+
+impl Was {
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        match self {
+            Was::Held { blob, .. } => hash::sha256(bytes) == *blob,
+            Was::Committed { oid, .. } => git_name(bytes, oid.len()) == *oid,
+            Was::Absent | Was::Unproven => false,
+        }
+    }
+
+    pub fn is(&self, now: &Now) -> bool {
+        match now {
+            Now::Absent => *self == Was::Absent,
+            Now::File { bytes, .. } => self.holds(bytes),
+            Now::Link { target } => self.holds(target.as_bytes()),
+            Now::Folder | Now::Other => false,
+        }
+    }
+
+    /// Of the permission bits only this one has a base, as git has it.
+    pub fn executable(&self) -> Option<bool> {
+        match self {
+            Was::Held { executable, .. } | Was::Committed { executable, .. } => Some(*executable),
+            Was::Absent | Was::Unproven => None,
+        }
+    }
+
+    /// The person had changed it already when the task began.
+    pub fn is_dirty(&self) -> bool {
+        matches!(self, Was::Held { .. })
+    }
+}
+
+pub struct Bases<'a> {
+    dirty: Dirty,
+    committed: BTreeMap<String, Was>,
+    /// The commit that `committed` is from.
+    head: Option<String>,
+    /// A room over the project alone, for git.
+    room: &'a Workspace,
+}
+
+impl<'a> Bases<'a> {
+    /// What a recorded base held at these paths. `dirty` is what its blob says.
+    pub async fn at(room: &'a Workspace, base: &Base, dirty: Dirty, paths: &[&str]) -> Result<Bases<'a>, Stop> {
+        let mut committed = BTreeMap::new();
+        if let Some(head) = &base.head {
+            for some in paths.chunks(200) {
+                let mut args = vec!["ls-tree", "-z", "--full-tree", head, "--"];
+                args.extend(some);
+                let listed = git(room, &args, None).await?;
+                committed.extend(String::from_utf8_lossy(&listed).split('\0').filter_map(tree_entry));
+            }
+        }
+        Ok(Bases { dirty, committed, head: base.head.clone(), room })
+    }
+
+    /// Of what was touched while the base was looked for, nobody knows what the task saw.
+    pub fn distrust(&mut self, project: &Path, since_us: i64, until_us: i64, paths: &[&str]) {
+        let span = since_us..=until_us;
+        let touched: Vec<&str> = aside(|| paths.iter().copied().filter(|path| base::touched(project, path, &span)).collect());
+        for path in touched {
+            self.dirty.files.insert(path.to_owned(), DirtyFile::Unproven);
+        }
+    }
+
+    pub fn of(&self, path: &str) -> Was {
+        match (self.dirty.files.get(path), self.committed.get(path)) {
+            (Some(DirtyFile::Held { blob, executable }), _) => Was::Held { blob: blob.clone(), executable: *executable },
+            (Some(DirtyFile::Absent), _) | (None, None) => Was::Absent,
+            (Some(DirtyFile::Unproven), _) => Was::Unproven,
+            (None, Some(was)) => was.clone(),
+        }
+    }
+
+    /// Whether a file is what the commit holds once git has put its line ends and filters into the work tree.
+    pub async fn is_checked_out(&self, path: &str, was: &Was, now: &Now) -> Result<bool, Stop> {
+        let (Was::Committed { oid, .. }, Now::File { bytes, .. }) = (was, now) else { return Ok(false) };
+        let named = git(self.room, &["hash-object", "--stdin", "--path", path], Some(bytes.clone())).await;
+        Ok(named.is_ok_and(|name| String::from_utf8_lossy(&name).trim() == oid))
+    }
+
+    /// The base's content as it stood in the work tree; `None` where it can't be had.
+    pub async fn bytes(&self, blobs: &Blobs<'_>, path: &str, was: &Was) -> Result<Option<Vec<u8>>, Stop> {
+        match was {
+            Was::Held { blob, .. } => Ok(Some(blobs(blob)?)),
+            Was::Committed { oid, .. } => {
+                let Some(head) = &self.head else { return Ok(None) };
+                let object = format!("{head}:{path}");
+                let found = git(self.room, &["cat-file", "--filters", &object], None).await;
+                match found {
+                    Ok(bytes) => Ok(Some(bytes)),
+                    Err(_) => Ok(git(self.room, &["cat-file", "blob", oid], None).await.ok()),
+                }
+            }
+            Was::Absent | Was::Unproven => Ok(None),
+        }
+    }
+}
+
+/// `<mode> SP <type> SP <oid> TAB <path>`
+fn tree_entry(entry: &str) -> Option<(String, Was)> {
+    let (meta, path) = entry.split_once('\t')?;
+    let mut meta = meta.split(' ');
+    let mode = meta.next()?;
+    (meta.next()? == "blob").then_some(())?;
+    Some((path.to_owned(), Was::Committed { oid: meta.next()?.to_owned(), executable: mode == "100755" }))
+}
+
+/// Git's name of a content: SHA-1, or SHA-256 in repositories that use it.
+fn git_name(bytes: &[u8], length: usize) -> String {
+    let head = format!("blob {}\0", bytes.len());
+    if length == 64 {
+        return hash::sha256(&[head.as_bytes(), bytes].concat());
+    }
+    hash::hex(&Sha1::new().chain_update(head).chain_update(bytes).finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_entries_are_gits() {
+        assert_eq!(git_name(b"hello\n", 40), "ce013625030ba8dba906f756967f9e9ca394464a");
+        let (path, was) = tree_entry("100755 blob ce013625030ba8dba906f756967f9e9ca394464a\ta b.sh").unwrap();
+        assert_eq!(path, "a b.sh");
+        assert!(was.holds(b"hello\n") && !was.holds(b"hello") && was.executable() == Some(true) && !was.is_dirty());
+        assert_eq!(tree_entry("160000 commit ce013625030ba8dba906f756967f9e9ca394464a\tsub"), None);
+    }
+}

@@ -8,9 +8,9 @@
 //! A large project takes git seconds, so the task works meanwhile. **Invariant.** What was changed between the opening of the workspace
 //! and the end of that look, by the times that the file system gave it, has no base: the task may have seen what was there before.
 
-use crate::repository;
 use crate::git_room::git as run_git;
 use crate::reader::{self, Folder, Unread};
+use crate::repository;
 use sandbox::Workspace;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -137,12 +137,7 @@ fn changed_path(entry: &str) -> Option<&str> {
     }
 }
 
-async fn hold(
-    keep: &impl Fn(&[u8]) -> Result<String, Fault>,
-    project: &Path,
-    path: String,
-    since_us: i64,
-) -> Result<DirtyFile, Stop> {
+async fn hold(keep: &impl Fn(&[u8]) -> Result<String, Fault>, project: &Path, path: String, since_us: i64) -> Result<DirtyFile, Stop> {
     let top = project.to_owned();
     let (read, late) = reader::bounded(move || {
         let read = Folder::open(&top).and_then(|project| project.read_with_mode(&path, limits::MERGE_FILE_MAX));

@@ -1,9 +1,8 @@
 //! Makes what shall stand at a place, beside it, and makes it durable.
 
+use crate::hash;
 use crate::shape::{Blobs, Shape, Spot, errno};
 use crate::tree::{State, give, names};
-use world::Fault;
-use crate::hash;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -11,6 +10,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use world::Fault;
 
 impl Spot<'_> {
     /// Makes it here, where nothing is yet. `kept` is what an old file's new content keeps of it; `owner` is whose the rest is.

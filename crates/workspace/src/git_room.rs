@@ -45,4 +45,3 @@ pub async fn git(room: &Workspace, args: &[&str], stdin: Option<Vec<u8>>) -> Res
         .fix("run the same git command by hand in the project")
         .into())
 }
-

@@ -14,7 +14,6 @@ mod count;
 pub mod diff;
 mod freeze;
 mod frozen;
-pub mod repository;
 mod git_room;
 pub mod hash;
 mod links;
@@ -24,6 +23,7 @@ mod place;
 pub mod reader;
 mod remove;
 pub mod replay;
+pub mod repository;
 mod shape;
 pub mod tally;
 #[cfg(test)]

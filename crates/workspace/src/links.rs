@@ -6,12 +6,12 @@
 
 use crate::frozen::Frost;
 use crate::tree::{State, Tree};
-use world::Fault;
 use rustix::fs::FileType;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use world::Fault;
 
 /// As many links as Linux follows on one way.
 const HOPS_MAX: usize = 40;

@@ -10,13 +10,13 @@ use crate::build::{out_of_the_way, temporary};
 use crate::remove::Removed;
 use crate::shape::{Blobs, Grip, Proof, Seen, Shape, Spot, exchange};
 use crate::tree::{Tree, owner_of};
-use world::Fault;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use world::Fault;
 
 /// One place, with what stands there and what shall.
 #[derive(Debug)]

@@ -5,7 +5,6 @@
 //! and no other mount; nothing but an ordinary file is ever opened, and no more than the asked size of it is held. No async worker waits for a
 //! file system: [`bounded`] does the work elsewhere, and for so long only.
 
-use world::{Fault, FaultKind};
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -17,6 +16,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use world::{Fault, FaultKind};
 
 /// Longer than any local disk needs for a few small files.
 const TIME_MAX: Duration = Duration::from_secs(10);

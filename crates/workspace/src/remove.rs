@@ -5,12 +5,12 @@
 
 use crate::shape::{Blobs, Grip, Proof, Seen, Shape, Spot, errno, holds, read};
 use crate::tree::{State, names};
-use world::Fault;
 use rustix::fs::{AtFlags, FileType, RenameFlags};
 use rustix::io::Errno;
 use sandbox::{Lease, NoLease};
 use std::ffi::OsStr;
 use std::path::Path;
+use world::Fault;
 
 /// Deeper than any folder that a merge swaps.
 const DEPTH_MAX: usize = 200;

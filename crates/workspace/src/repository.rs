@@ -4,12 +4,12 @@
 //! repository of the same owner, and neither holds nor lies in the kernel's home or the project. Of HEAD and references nothing is passed on but a
 //! commit's number and a branch's name.
 
-use world::Stop;
 use crate::reader::{self, Folder, Unread};
 use rustix::fs::FileType;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use world::Stop;
 use world::{Code, Refusal};
 
 mod config;

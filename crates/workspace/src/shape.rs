@@ -2,9 +2,8 @@
 //!
 //! **Invariant.** What is held is what was seen: a file by a lease, all else by its inode and another look. Changes nothing.
 
-use crate::tree::{State, names};
-use world::Fault;
 use crate::hash;
+use crate::tree::{State, names};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use sandbox::{Lease, NoLease};
@@ -14,6 +13,7 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use world::Fault;
 use world::limits;
 
 /// Deeper than any folder that a merge swaps.

@@ -3,7 +3,7 @@
 mod edits;
 mod fuzzed;
 mod judged;
-#[path = "../../../testkit/oracle/oracle.rs"]
+#[path = "../../testkit/oracle/oracle.rs"]
 mod oracle;
 mod overlays;
 mod random;
@@ -11,13 +11,13 @@ mod swaps;
 
 use crate::apply::{Step, carry};
 use crate::frozen::Frost;
+use crate::hash;
 use crate::place::Moment;
 use crate::tree::{Now, State, Tree};
-use world::{Fault, FaultKind};
-use crate::hash;
 use std::collections::BTreeMap;
 use std::path::Path;
 use world::MergePath;
+use world::{Fault, FaultKind};
 
 /// Contents by their names, as the vault has them.
 #[derive(Default)]

@@ -6,10 +6,10 @@
 use crate::frozen::Frost;
 use crate::links::{self, Origin};
 use crate::tree::{Now, State, Tree};
-use world::Fault;
 use sandbox::{Change, ChangeKind, FileKind, Refused};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use world::Fault;
 
 /// Swaps of folders with files or links, each with every path that must change for it.
 #[derive(Debug, Default)]

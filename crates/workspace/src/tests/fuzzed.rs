@@ -1,6 +1,6 @@
 //! Sets of changes out of bytes: the two that follow links agree on where they lead, and what is merged keeps every promise.
 
-#[path = "../../../../testkit/fuzz/fuzz.rs"]
+#[path = "../../../testkit/fuzz/fuzz.rs"]
 mod fuzz;
 
 use super::oracle::{self, Thing};

@@ -27,6 +27,7 @@
 //! | `commit` | a person commits everything, so HEAD moves |
 //! | `mine PATH`, `theirs PATH` | yes to the merge, with one side of a conflict |
 //! | `undo [PHRASE]` | the merge is taken back, by a typed phrase where it is denied |
+//! | `stored` | the masked files that git's store gives away are told below the journal |
 //! | `show PATH` | what the project holds there is told below the journal |
 //! | `token NAME TOOL [GLOB…] [ops=N] [ttl=30s]` | the operator is issued a token |
 //! | `operator [with NAME] TOOL key=value…` | the operator's call, in the task while it waits; `with` presents a token |

@@ -63,6 +63,7 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
             "mine" => scenario.steps.push(Step::Merge(rest.to_owned(), Side::Mine)),
             "theirs" => scenario.steps.push(Step::Merge(rest.to_owned(), Side::Theirs)),
             "undo" => scenario.steps.push(Step::Undo((!rest.is_empty()).then(|| rest.to_owned()))),
+            "stored" => scenario.steps.push(Step::Stored),
             "show" => scenario.steps.push(Step::Show(rest.to_owned())),
             "edit" => scenario.steps.push(pair().map(|(path, text)| Step::Edit(path, text))?),
             _ => scenario.steps.push(step(word, rest).map_err(|what| fail(&what))?),

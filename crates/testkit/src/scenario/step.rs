@@ -31,6 +31,8 @@ pub(super) enum Step {
     Undo(Option<String>),
     /// A file of the project, as it is now.
     Show(String),
+    /// The masked files that git's store gives away.
+    Stored,
     Trust,
     Token(String, TokenWish),
     Call {
@@ -125,7 +127,9 @@ impl<'a> Story<'a> {
             self.kernel()?.trust(&project, &proposal.hash, None).await?;
         }
         let warnings = self.kernel()?.check_policy(&project, None).await?.warnings;
-        Ok(warnings.iter().map(|warning| format!("warned: {warning}\n")).collect())
+        // Every project of a scenario is committed: what its store gives away is told where a story asks (`stored`).
+        let told = warnings.iter().filter(|warning| !is_of_store(warning));
+        Ok(told.map(|warning| format!("warned: {warning}\n")).collect())
     }
 
     /// What comes from here on is the story.
@@ -204,6 +208,13 @@ impl<'a> Story<'a> {
             Step::Show(path) => {
                 let text = std::fs::read_to_string(self.bed.project().join(path)).unwrap_or_else(|error| error.kind().to_string());
                 self.aside.push_str(&format!("{path}: {}\n", text.trim_end().replace('\n', "\\n")));
+            }
+            Step::Stored => {
+                let warnings = self.kernel()?.check_policy(&self.project()?, None).await?.warnings;
+                warnings
+                    .iter()
+                    .filter(|warning| is_of_store(warning))
+                    .for_each(|warning| self.aside.push_str(&format!("{}\n", warning.what)));
             }
             Step::Trust => drop(self.trust().await?),
             Step::Token(name, wish) => {
@@ -360,4 +371,8 @@ fn cut(journal: &rusqlite::Connection, last: u64) -> rusqlite::Result<()> {
 
 fn wrong(why: &str) -> Stop {
     Fault::new(FaultKind::Bug, "the scenario cannot go on", why).into()
+}
+
+fn is_of_store(warning: &policy::Warning) -> bool {
+    warning.what.starts_with("git's store gives away")
 }

@@ -5,7 +5,7 @@
 
 use crate::fault::{Fault, Stop};
 use crate::mask::Names;
-use crate::model::file_of;
+use crate::model::{Whose, file_of};
 use crate::reader::{self, Folder};
 use crate::work::Part;
 use crate::{Kernel, episode, git, native, zone};
@@ -163,7 +163,7 @@ impl Kernel {
         })?;
         let (pid, calls) = pending.durable().await??;
         // Stopped before its brain is gone, so that what they cost is settled as cancelled.
-        let settled = self.stop_requests_of(id);
+        let settled = self.stop_requests_of(Whose::Task(id), &format!("{id} was cancelled"));
         self.end_work(id, &format!("{id} was cancelled by {by}")).await?;
         settled.await;
         for call in calls {

@@ -275,7 +275,10 @@ fn two_files_do_not_share_the_last_use_of_a_yes() {
     site.skep(&["act", "write", "--brain", &brain, "--await"]);
     // Two calls use two of three; the merge of two files has one left, and the other is asked about.
     site.ok(&["review", "allow", "r-1", "--for", "user", "--paths", "src/**", "--uses", "3"]);
-    site.skep(&["status", "task-1", "--await"]);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while site.count("task.parked") < 2 {
+        assert!(std::time::Instant::now() < end, "{}", site.ok(&["log", "task-1"]));
+    }
     let shown = site.ok(&["review", "show", "r-2"]);
     says(&shown, &["src/c: source is precious"]);
     assert!(!shown.contains("src/b: source is precious"), "{shown}");

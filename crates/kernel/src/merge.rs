@@ -220,6 +220,8 @@ async fn carry_out(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: Fro
     let (swaps, tree) = (whole::Swaps::in_frozen(&frozen.changes), tree::Tree::of(kernel, task)?);
     let left = aside(|| whole::settle(&swaps, &tree, &mut frozen.changes, links::Origin::Task))?;
     frozen.refused.extend(left.into_iter().map(|(change, why)| MergePath { refused: Some(why), ..change.told() }));
+    // Half of a rename is no move any more, and is judged as what is left of it.
+    freeze::unpair(&mut frozen.changes);
     let snapshot = Plan::of(&frozen).store(kernel)?;
     let (by, is_person) = match agreed {
         Agreed::Policy => ("policy", false),

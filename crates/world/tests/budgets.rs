@@ -325,6 +325,7 @@ impl Run {
             of: None,
             up: None,
             rooms: None,
+            run_mode: None,
         };
         self.record(admitted.into());
         events.into_iter().for_each(|event| self.record(event));

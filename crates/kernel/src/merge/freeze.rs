@@ -91,7 +91,7 @@ pub(super) fn whole(changes: Vec<Change>) -> Vec<Change> {
 }
 
 /// Renames of which only one half goes in. Each becomes what it is without the other.
-fn unpair(changes: &mut [Frost]) -> Vec<usize> {
+pub(super) fn unpair(changes: &mut [Frost]) -> Vec<usize> {
     let gone: BTreeSet<String> = changes.iter().filter(|change| change.to.is_some()).map(|change| change.path.clone()).collect();
     let made: BTreeSet<String> = changes.iter().filter(|change| change.from.is_some()).map(|change| change.path.clone()).collect();
     let mut single = Vec::new();
@@ -178,7 +178,7 @@ impl Look<'_> {
             for at in unpair(changes) {
                 let Some(change) = changes.get_mut(at) else { continue };
                 let path = change.path.clone();
-                let deed = Deed::of(&path, None, None, change.new == State::Absent, change.size);
+                let deed = self.with_text(Deed::of(&path, None, None, change.new == State::Absent, change.size), &path)?;
                 match self.rights.path(&deed, &path).await? {
                     Ok(question) => question.into_iter().for_each(|why| change.ask(why)),
                     Err(why) => drop(refused.insert(path, why)),
@@ -197,10 +197,22 @@ impl Look<'_> {
         }
     }
 
+    /// A write with the text that it writes, where an extension may want to look at it.
+    fn with_text<'d>(&self, deed: Deed<'d>, path: &str) -> Result<Deed<'d>, Stop> {
+        if !self.rights.shows_content() || deed.size > limits::MERGE_FILE_MAX {
+            return Ok(deed);
+        }
+        Ok(match self.upper.now(path)? {
+            Now::File { bytes, .. } => deed.with_content(&bytes),
+            _ => deed,
+        })
+    }
+
     async fn at(&self, change: &Change, path: &str, renames: &Renames) -> Result<Found, Stop> {
         let (from, to) = (renames.from.get(path).cloned(), renames.to.get(path).cloned());
         // Every changed path passes the gate with the process's rights, whether or not the brain asked.
         let deed = Deed::of(path, from.as_deref(), to.as_deref(), change.kind == ChangeKind::Deleted, change.size);
+        let deed = self.with_text(deed, path)?;
         let question = match self.rights.path(&deed, path).await? {
             Ok(question) => question,
             Err(why) => return Ok(Found::Stays(why)),
@@ -322,6 +334,14 @@ impl Look<'_> {
                 frost.kind = "merged".into();
                 frost.size = text.len() as u64;
                 frost.ask(format!("{}: it was changed after the task began; both changes are in", frost.path));
+                // What goes in is the text of neither side, so it is judged as what it is.
+                let path = frost.path.clone();
+                let deed = Deed::of(&path, None, None, false, frost.size);
+                let deed = if self.rights.shows_content() { deed.with_content(text.as_bytes()) } else { deed };
+                match self.rights.path(&deed, &path).await? {
+                    Ok(question) => question.into_iter().for_each(|why| frost.ask(why)),
+                    Err(why) => return Ok(Found::Stays(why)),
+                }
                 Ok(if frost.new.is(&self.tree.now(&frost.path)?) { Found::Same } else { Found::Goes(frost) })
             }
             three::Three::Conflict(marked) => {

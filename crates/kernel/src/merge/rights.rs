@@ -6,6 +6,7 @@
 use super::frozen::{Frost, Frozen};
 use super::tree::State;
 use crate::Kernel;
+use crate::aside::aside;
 use crate::call::judge::{Around, CallFacts, Details, Judgement, Who, used};
 use crate::fault::Stop;
 use crate::zone::Trusted;
@@ -13,12 +14,12 @@ use parking_lot::Mutex;
 use policy::{OwnedPath, Verdict};
 use sandbox::{Profile, Template};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use world::{GrantId, Moment, Task, UsedRoom, World};
+use world::{GrantId, Moment, Task, UsedRoom, World, limits};
 
 /// What a merge's paths and the merge itself are asked as.
-const TOOLS: [&str; 4] = [super::APPLY, "fs.write", "fs.delete", "fs.move"];
+const TOOLS: [&str; 4] = [super::APPLY, WRITE, "fs.delete", MOVE];
 
 pub(super) struct Rights<'a> {
     kernel: &'a Kernel,
@@ -27,6 +28,8 @@ pub(super) struct Rights<'a> {
     rooms: Vec<UsedRoom>,
     /// What grants have left while the paths of one proposal are looked at, one after the other.
     around: Mutex<Around>,
+    /// What was said of moves. Both names of a file ask about the same one, and it is one use of a grant.
+    moves: Mutex<BTreeMap<(String, String), Result<Option<String>, String>>>,
 }
 
 /// One change of a path, as a call.
@@ -35,26 +38,39 @@ pub(super) struct Deed<'a> {
     /// Old and new name of a move; else the one path.
     pub paths: Vec<&'a str>,
     pub size: u64,
+    /// The text of a write, as its call would have it.
+    pub content: Option<String>,
 }
+
+const WRITE: &str = "fs.write";
+const MOVE: &str = "fs.move";
 
 impl<'a> Deed<'a> {
     pub fn of(path: &'a str, from: Option<&'a str>, to: Option<&'a str>, gone: bool, size: u64) -> Deed<'a> {
         match (from, to) {
-            (None, None) => Deed { tool: if gone { "fs.delete" } else { "fs.write" }, paths: vec![path], size },
-            (from, to) => Deed { tool: "fs.move", paths: vec![from.unwrap_or(path), to.unwrap_or(path)], size },
+            (None, None) => Deed { tool: if gone { "fs.delete" } else { WRITE }, paths: vec![path], size, content: None },
+            (from, to) => Deed { tool: MOVE, paths: vec![from.unwrap_or(path), to.unwrap_or(path)], size, content: None },
         }
     }
 
-    fn of_frost(frost: &'a Frost) -> Deed<'a> {
+    /// The same with the bytes that a write writes. No call has more of them than an input may hold, so no more is shown.
+    pub fn with_content(self, bytes: &[u8]) -> Deed<'a> {
+        let shown = &bytes[..bytes.len().min(limits::INPUT_BYTES_MAX)];
+        let content = (self.tool == WRITE).then(|| String::from_utf8_lossy(shown).into_owned());
+        Deed { content, ..self }
+    }
+
+    pub fn of_frost(frost: &'a Frost) -> Deed<'a> {
         // A file that gives its place to a folder goes.
         let gone = matches!(frost.new, State::Absent | State::Folder);
         Deed::of(&frost.path, frost.from.as_deref(), frost.to.as_deref(), gone, frost.size)
     }
 
     pub fn details(&self) -> Details {
-        let input = match self.paths[..] {
-            [from, to] => json!({ "from": from, "to": to }),
-            _ => json!({ "path": self.paths[0] }),
+        let input = match (&self.paths[..], &self.content) {
+            ([from, to], _) => json!({ "from": from, "to": to }),
+            (paths, Some(content)) => json!({ "path": paths[0], "content": content }),
+            (paths, None) => json!({ "path": paths[0] }),
         };
         let paths = self.paths.iter().map(|path| OwnedPath::Inside((*path).to_owned())).collect();
         Details { paths, size: Some(self.size), ..Details::of(self.tool, input) }
@@ -77,17 +93,34 @@ impl<'a> Rights<'a> {
         let rooms = kernel.rooms_of(&trusted, &kernel.task(task.id)?)?;
         let now = kernel.moment();
         let around = kernel.ledger.look(|world| around(world, who, &now, world.now_ms));
-        Ok(Rights { kernel, trusted, who, rooms, around: Mutex::new(around) })
+        Ok(Rights { kernel, trusted, who, rooms, around: Mutex::new(around), moves: Mutex::default() })
     }
 
     /// Whether a path may go in: a question for a person, or why it stays out.
     pub async fn path(&self, deed: &Deed<'_>, path: &str) -> Result<Result<Option<String>, String>, Stop> {
+        let names = match deed.paths[..] {
+            [from, to] => Some((from.to_owned(), to.to_owned())),
+            _ => None,
+        };
+        let asked = |said: Result<Option<String>, String>| said.map(|reasons| reasons.map(|reasons| format!("{path}: {reasons}")));
+        if let Some(said) = names.as_ref().and_then(|names| self.moves.lock().get(names).cloned()) {
+            return Ok(asked(said));
+        }
         let calls = self.calls(deed.details()).await?;
-        Ok(match judge(&calls, &mut self.around.lock()).verdict {
+        let said = match judge(&calls, &mut self.around.lock()).verdict {
             Verdict::Allow(_) => Ok(None),
-            Verdict::Review { reasons, .. } => Ok(Some(format!("{path}: {}", reasons.join("; ")))),
+            Verdict::Review { reasons, .. } => Ok(Some(reasons.join("; "))),
             Verdict::Deny { refusal, .. } => Err(refusal.reason),
-        })
+        };
+        if let Some(names) = names {
+            self.moves.lock().insert(names, said.clone());
+        }
+        Ok(asked(said))
+    }
+
+    /// Do extensions look at what is written?
+    pub fn shows_content(&self) -> bool {
+        !self.trusted.bundle.rules.is_empty()
     }
 
     /// The merge as a whole; rules about single paths have spoken in `path`.
@@ -113,17 +146,22 @@ impl<'a> Rights<'a> {
             calls[at].ask_extensions(self.kernel).await;
             if !calls[at].seen().opinions.is_empty() {
                 let opinions = calls[at].seen().opinions.clone();
-                return Ok(calls.into_iter().map(|call| call.with_opinions(&opinions)).collect());
+                return Ok(calls.into_iter().map(|call| call.with_opinions(&opinions).without_input()).collect());
             }
         }
-        Ok(calls)
+        Ok(calls.into_iter().map(CallFacts::without_input).collect())
     }
 
     /// Everything that a merge will ask when it starts.
     pub async fn describe(&self, frozen: &Frozen, chosen: impl Fn(&str) -> bool) -> Result<Start, Stop> {
         let mut changes = Vec::with_capacity(frozen.changes.len());
-        for frost in &frozen.changes {
-            let calls = self.calls(Deed::of_frost(frost).details()).await?;
+        // A file with another name is one move, and was asked about under both names.
+        for frost in frozen.changes.iter().filter(|frost| frost.to.is_none()) {
+            let mut deed = Deed::of_frost(frost);
+            if self.shows_content() && matches!(frost.new, State::File { .. }) {
+                deed = deed.with_content(&aside(|| frost.new.bytes(self.kernel))?);
+            }
+            let calls = self.calls(deed.details()).await?;
             let is_seen = frost.question.is_some() || chosen(&frost.path);
             changes.push(Described { path: frost.path.clone(), is_seen, calls });
         }
@@ -225,8 +263,8 @@ impl Kernel {
             rooms.extend(templates.list().filter(for_callers).map(used));
         }
         if rooms.is_empty() {
-            let own = self.tools.find("fs.write").ok().and_then(|tool| tool.manifest().template.clone());
-            rooms.insert(used(templates.of_tool("fs.write", own.as_deref())?));
+            let own = self.tools.find(WRITE).ok().and_then(|tool| tool.manifest().template.clone());
+            rooms.insert(used(templates.of_tool(WRITE, own.as_deref())?));
         }
         Ok(rooms.into_iter().collect())
     }

@@ -36,6 +36,7 @@ fn words_survive() {
         "PWD=/home/ann",
         "if token == other",
         "token::Kind",
+        "token:t-12",
         "password: null",
         "the bearer of news",
         "https://example.com/a@b?x=1",

@@ -7,6 +7,7 @@
 
 mod mention;
 mod names;
+mod runs;
 mod shadow;
 
 use super::count::count;
@@ -20,8 +21,8 @@ use crate::fault::{Fault, FaultKind, Stop};
 use crate::scratch::Shows;
 use crate::{Kernel, base};
 use mention::{Mentions, Script};
-pub(super) use names::runs_by_itself;
 use policy::Globs;
+pub(super) use runs::runs_by_itself;
 use sandbox::{Act, Exit, JobSpec};
 use shadow::Outside;
 use std::collections::BTreeSet;
@@ -97,6 +98,9 @@ fn by_content(change: &Frost, old: &[u8], new: &[u8]) -> Option<&'static str> {
     if matches!(change.new, State::Link { .. }) || matches!(change.old, State::Link { .. }) {
         return Some("links are looked at");
     }
+    if names::holds_tests(old) || names::holds_tests(new) {
+        return Some("it holds tests, which are always looked at");
+    }
     if old.starts_with(b"#!") || new.starts_with(b"#!") {
         return Some("scripts are looked at");
     }
@@ -118,6 +122,9 @@ impl Project {
         let tree = Tree::of(kernel, task)?;
         let scratch = kernel.scratch(task.zone, &tree.project, Shows::Repository).await?;
         let listed = base::git(scratch.room()?, &["ls-files", "-z", "--cached", "--others", "--exclude-standard"], None).await;
+        // A script that git ignores is run all the same. Folders that are ignored as a whole are named, and not looked through.
+        let hidden = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
+        let hidden = base::git(scratch.room()?, &hidden, None).await;
         let mut paths: Vec<u8> = Vec::new();
         for change in &frozen.changes {
             paths.extend_from_slice(change.path.as_bytes());
@@ -125,9 +132,11 @@ impl Project {
         }
         let ignored = base::git(scratch.room()?, &["check-ignore", "-z", "--stdin"], Some(paths)).await;
         scratch.close().await?;
-        let (listed, ignored) = match (listed, ignored) {
-            (Ok(listed), Ok(ignored)) => (listed, ignored),
-            (Err(stop), _) | (_, Err(stop)) => return Ok(Err(format!("git can't say which files the project has: {stop}"))),
+        let (listed, hidden, ignored) = match (listed, hidden, ignored) {
+            (Ok(listed), Ok(hidden), Ok(ignored)) => (listed, hidden, ignored),
+            (Err(stop), ..) | (_, Err(stop), _) | (.., Err(stop)) => {
+                return Ok(Err(format!("git can't say which files the project has: {stop}")));
+            }
         };
         let split = |bytes: &[u8]| -> Vec<String> {
             String::from_utf8_lossy(bytes).split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect()
@@ -137,6 +146,7 @@ impl Project {
         for path in &files {
             folders.extend(Path::new(path).ancestors().skip(1).map(|folder| folder.to_string_lossy().into_owned()));
         }
+        let scripts: Vec<String> = files.iter().cloned().chain(split(&hidden).into_iter().filter(|path| !path.ends_with('/'))).collect();
         let read = |path: &str| {
             Ok::<_, Fault>(match tree.now(path)? {
                 Now::File { bytes, .. } => Script::Text(bytes),
@@ -145,7 +155,7 @@ impl Project {
             })
         };
         let shown: Vec<PathBuf> = kernel.shown.binds(&tree.project)?.into_iter().map(|bind| bind.source).collect();
-        let (mentions, outside) = aside(|| (Mentions::of(command, &files, read), Outside::look(&tree.project, &shown)));
+        let (mentions, outside) = aside(|| (Mentions::of(command, &scripts, read), Outside::look(&tree.project, &shown)));
         Ok(Ok(Project { mentions: mentions?, outside, folders, ignored: split(&ignored).into_iter().collect() }))
     }
 
@@ -313,6 +323,8 @@ mod tests {
         assert!(by_content(&change(file(Some(0o755)), State::Absent), b"x", b"").is_some());
         assert!(by_content(&change(file(Some(0o644)), file(None)), b"#!/bin/sh", b"x").is_some());
         assert!(by_content(&change(State::Absent, State::Link { target: "b".into() }), b"", b"-> b").is_some());
+        assert!(by_content(&change(file(Some(0o644)), file(None)), b"fn a() {}\n#[cfg(test)]\nmod t {}", b"fn a() {}").is_some());
+        assert!(by_content(&change(State::Absent, file(Some(0o644))), b"", b"def a():\n    \"\"\"\n    >>> a()\n").is_some());
         assert_eq!(by_content(&change(file(Some(0o644)), file(None)), b"old", b"new"), None);
         assert_eq!(by_content(&change(State::Absent, file(Some(0o644))), b"", b"new"), None);
     }

@@ -219,3 +219,36 @@ fn two_hundred_edits_around_a_kill_between_the_steps_are_all_there() {
         }
     });
 }
+
+/// The old file, beside its place when the kernel died there, is removed whole; what somebody cut short is an edit.
+#[test]
+fn a_part_of_the_old_content_is_an_edit_and_is_kept() {
+    for cut in [None, Some(4), Some(0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut vault = Vault::default();
+        fs::write(folder.path().join("f"), "old content").unwrap();
+        let steps = [step("f", vault.file(b"old content"), vault.file(b"new"))];
+        let died = catch_unwind(AssertUnwindSafe(|| {
+            run(folder.path(), &steps, &vault, false, &|_, moment| {
+                if matches!(moment, Moment::Placed) {
+                    std::panic::resume_unwind(Box::new("killed"));
+                }
+            })
+        }));
+        assert!(died.is_err());
+        let beside = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.path()).find(|path| !path.ends_with("f")).unwrap();
+        assert_eq!(fs::read(&beside).unwrap(), b"old content");
+        if let Some(length) = cut {
+            OpenOptions::new().write(true).open(&beside).unwrap().set_len(length).unwrap();
+        }
+        let told = run(folder.path(), &steps, &vault, false, &|_, _| {});
+        let held: Vec<Vec<u8>> = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| fs::read(entry.path()).unwrap()).collect();
+        match cut {
+            None => assert_eq!((held.as_slice(), &told[0].refused), ([b"new".to_vec()].as_slice(), &None), "the control"),
+            Some(length) => {
+                let edit = &b"old content"[..length as usize];
+                assert!(held.iter().any(|bytes| bytes == edit) && told[0].refused.is_some(), "{held:?} {told:?}");
+            }
+        }
+    }
+}

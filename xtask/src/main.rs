@@ -7,6 +7,7 @@ mod facts;
 mod fuzz;
 mod lint;
 mod run;
+mod soak;
 mod test;
 mod tidy;
 
@@ -44,6 +45,13 @@ const CHORES: &[Chore] = &[
         flags: &["--write"],
         about: "names, lengths, layers and words; --write renews the list of what is known",
         run: tidy::tidy,
+    },
+    Chore {
+        name: "soak",
+        arguments: "[NAME]",
+        flags: &[],
+        about: "the long form of the tests that have a short one (kills, power, edits, rooms, …), or of those that are named",
+        run: soak::soak,
     },
     Chore {
         name: "bench",

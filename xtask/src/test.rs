@@ -25,15 +25,23 @@ const NEEDS: &[(&str, &str)] = &[
 ];
 
 pub fn test(arguments: &[String]) -> Result<()> {
-    install(NEEDS)?;
-    let nextest = cargo().args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success());
+    install_needs()?;
     let mut command = cargo();
-    if nextest {
+    if has_nextest() {
         command.args(["nextest", "run", "--workspace"]);
     } else {
         command.args(["test", "--workspace"]);
     }
     run(command.args(arguments))
+}
+
+/// What the tests need, all of it.
+pub fn install_needs() -> Result<()> {
+    install(NEEDS)
+}
+
+pub fn has_nextest() -> bool {
+    cargo().args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success())
 }
 
 /// Installs missing programs with apt where that is possible, else says what to do.

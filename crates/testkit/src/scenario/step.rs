@@ -263,19 +263,7 @@ impl<'a> Story<'a> {
             Step::GrantBudget(tokens) => self.kernel()?.grant_budget(Pid::KERNEL, tokens_of(*tokens), 0, "human").await?,
             Step::Replay => drop(self.kernel()?.replay(self.its_task()?, false).await?),
             Step::Acknowledge(upto) => self.kernel()?.acknowledge(*upto, "human").await?,
-            Step::Verify => {
-                let report = self.kernel()?.ledger.journal().verify().map_err(|error| wrong(&error.to_string()))?;
-                if report.is_intact() {
-                    self.aside.push_str("verified: intact\n");
-                }
-                for finding in &report.findings {
-                    let at = finding.seq.map_or_else(String::new, |seq| format!(" at {}", seq.saturating_sub(self.from)));
-                    let line = format!("verified: {}{at}\n", finding.what);
-                    if !self.aside.ends_with(&line) {
-                        self.aside.push_str(&line);
-                    }
-                }
-            }
+            Step::Verify => self.verify()?,
             Step::Wait(time) => self.clock.skip(*time),
             Step::Restart => self.reboot(|_| Ok(())).await?,
             Step::TamperRecord(nth) => {
@@ -289,6 +277,22 @@ impl<'a> Story<'a> {
 
     fn its_task(&self) -> Result<TaskId, Stop> {
         self.task.ok_or_else(|| wrong("there is no task"))
+    }
+
+    /// Proves the whole journal, and tells what is wrong with it.
+    fn verify(&mut self) -> Result<(), Stop> {
+        let report = self.kernel()?.ledger.journal().verify().map_err(|error| wrong(&error.to_string()))?;
+        if report.is_intact() {
+            self.aside.push_str("verified: intact\n");
+        }
+        for finding in &report.findings {
+            let at = finding.seq.map_or_else(String::new, |seq| format!(" at {}", seq.saturating_sub(self.from)));
+            let line = format!("verified: {}{at}\n", finding.what);
+            if !self.aside.ends_with(&line) {
+                self.aside.push_str(&line);
+            }
+        }
+        Ok(())
     }
 
     /// A refusal is part of the story.

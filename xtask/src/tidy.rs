@@ -1,7 +1,7 @@
 //! What neither the compiler nor clippy sees: names, lengths, layers, words.
 //!
 //! Names, lengths and texts that are not mended yet are known to `xtask/tidy.txt`, which can only get shorter. Edges, events,
-//! titles and chores have no such list.
+//! titles, chores and files of tests have no such list.
 
 mod chores;
 mod edges;
@@ -9,6 +9,7 @@ mod events;
 mod list;
 mod size;
 mod source;
+mod targets;
 mod texts;
 mod titles;
 mod types;
@@ -36,6 +37,7 @@ pub fn tidy(arguments: &[String]) -> Result<()> {
     let architecture = std::fs::read_to_string(root().join("ARCHITECTURE.md"))?;
     let metadata = output(cargo().args(["metadata", "--no-deps", "--format-version", "1", "--offline"]))?;
     complaints.extend(edges::complaints(&edges::built(&metadata)?, &edges::drawn(&architecture).context("ARCHITECTURE.md")?));
+    complaints.extend(targets::check(&metadata)?);
     complaints.extend(events::check(&root())?);
     complaints.extend(chores::check(&root())?);
     match titles::read(&root()) {

@@ -186,6 +186,7 @@ fn what_a_client_hangs_up_on_is_held_until_it_is_reconciled() {
     assert_eq!((money(&site, "spent"), money(&site, "held")), (2_000, 0));
     let released = site.records(&["--kind", "model.released"]);
     assert_eq!((released.len(), released[0]["payload"]["micros"].as_u64()), (1, Some(held)));
+    assert_eq!(site.records(&["--kind", "budget.reconciled"])[0]["payload"]["micros"].as_u64(), Some(2_000));
     let _client = stream(&open, "");
     eventually("there is room again", || provider.asked() == 2);
 }

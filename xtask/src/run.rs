@@ -1,7 +1,7 @@
 //! Running other programs, with their name in every error.
 
 use anyhow::{Context, Result, ensure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The workspace's root.
@@ -28,6 +28,11 @@ pub fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot start `{shown}`"))?;
     ensure!(output.status.success(), "`{shown}` failed: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed no text"))
+}
+
+/// What git says about the tree at `root`. An error where there is no history, or no git.
+pub fn git(root: &Path, arguments: &[&str]) -> Result<String> {
+    output(Command::new("git").arg("-C").arg(root).args(arguments))
 }
 
 /// Is a program on the PATH?

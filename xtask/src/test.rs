@@ -1,7 +1,7 @@
-//! Tests and lints, with what they need.
+//! The tests, with what they need.
 
-use crate::run::{cargo, has, root, run};
-use anyhow::{Result, bail, ensure};
+use crate::run::{cargo, has, run};
+use anyhow::{Result, bail};
 use std::process::Command;
 
 /// Programs the tests run, and the Debian package of each.
@@ -25,15 +25,23 @@ const NEEDS: &[(&str, &str)] = &[
 ];
 
 pub fn test(arguments: &[String]) -> Result<()> {
-    install(NEEDS)?;
-    let nextest = cargo().args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success());
+    install_needs()?;
     let mut command = cargo();
-    if nextest {
+    if has_nextest() {
         command.args(["nextest", "run", "--workspace"]);
     } else {
         command.args(["test", "--workspace"]);
     }
     run(command.args(arguments))
+}
+
+/// What the tests need, all of it.
+pub fn install_needs() -> Result<()> {
+    install(NEEDS)
+}
+
+pub fn has_nextest() -> bool {
+    cargo().args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success())
 }
 
 /// Installs missing programs with apt where that is possible, else says what to do.
@@ -60,27 +68,4 @@ pub fn install(needs: &[(&str, &str)]) -> Result<()> {
         Some((program, package)) => bail!("`{package}` is installed and `{program}` is still not there\n  try: {by_hand}"),
         None => Ok(()),
     }
-}
-
-pub fn lint() -> Result<()> {
-    run(cargo().args(["fmt", "--all", "--check"]))?;
-    run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    unsafe_stays_home()?;
-    crate::facts::have_one_maker()
-}
-
-/// `unsafe` lives in the sandbox and in testkit's fault-injecting VFS; every other crate forbids it.
-fn unsafe_stays_home() -> Result<()> {
-    let crates = std::fs::read_dir(root().join("crates"))?;
-    for entry in crates {
-        let path = entry?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if ["sandbox", "testkit"].contains(&name.as_str()) {
-            continue;
-        }
-        let entry = [path.join("src/lib.rs"), path.join("src/main.rs")].into_iter().find(|file| file.exists());
-        let text = entry.map(std::fs::read_to_string).transpose()?.unwrap_or_default();
-        ensure!(text.contains("#![forbid(unsafe_code)]"), "crates/{name} does not forbid unsafe code");
-    }
-    Ok(())
 }

@@ -144,6 +144,9 @@ pub fn find<'a>(command: &'a clap::Command, path: &str) -> Option<&'a clap::Comm
 }
 
 #[cfg(test)]
+mod documents;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -15,6 +15,9 @@ const BEGUN: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"m
     event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n\
     event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"The quick brown fox jumps over the lazy dog.\"}}\n\n";
 
+/// The event of [`BEGUN`] that begins a block. The built-in brain takes no words of a block that has not begun.
+const BLOCK: &str = "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n";
+
 impl Provider {
     fn asked(&self) -> usize {
         self.heard.load(Ordering::SeqCst)
@@ -93,9 +96,7 @@ fn what_the_operator_cancels_costs_what_had_come_and_the_rest_is_released() {
     site.ok(&["init"]);
     site.ok(&["budget", "set", "1", "--money", "5"]);
     site.ok(&["ask", "what is this", "--brain", "native"]);
-    // The built-in brain takes no words of a block that has not begun.
-    let block = "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n";
-    let upstream = provider.begins_with(&BEGUN.replace("event: content_block_delta", &format!("{block}event: content_block_delta")));
+    let upstream = provider.begin();
     eventually("it is reserved", || money(&site, "reserved") > 10_000);
     eventually("what had come was read", || provider.is_read());
     site.ok(&["cancel", "task-1"]);
@@ -107,6 +108,43 @@ fn what_the_operator_cancels_costs_what_had_come_and_the_rest_is_released() {
     assert!(is_closed(upstream), "its provider goes on");
     assert_eq!(site.json(&["list", "tasks"])["tasks"][0]["state"], "cancelled");
     assert_eq!(provider.asked(), 1, "and nobody asked again");
+}
+
+/// Whoever opened the gateway hangs up as soon as it hears of the cancel; the client's last event must not be lost over that.
+#[test]
+fn a_client_of_an_open_gateway_hears_why_its_stream_ends() {
+    let provider = Provider::start(true);
+    let site = provider.site("");
+    for nth in 1..=5 {
+        let open = Open::new(&site);
+        let mut client = stream(&open, "");
+        let upstream = provider.begin();
+        hears(&mut client, "lazy dog");
+        site.ok(&["cancel", &format!("client.{nth}")]);
+        let mut rest = String::new();
+        client.read_to_string(&mut rest).unwrap();
+        assert!(rest.contains("event: error") && rest.contains("was cancelled by operator"), "{nth}: {rest:?}");
+        assert!(is_closed(upstream));
+    }
+    let all = site.records(&["--kind", "model.used"]);
+    assert_eq!(all.len(), 5);
+    assert!(all.iter().all(|used| used["payload"]["ended"] == "cancelled" && used["payload"].get("held_micros").is_none()), "{all:?}");
+}
+
+/// A request that waits for a person has not been admitted; its client is told all the same.
+#[test]
+fn a_client_that_waits_at_the_cap_hears_of_the_cancel() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    site.ok(&["budget", "set", "1", "--tokens", "tactical=50", "--ask"]);
+    let open = Open::new(&site);
+    let mut client = stream(&open, "");
+    eventually("somebody is asked", || site.count("budget.asked") == 1);
+    site.ok(&["cancel", "client.1"]);
+    let mut said = String::new();
+    client.read_to_string(&mut said).unwrap();
+    assert!(said.starts_with("HTTP/1.1 4") && said.contains("is not alive"), "{said:?}");
+    assert_eq!((provider.asked(), site.count("model.used")), (0, 0));
 }
 
 #[test]
@@ -148,6 +186,7 @@ fn what_a_client_hangs_up_on_is_held_until_it_is_reconciled() {
     assert_eq!((money(&site, "spent"), money(&site, "held")), (2_000, 0));
     let released = site.records(&["--kind", "model.released"]);
     assert_eq!((released.len(), released[0]["payload"]["micros"].as_u64()), (1, Some(held)));
+    assert_eq!(site.records(&["--kind", "budget.reconciled"])[0]["payload"]["micros"].as_u64(), Some(2_000));
     let _client = stream(&open, "");
     eventually("there is room again", || provider.asked() == 2);
 }
@@ -161,7 +200,8 @@ fn a_stopped_kernel_releases_what_is_left_but_for_models_that_think_in_secret() 
         let site = provider.site("");
         let open = Open::new(&site);
         let mut client = stream(&open, thinking);
-        let mut upstream = provider.begin();
+        // An answer that begins with a block of text hides no thought, so here no block has begun.
+        let mut upstream = provider.begins_with(&BEGUN.replace(BLOCK, ""));
         hears(&mut client, "lazy dog");
         if !block.is_empty() {
             let event = format!(

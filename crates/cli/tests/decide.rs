@@ -228,3 +228,72 @@ fn a_journal_is_verified_without_a_kernel() {
     assert!(!output.status.success(), "{said}");
     says(&said, &["without a kernel"]);
 }
+
+/// Seven calls of one kind; then what is in force changes in another file than the rules, and that wants the phrase as well.
+#[test]
+fn masks_extensions_and_modes_count_among_breaking_changes() {
+    let site = ready();
+    (0..7).for_each(|_| drop(site.ok(&["call", "fs.read", "path=a.txt"])));
+    // Positive control: a mask and an extension that break nothing.
+    site.write("skep.yml", "mask: [elsewhere/]\n");
+    site.write(".skep/rules/no.ts", "export default rule(\"no\", (call) => call.tool === \"fs.delete\" ? deny(\"never\") : pass());\n");
+    says(&site.ok(&["trust", "--yes"]), &["version 2 is in force"]);
+    site.write("skep.yml", "mask: [a.txt]\n");
+    says(&site.fails(2, &["trust", "--yes"]), &["[BREAKING]", "break 7 calls", "masked"]);
+    site.write("skep.yml", "mask: [elsewhere/]\n");
+    site.write(".skep/rules/no.ts", "export default rule(\"no\", (call) => call.tool === \"fs.read\" ? deny(\"never\") : pass());\n");
+    says(&site.fails(2, &["trust", "--yes"]), &["[BREAKING]", "break 7 calls", "never"]);
+    says(&site.fails(2, &["policy", "update", "--yes"]), &["break 7 calls"]);
+    says(&site.ok(&["call", "fs.read", "path=a.txt"]), &["hello"]);
+    says(&site.ok(&["trust", "--phrase", "break 8 calls"]), &["version 3 is in force"]);
+    says(&site.fails(3, &["call", "fs.read", "path=a.txt"]), &["never"]);
+}
+
+/// What a call was is on record: where it ran, and whether it was made in earnest.
+#[test]
+fn a_trial_knows_rooms_and_modes_of_past_calls() {
+    let site = ready();
+    (0..6).for_each(|_| drop(site.ok(&["call", "shell.run", "command=[\"true\"]", "template=integration-test", "--mode", "dry_run"])));
+    let new = site.folder.path().join("new.yaml");
+    let new = new.to_str().unwrap();
+    for (fits, other) in
+        [("mode: dry_run", "mode: live"), ("network: restricted", "network: none"), ("sandbox: integration-test", "sandbox: default")]
+    {
+        for (field, breaking) in [(fits, 6), (other, 0)] {
+            std::fs::write(new, format!("{OPEN}- {{name: no, match: {{syscall: shell.run, {field}}}, action: deny, reason: no}}\n"))
+                .unwrap();
+            assert_eq!(site.json(&["policy", "trial", new])["breaking"], breaking, "{field}");
+        }
+    }
+}
+
+#[test]
+fn two_files_do_not_share_the_last_use_of_a_yes() {
+    let site = ready();
+    site.write("src/x", "old\n");
+    let brain = site.script("call fs.write path=src/b content=x\ncall fs.write path=src/c content=x\ndone\n");
+    site.skep(&["act", "write", "--brain", &brain, "--await"]);
+    // Two calls use two of three; the merge of two files has one left, and the other is asked about.
+    site.ok(&["review", "allow", "r-1", "--for", "user", "--paths", "src/**", "--uses", "3"]);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while site.count("task.parked") < 2 {
+        assert!(std::time::Instant::now() < end, "{}", site.ok(&["log", "task-1"]));
+    }
+    let shown = site.ok(&["review", "show", "r-2"]);
+    says(&shown, &["src/c: source is precious"]);
+    assert!(!shown.contains("src/b: source is precious"), "{shown}");
+    says(&site.ok(&["merge", "task-1", "--yes"]), &["created"]);
+    let started = site.records(&["--kind", "merge.started"]);
+    assert_eq!(started[0]["payload"]["grants"], serde_json::json!(["g-1", "g-2"]), "{started:?}");
+}
+
+#[test]
+fn a_diff_says_that_a_new_name_can_be_run() {
+    let site = Site::new(&[(".skep/policy.yaml", OPEN), ("a.txt", "hello\n")]);
+    site.ok(&["trust", "--yes"]);
+    let script = "printf 'echo hi\\n' > run; chmod +x run; printf 'hi\\n' > plain; mv a.txt b.txt; chmod +x b.txt";
+    site.ok(&["call", "shell.run", &format!("command={}", serde_json::json!(["sh", "-c", script]))]);
+    let shown = site.ok(&["diff", "task-1"]);
+    says(&shown, &["mode 755: it can be run", "mode 644 becomes 755"]);
+    assert_eq!(shown.matches("mode ").count(), 2, "{shown}");
+}

@@ -103,6 +103,7 @@ fn a_brain_whose_kernel_was_killed_goes_on_where_it_was() {
     let made = |tool: &str| records.iter().filter(|record| record["type"] == "call.admitted" && record["payload"]["tool"] == tool).count();
     assert_eq!((made("fs.write"), made("fs.read"), made("model.request")), (1, 1, 4), "only the request that was lost is made again");
     assert!(records.iter().any(|record| record["type"] == "call.lost" && record["payload"]["tool"] == "model.request"));
+    assert!(records.iter().any(|record| record["type"] == "brain.remembered"), "what it knew was kept");
     // What the lost request may have cost is held, and nothing of its lease.
     let usage = site.json(&["usage"]);
     assert_eq!((&usage["total"]["estimated"], site.count("model.held")), (&0.into(), 1));

@@ -1,5 +1,5 @@
-//! The vendors' own clients through a running kernel: each writes a file and reads it back as a scripted model says, and every request is
-//! metered and on record.
+//! Two vendors' own clients through a running kernel, without a room: each writes a file and reads it back as a scripted model says, and
+//! every request is metered and on record. All four are in rooms in `agents.rs`, and alone with the gateway in its own tests.
 //!
 //! The clients come from npm, once, into the build's own folder, and start from an empty home and environment. Without npm or the
 //! registry these tests fail and say so.
@@ -12,7 +12,6 @@ mod npm;
 use common::Site;
 use serde_json::{Value, json};
 use std::fs;
-use std::path::Path;
 
 const SCRIPT: &str = include_str!("../../gateway/tests/scripts/greet.script");
 const PROMPT: &str = "Please write the greeting";
@@ -20,46 +19,24 @@ const PROMPT: &str = "Please write the greeting";
 #[test]
 fn claude_works_through_the_kernel() {
     let line = "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 exec \"$0\" -p \"$1\" --output-format stream-json --verbose --permission-mode acceptEdits";
-    check("claude", "@anthropic-ai/claude-code@2.1.197", line, |_| {});
+    check("claude", "@anthropic-ai/claude-code@2.1.197", line);
 }
 
 #[test]
 fn codex_works_through_the_kernel() {
     let line = "exec \"$0\" exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox -m gpt-5.5 -c model_provider=x \
                 -c 'model_providers.x={name=\"x\",base_url=\"'$OPENAI_BASE_URL'\",env_key=\"OPENAI_API_KEY\",wire_api=\"responses\"}' \"$1\"";
-    check("codex", "@openai/codex@0.166.0", line, |_| {});
-}
-
-#[test]
-fn opencode_works_through_the_kernel() {
-    let line = "OPENCODE_CONFIG=$HOME/opencode.json OPENCODE_DISABLE_AUTOUPDATE=1 OPENCODE_DISABLE_MODELS_FETCH=1 exec \"$0\" run --format json \"$1\"";
-    check("opencode", "opencode-ai@1.18.33", line, |home| {
-        let options = json!({"baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "{env:OPENAI_API_KEY}"});
-        let provider = json!({"x": {"npm": "@ai-sdk/openai-compatible", "name": "x", "options": options, "models": {"m": {"name": "m"}}}});
-        let config = json!({"model": "x/m", "small_model": "x/m", "autoupdate": false, "share": "disabled", "permission": "allow", "provider": provider});
-        fs::write(home.join("opencode.json"), config.to_string()).unwrap();
-    });
-}
-
-#[test]
-fn gemini_works_through_the_kernel() {
-    let line = "GEMINI_CLI_TRUST_WORKSPACE=true exec \"$0\" -p \"$1\" --output-format stream-json --approval-mode yolo";
-    check("gemini", "@google/gemini-cli@0.61.0", line, |home| {
-        let settings = json!({"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false}, "general": {"enableAutoUpdate": false}});
-        fs::create_dir(home.join(".gemini")).unwrap();
-        fs::write(home.join(".gemini/settings.json"), settings.to_string()).unwrap();
-    });
+    check("codex", "@openai/codex@0.166.0", line);
 }
 
 /// Runs `line` with the client as `$0` and the prompt as `$1`.
-fn check(name: &str, package: &str, line: &str, prepare: fn(&Path)) {
+fn check(name: &str, package: &str, line: &str) {
     let program = npm::installed(name, package);
     let site = Site::new(&[("a.txt", "a\n")]);
     let (script, empty) = (site.folder.path().join("greet"), site.folder.path().join("empty"));
     fs::write(&script, SCRIPT).unwrap();
     fs::create_dir_all(site.home()).unwrap();
     fs::create_dir(&empty).unwrap();
-    prepare(&empty);
     let config = format!(
         "providers:\n  script: {{url: 'script:{}', dialect: [anthropic, responses, chat, gemini], free: true}}\n\
          models: {{tactical: script/any}}\ngateway: {{loopback: true}}\n",

@@ -36,7 +36,7 @@ pub use limiter::{Busy, Entrant, Limiter, Slot};
 pub use provider::{BadSettings, Provider};
 pub use route::{NoRoute, Routes, Target, Tier};
 pub use secret::{NoKey, Secret};
-pub use serve::{listen, serve};
+pub use serve::listen;
 pub use settings::{Auth, Client, Dialects, GatewaySettings, KeySettings, LoginSettings, Names, ProviderSettings, Runs, Settings, Targets};
 pub use stop::{Stop, Stopped, Stopper};
 pub use tee::{Broken, Tee};

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 
@@ -25,8 +25,9 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Connections of one process. A client has a handful.
 const CONNECTIONS_MAX: usize = 128;
 
-/// Serves one stream to its end. A client that goes away takes its requests with it.
-pub async fn serve<S>(gateway: Arc<Gateway>, session: Arc<Session>, stream: S)
+/// Serves one stream to its end. A client that goes away takes its requests with it. Once `closing` is done, the answer that is on its way
+/// is the last one.
+async fn serve<S>(gateway: Arc<Gateway>, session: Arc<Session>, stream: S, closing: impl Future<Output = ()>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -39,7 +40,14 @@ where
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD.min(wait)).max_buf_size(HEAD_BYTES_MAX).half_close(false);
     let stream = Patient::new(stream, wait);
     // A broken connection is the client's own affair; its requests have settled themselves.
-    drop(builder.serve_connection(TokioIo::new(stream), service).await);
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        served = connection.as_mut() => drop(served),
+        () = closing => {
+            connection.as_mut().graceful_shutdown();
+            drop(connection.await);
+        }
+    }
 }
 
 /// A stream to a client that must take what it is sent: one that takes nothing for too long, or a little now and then, holds a slot
@@ -109,10 +117,32 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 }
 
-/// Serves whoever connects, until this future is dropped; then every connection ends with it.
-pub async fn listen(gateway: Arc<Gateway>, session: Arc<Session>, listener: TcpListener) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// Serves whoever connects, until `closing` becomes true; then nobody else is served, and it comes back when every answer that is on its
+/// way has reached its client. Dropping this future ends every connection at once.
+pub async fn listen(gateway: Arc<Gateway>, session: Arc<Session>, listener: TcpListener, closing: watch::Receiver<bool>) {
     let mut open = JoinSet::new();
+    tokio::select! {
+        () = closed(closing.clone()) => {}
+        () = accept(gateway, session, listener, &mut open, &closing) => {}
+    }
+    while open.join_next().await.is_some() {}
+}
+
+/// Comes back when the listener closes; never if nobody can close it any more.
+async fn closed(mut closing: watch::Receiver<bool>) {
+    if closing.wait_for(|closing| *closing).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+async fn accept(
+    gateway: Arc<Gateway>,
+    session: Arc<Session>,
+    listener: TcpListener,
+    open: &mut JoinSet<()>,
+    closing: &watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut failed = false;
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -123,9 +153,9 @@ pub async fn listen(gateway: Arc<Gateway>, session: Arc<Session>, listener: TcpL
                 if stream.set_nodelay(true).is_err() {
                     continue;
                 }
-                let (gateway, session) = (gateway.clone(), session.clone());
+                let (gateway, session, closing) = (gateway.clone(), session.clone(), closed(closing.clone()));
                 open.spawn(async move {
-                    serve(gateway, session, stream).await;
+                    serve(gateway, session, stream, closing).await;
                     drop(place);
                 });
             }

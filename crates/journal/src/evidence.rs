@@ -9,7 +9,7 @@ use rusqlite::types::ValueRef;
 use serde_json::{Value, json};
 
 use crate::canon;
-use crate::chain::hex;
+use crate::chain::{Genesis, hex};
 use crate::error::JournalError;
 use crate::files;
 use crate::layout::Layout;
@@ -34,24 +34,51 @@ pub(crate) fn list(home: &Path) -> Vec<String> {
     names
 }
 
-/// How many records there were at an orderly stop, if the sealed record is one: nothing may follow it under the same seal.
-pub(crate) fn stop_below(db: &Connection, slots: &Slots) -> Result<Option<u64>, JournalError> {
+/// What follows a stop: the next kernel's start.
+const STARTED: &str = "kernel.started";
+
+/// How many records there were at an orderly stop that nothing may follow: the sealed record is one, or it was changed, or a stop stands
+/// after it and is not followed by a kernel's start. The last two are what is left when somebody changed the stop itself or took its seal.
+pub(crate) fn stop_below(db: &Connection, genesis: &Genesis, slots: &Slots) -> Result<Option<u64>, JournalError> {
     let Slots::Sealed(seal) = slots else { return Ok(None) };
-    let Some(seq) = seal.count.checked_sub(1) else { return Ok(None) };
-    let line = store::line(db, seq)?.unwrap_or_default();
-    let is_sealed = hex(&crate::chain::sha256(&line)) == seal.hash;
-    let stopped = std::str::from_utf8(&line).is_ok_and(|line| Layout::parse(line).is_ok_and(|line| canon::unescape(line.kind) == STOPPED));
-    Ok((is_sealed && stopped).then_some(seal.count))
+    // Of another journal the seal says nothing.
+    if seal.genesis != hex(&genesis.hash()) {
+        return Ok(None);
+    }
+    let sealed = seal.count.checked_sub(1).map(|seq| store::line(db, seq)).transpose()?.flatten();
+    if sealed.is_some_and(|line| hex(&crate::chain::sha256(&line)) != seal.hash || is_kind(&line, STOPPED)) {
+        return Ok(Some(seal.count));
+    }
+    let mut statement =
+        db.prepare("SELECT seq, line FROM record WHERE seq >= ?1 ORDER BY seq").map_err(JournalError::db("read the records"))?;
+    let mut rows = statement.query([seal.count.cast_signed()]).map_err(JournalError::db("read the records"))?;
+    let mut stopped = None;
+    while let Some(row) = rows.next().map_err(JournalError::db("read the records"))? {
+        let (seq, line) = row.get::<_, i64>(0).and_then(|seq| Ok((seq, row.get_ref(1)?))).map_err(JournalError::db("read the records"))?;
+        let line = line.as_bytes_or_null().ok().flatten().unwrap_or_default();
+        if stopped.is_some() && !is_kind(line, STARTED) {
+            break;
+        }
+        stopped = is_kind(line, STOPPED).then(|| seq.cast_unsigned() + 1);
+    }
+    Ok(stopped)
 }
 
-/// Takes out of the database what no kernel wrote: rows after the sealed record of an orderly stop, and rows below zero. They are on
-/// disk elsewhere before they go.
-pub(crate) fn take_out(home: &Path, db: &mut Connection, slots: &Slots) -> Result<Vec<Finding>, JournalError> {
+fn is_kind(line: &[u8], kind: &str) -> bool {
+    std::str::from_utf8(line).is_ok_and(|line| Layout::parse(line).is_ok_and(|line| canon::unescape(line.kind) == kind))
+}
+
+/// Takes out of the database what no kernel wrote: rows after an orderly stop or after a sealed record that was changed, and rows below
+/// zero. They are on disk elsewhere before they go.
+pub(crate) fn take_out(home: &Path, db: &mut Connection, genesis: &Genesis, slots: &Slots) -> Result<Vec<Finding>, JournalError> {
     let mut findings = Vec::new();
-    if let Some(count) = stop_below(db, slots)?
+    if let Some(count) = stop_below(db, genesis, slots)?
         && let Some((rows, kept)) = take(home, db, "seq >= ?1", count.cast_signed())?
     {
-        let why = format!("{rows} rows stood after record {}, with which the kernel had stopped; kept as `{kept}`", count - 1);
+        let why = format!(
+            "{rows} rows stood after record {}, with which the kernel had stopped or which was changed; kept as `{kept}`",
+            count - 1
+        );
         findings.push(Finding { seq: Some(count), what: Flaw::RowsAfterStop, why });
     }
     if let Some((rows, kept)) = take(home, db, "seq < ?1", 0)? {

@@ -101,7 +101,7 @@ impl Journal {
         let (key, key_is_new) = seal::signing_key(&keys)?;
         let slots = seal::read(home, &key.verifying_key())?;
         // INVARIANT: before anything is folded; what no kernel wrote never counts.
-        let taken_out = evidence::take_out(home, &mut db, &slots)?;
+        let taken_out = evidence::take_out(home, &mut db, &genesis, &slots)?;
         let tip = store::tip(&db, &genesis)?;
         let is_new = key_is_new && tip.count == 0 && matches!(slots, Slots::Missing);
         let (unsealed, mut findings) = if is_new { (0, Vec::new()) } else { examine(home, &db, &genesis, &tip, &slots)? };

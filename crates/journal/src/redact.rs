@@ -4,7 +4,9 @@
 //! the places worth a look; clean text costs no more than that. It knows shapes and registered values, not meaning:
 //! a secret in words, without a key name and of no known shape, passes.
 
+mod address;
 mod decode;
+mod encoded;
 mod flag;
 mod key;
 mod known;
@@ -61,6 +63,7 @@ impl Redactor {
             }
             Value::Object(members) => {
                 self.names(members);
+                pair(members);
                 for (key, member) in members.iter_mut() {
                     self.member(key, member);
                 }
@@ -111,7 +114,7 @@ impl Redactor {
 
     fn member(&self, key: &str, member: &mut Value) {
         match member {
-            Value::String(text) if key::is_secret(key, text) => {
+            Value::String(text) if key::is_secret(key, text) || key::is_cookie(key, text) => {
                 if !text.is_empty() {
                     *text = REDACTED.into();
                 }
@@ -124,6 +127,19 @@ impl Redactor {
             Value::Object(members) if key::hides_all(key) => members.values_mut().for_each(|member| self.member(key, member)),
             _ => self.value(member),
         }
+    }
+}
+
+/// Takes out the value of what is written as two members: `{"name": "DB_PASSWORD", "value": "…"}`.
+fn pair(members: &mut serde_json::Map<String, Value>) {
+    let name = ["name", "key", "header"].into_iter().find_map(|key| members.get(key).and_then(Value::as_str));
+    let Some(name) = name.map(str::to_owned) else { return };
+    if let Some(Value::String(value)) = members.get_mut("value")
+        && !value.is_empty()
+        && !key::is_about(value)
+        && (key::is_secret(&name, value) || key::is_cookie(&name, value))
+    {
+        *value = REDACTED.into();
     }
 }
 

@@ -165,7 +165,7 @@ pub(crate) fn verify_store(home: &Path, store: &Store, names: Names) -> Result<R
         checker.found(None, Flaw::ForeignSchema, format!("`{name}` is not as the journal made it"));
     }
     // A sealed record that cannot be read is a finding already.
-    if let Ok(Some(stop)) = evidence::stop_below(&db, &slots)
+    if let Ok(Some(stop)) = evidence::stop_below(&db, &genesis, &slots)
         && checker.tip.count > stop
         // A kernel that has just started has a newer seal by now.
         && matches!((seal::read(home, &key)?, &slots), (Slots::Sealed(now), Slots::Sealed(then)) if now.count == then.count)

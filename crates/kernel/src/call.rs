@@ -182,7 +182,7 @@ pub(crate) async fn run_syscall(
     work: impl Future<Output = Result<Value, Fault>>,
 ) -> Result<Outcome, Stop> {
     let start = Instant::now();
-    let facts = facts::of_syscall(kernel, request)?;
+    let facts = facts::of_syscall(kernel, request).await?;
     if let Some(no) = unmet(kernel, request, &facts) {
         return Ok(settle::refuse(kernel, request, no, start).await?);
     }

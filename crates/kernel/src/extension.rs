@@ -6,7 +6,7 @@ use plugin::{Extensions, Flaw, PluginError};
 use policy::Opinion;
 use sandbox::Template;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 use workspace::hash;
@@ -17,6 +17,23 @@ use world::{Mode, Refusal, ZoneId};
 pub(crate) struct Zoned {
     version: u64,
     started: Arc<OnceCell<Extensions>>,
+}
+
+/// Rules that are loaded and not in force. Whoever loads them ends them.
+pub(crate) struct Candidates {
+    pub extensions: Extensions,
+    folder: PathBuf,
+}
+
+impl Candidates {
+    pub async fn end(self) -> Result<(), Stop> {
+        self.extensions.stop().await;
+        Ok(remove(&self.folder)?)
+    }
+}
+
+fn remove(folder: &Path) -> Result<(), Fault> {
+    sandbox::remove(folder).map_err(|error| Fault::io("remove", folder, error))
 }
 
 /// How the child is called; `skep` routes it.
@@ -63,15 +80,26 @@ impl Kernel {
         if files.is_empty() {
             return Ok(Vec::new());
         }
+        match self.load_candidates(files).await? {
+            Ok(candidates) => candidates.end().await.map(|()| Vec::new()),
+            Err(flaw) => Ok(vec![flaw]),
+        }
+    }
+
+    /// Loads rules that are in force nowhere, so that they can be asked about calls of the past; or says what is wrong with them.
+    pub(crate) async fn load_candidates(&self, files: &[(String, String)]) -> Result<Result<Candidates, Flaw>, Stop> {
         let name = hash::of_parts(&files.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect::<Vec<_>>());
         let nth = self.tried.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = self.home.work().join(format!("extensions-check-{}-{nth}", &name[..16]));
-        let checked = Extensions::check(&self.launcher, &folder, &program(), &[CHILD], files.to_vec(), self.bounds_of_rules()?).await;
-        sandbox::remove(&folder).map_err(|error| Fault::io("remove", &folder, error))?;
-        match checked {
-            Ok(_) => Ok(Vec::new()),
-            Err(PluginError::Flawed(flaw)) => Ok(vec![flaw]),
-            Err(error) => Err(Fault::new(FaultKind::Room, "the extension rules could not be tried", error).fix("run `skep doctor`").into()),
+        let started = Extensions::start(&self.launcher, &folder, &program(), &[CHILD], files.to_vec(), self.bounds_of_rules()?).await;
+        let error = match started {
+            Ok(extensions) => return Ok(Ok(Candidates { extensions, folder })),
+            Err(error) => error,
+        };
+        remove(&folder)?;
+        match error {
+            PluginError::Flawed(flaw) => Ok(Err(flaw)),
+            error => Err(Fault::new(FaultKind::Room, "the extension rules could not be tried", error).fix("run `skep doctor`").into()),
         }
     }
 }

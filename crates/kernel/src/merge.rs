@@ -20,7 +20,7 @@ use rights::Rights;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use workspace::{Bases, Dirty, Freezer, Frozen, Listed, Origin, Plan, Swaps, Tree, aside, judge_links, repository, settle};
+use workspace::{Bases, Dirty, Freezer, Frozen, Listed, Origin, Plan, Swaps, Tree, aside, judge_links, repository, settle, unpair};
 use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeResolved, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
 use world::{
     Answer, Event, Fault, FaultKind, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Side, Stop, Task, TaskState, What, World,
@@ -261,6 +261,8 @@ async fn carry_out(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: Fro
     let (swaps, tree) = (Swaps::in_frozen(&frozen.changes), tree_of(kernel, task)?);
     let left = aside(|| settle(&swaps, &tree, &mut frozen.changes, Origin::Task))?;
     frozen.refused.extend(left.into_iter().map(|(change, why)| MergePath { refused: Some(why), ..change.told() }));
+    // Half of a rename is no move any more, and is judged as what is left of it.
+    unpair(&mut frozen.changes);
     let snapshot = kernel.ledger.keep(&Plan::of(&frozen).to_bytes()?)?;
     let (by, is_person) = match agreed {
         Agreed::Policy => ("policy", false),

@@ -20,7 +20,7 @@ use cassette::Cassettes;
 pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};
 pub(crate) use door::{No, ProcessDoor};
-pub(crate) use flight::Flights;
+pub(crate) use flight::{Flights, Whose};
 use gateway::{Client, Door, Gateway, Secret, Session, Stopped, Upstream};
 pub(crate) use held::release_expired;
 use parking_lot::Mutex;
@@ -49,6 +49,9 @@ const SETTLE_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// How long a program outside has to end when it is cancelled; then its connections are closed all the same.
 const ENDED_MAX: Duration = Duration::from_secs(10);
+
+/// How long clients have to take the answers that say that they were cancelled.
+const HEARD_MAX: Duration = Duration::from_secs(2);
 
 /// Who is told that a process's way to models is over, and why.
 #[derive(Default)]
@@ -104,7 +107,14 @@ pub(crate) struct Models {
     pub ends: Ends,
     waiting: Waiting,
     loopback: bool,
-    listeners: Mutex<HashMap<Pid, Vec<AbortHandle>>>,
+    listeners: Mutex<HashMap<Pid, Vec<Listener>>>,
+}
+
+/// One listener of a process.
+struct Listener {
+    /// `true` once it serves nobody else.
+    closing: watch::Sender<bool>,
+    task: AbortHandle,
 }
 
 impl Models {
@@ -153,7 +163,7 @@ impl Models {
 
     /// Nobody is served any more.
     pub fn close(&self) {
-        self.listeners.lock().drain().flat_map(|(_, listeners)| listeners).for_each(|listener| listener.abort());
+        self.listeners.lock().drain().flat_map(|(_, listeners)| listeners).for_each(|listener| listener.task.abort());
     }
 }
 
@@ -182,8 +192,9 @@ impl Kernel {
         let session = Arc::new(self.session_of(pid, zone, client)?);
         let key = session.key.clone();
         self.models.ends.open(pid);
-        let task = tokio::spawn(gateway::listen(self.models.gateway.clone(), session, listener));
-        self.models.listeners.lock().entry(pid).or_default().push(task.abort_handle());
+        let (closing, is_closing) = watch::channel(false);
+        let task = tokio::spawn(gateway::listen(self.models.gateway.clone(), session, listener, is_closing)).abort_handle();
+        self.models.listeners.lock().entry(pid).or_default().push(Listener { closing, task });
         Ok(key)
     }
 
@@ -211,7 +222,21 @@ impl Kernel {
         self.models.cassettes.forget((pid, None));
         self.models.ends.forget(pid);
         for listener in self.models.listeners.lock().remove(&pid).unwrap_or_default() {
-            listener.abort();
+            listener.task.abort();
+        }
+    }
+
+    /// Closes a process's listeners. Done when every answer that is on its way has reached its client.
+    fn close_listeners(&self, pid: Pid) -> impl Future<Output = ()> + Send + use<> {
+        let mut all = Vec::new();
+        for listener in self.models.listeners.lock().get(&pid).into_iter().flatten() {
+            listener.closing.send_replace(true);
+            all.push(listener.closing.clone());
+        }
+        async move {
+            for closing in all {
+                closing.closed().await;
+            }
         }
     }
 
@@ -255,12 +280,15 @@ impl Kernel {
         })?;
         pending.durable().await?;
         // Each request that is on the way ends and says so; then whoever opened the gateway ends its program and hangs up.
-        let stopped = Stopped { ending: Ending::Cancelled, words: why.clone() };
-        let settled = self.stop_requests(&|flying| flying.pid == pid, &stopped);
+        let settled = self.stop_requests_of(Whose::Process(pid), &why);
+        let heard = self.close_listeners(pid);
+        // A client that takes nothing of its answer does not hold this up.
+        drop(tokio::time::timeout(HEARD_MAX, heard).await);
         let closed = self.models.ends.tell(pid, &why);
-        drop(tokio::time::timeout(ENDED_MAX, async { tokio::join!(settled, closed) }).await);
+        let over = tokio::time::timeout(ENDED_MAX, async { tokio::join!(settled, closed) }).await;
         self.dismiss(pid);
-        Ok(())
+        let late = |_| Fault::new(FaultKind::Bug, "its way to models is closed, but its program did not end", "it hears nothing");
+        over.map(drop).map_err(late)
     }
 
     /// Comes back when somebody cancels the process, with the reason.

@@ -139,7 +139,7 @@ impl Door for Patient {
                         return Err(denial);
                     }
                     Err(No::Waits { denial, what }) => {
-                        if !what.over(&kernel, Instant::now() + kernel.gateway().hold()).await {
+                        if !what.over(&kernel, self.inner.asker(&kernel), Instant::now() + kernel.gateway().hold()).await {
                             *self.put_off.lock() = Some(PutOff::Budget);
                             return Err(denial);
                         }

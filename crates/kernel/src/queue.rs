@@ -3,7 +3,7 @@
 //! A process does one thing at a time: it goes on with what a person has answered, else takes the queued task of highest priority.
 //! A parked task does not hold up the queue; it has a workspace of its own.
 
-use crate::model::file_of;
+use crate::model::{Whose, file_of};
 use crate::work::Part;
 use crate::{Kernel, episode, native, zone};
 use brain::script::Script;
@@ -163,7 +163,7 @@ impl Kernel {
         })?;
         let (pid, calls) = pending.durable().await??;
         // Stopped before its brain is gone, so that what they cost is settled as cancelled.
-        let settled = self.stop_requests_of(id);
+        let settled = self.stop_requests_of(Whose::Task(id), &format!("{id} was cancelled"));
         self.end_work(id, &format!("{id} was cancelled by {by}")).await?;
         settled.await;
         for call in calls {

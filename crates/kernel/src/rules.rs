@@ -2,6 +2,7 @@
 
 use crate::call::judge::{self, Around, CallFacts, Details, Who};
 use crate::call::{self, Request};
+use crate::config::Config;
 use crate::zone::{self, Bundle, POLICY_FILE};
 use crate::{Kernel, locate};
 use journal::Filter;
@@ -98,29 +99,48 @@ impl Kernel {
     pub async fn try_policy(&self, path: &Path, text: Option<&str>, range: &Range) -> Result<Trial, Stop> {
         let top = locate(path)?;
         let zone = self.zone(&top)?;
-        let policy = match text {
-            Some(text) => parse(text)?,
-            None => parse(&zone::read_bundle(&top).await?.0.policy)?,
-        };
-        Ok(tried(&policy, self.past_calls(&zone, range)?))
+        let (mut bundle, _) = zone::read_bundle(&top).await?;
+        if let Some(text) = text {
+            text.clone_into(&mut bundle.policy);
+        }
+        self.tried(&zone, &bundle, range).await
     }
 
     /// What putting the project's own file in force would change for the newest calls. Where nothing is in force, nothing can break.
     pub async fn try_proposal(&self, path: &Path) -> Result<Trial, Stop> {
         let top = locate(path)?;
         let zone = self.zone(&top)?;
-        self.breaks(&zone, &parse(&zone::read_bundle(&top).await?.0.policy)?)
+        self.breaks(&zone, &zone::read_bundle(&top).await?.0).await
     }
 
-    fn breaks(&self, zone: &Zone, policy: &Policy) -> Result<Trial, Stop> {
-        let cases = if zone.policy_version == 0 { Vec::new() } else { self.past_calls(zone, &Range::default())? };
-        Ok(tried(policy, cases))
+    async fn breaks(&self, zone: &Zone, bundle: &Bundle) -> Result<Trial, Stop> {
+        if zone.policy_version == 0 {
+            return Ok(Trial::default());
+        }
+        self.tried(zone, bundle, &Range::default()).await
+    }
+
+    /// Tries a whole bundle: its rules, what its `mask` hides, and its extensions. By the same judgement as a call at the door, so that a
+    /// trial says what `explain` says.
+    async fn tried(&self, zone: &Zone, bundle: &Bundle, range: &Range) -> Result<Trial, Stop> {
+        let policy = parse(&bundle.policy)?;
+        let config = Config::parse(&bundle.config).map_err(|error| Refusal::new(Code::BadInput, format!("skep.yml: {error}")))?;
+        let mut past = self.past_calls(zone, range, &config.mask)?;
+        if !bundle.rules.is_empty() && !past.is_empty() {
+            let loaded = self.load_candidates(&bundle.rules).await?;
+            let candidates = loaded.map_err(|flaw| Refusal::new(Code::BadInput, format!(".skep/rules/{flaw}")).hint("mend the rule"))?;
+            for PastCall { call, .. } in &mut past {
+                call.ask_candidates(self, &policy, &candidates.extensions).await;
+            }
+            candidates.end().await?;
+        }
+        Ok(tried(&policy, past))
     }
 
     /// Refuses a policy with more breaking changes than one key may confirm, unless their phrase was typed. The calls that count are
     /// the kernel's to choose.
-    pub(crate) fn may_break(&self, zone: &Zone, policy: &Policy, typed: Option<&str>) -> Result<(), Stop> {
-        let trial = self.breaks(zone, policy)?;
+    pub(crate) async fn may_break(&self, zone: &Zone, bundle: &Bundle, typed: Option<&str>) -> Result<(), Stop> {
+        let trial = self.breaks(zone, bundle).await?;
         match trial.phrase() {
             Some(phrase) if typed != Some(phrase.as_str()) => {
                 let reason = format!("it would deny {} of the last {} calls, which were allowed", trial.breaking, trial.cases);
@@ -135,6 +155,8 @@ impl Kernel {
     /// Proposes rules from how questions were answered.
     pub fn suggest_rules(&self, path: &Path) -> Result<policy::Suggestions, Stop> {
         let zone = self.zone(&locate(path)?)?;
+        let trusted =
+            self.trusted(zone.id)?.ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
         let mut asked = std::collections::BTreeMap::new();
         let (mut history, mut refused) = (Vec::new(), Vec::new());
         let kinds = ["review.asked", "review.answered", "call.refused"].map(str::to_owned).to_vec();
@@ -142,12 +164,12 @@ impl Kernel {
         for record in self.ledger.read(&filter)? {
             match event(&record)? {
                 Event::ReviewAsked(e) if self.is_of(e.pid, e.task, &zone) => {
-                    let past = Past { pid: e.pid, task: e.task, tool: &e.tool, input: &e.input, paths: &e.paths, size: e.size };
-                    asked.extend(self.facts_of(&past, None, &zone)?.map(|call| (e.review, call.seen().clone())));
+                    let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
+                    asked.extend(self.facts_of(&past, None, &zone, &trusted.config.mask)?.map(|call| (e.review, call.seen().clone())));
                 }
                 Event::CallRefused(e) if e.code == Code::Denied && self.is_of(e.pid, e.task, &zone) => {
-                    let past = Past { pid: e.pid, task: e.task, tool: &e.tool, input: &e.input, paths: &e.paths, size: e.size };
-                    refused.extend(self.facts_of(&past, None, &zone)?.map(|call| call.seen().clone()));
+                    let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
+                    refused.extend(self.facts_of(&past, None, &zone, &trusted.config.mask)?.map(|call| call.seen().clone()));
                 }
                 Event::ReviewAnswered(e) => {
                     if let Some(facts) = asked.remove(&e.review) {
@@ -157,8 +179,6 @@ impl Kernel {
                 _ => {}
             }
         }
-        let trusted =
-            self.trusted(zone.id)?.ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
         Ok(policy::suggest(&trusted.policy, &history, &refused))
     }
 
@@ -184,7 +204,7 @@ impl Kernel {
     }
 
     /// Calls of the past with what the policy said of them then.
-    fn past_calls(&self, zone: &Zone, range: &Range) -> Result<Vec<PastCall>, Stop> {
+    fn past_calls(&self, zone: &Zone, range: &Range, mask: &[String]) -> Result<Vec<PastCall>, Stop> {
         let limit = range.last.unwrap_or(TRIED_DEFAULT).min(TRIED_MAX);
         let mut cases = Vec::new();
         let mut before_seq = range.before_seq;
@@ -196,7 +216,7 @@ impl Kernel {
             let Some(oldest) = page.last().map(|record| record.seq) else { break };
             before_seq = Some(oldest);
             for record in &page {
-                if let Some(case) = self.case_of(record, zone)? {
+                if let Some(case) = self.case_of(record, zone, mask)? {
                     cases.push(case);
                 }
             }
@@ -206,24 +226,25 @@ impl Kernel {
         Ok(cases)
     }
 
-    fn case_of(&self, record: &journal::Record, zone: &Zone) -> Result<Option<PastCall>, Stop> {
+    fn case_of(&self, record: &journal::Record, zone: &Zone, mask: &[String]) -> Result<Option<PastCall>, Stop> {
         let name = record.seq.to_string();
         let (found, then, by_token, lost) = match event(record)? {
             Event::CallAdmitted(e) if self.is_of(e.pid, e.task, zone) => {
-                let past = Past { pid: e.pid, task: e.task, tool: &e.tool, input: &e.input, paths: &e.paths, size: e.size };
+                let (rooms, run_mode) = (e.rooms.as_deref(), e.run_mode.as_deref());
+                let past = Past { rooms, run_mode, ..Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size) };
                 let then = if e.grant.is_some() { Action::RequireReview } else { Action::Allow };
                 let lost = (e.grant.is_some() && self.was_lost(&e.bind)).then_some(e.bind);
-                (self.facts_of(&past, Some(e.read_only), zone)?, then, e.token.is_some(), lost)
+                (self.facts_of(&past, Some(e.read_only), zone, mask)?, then, e.token.is_some(), lost)
             }
             // Only what policy refused: a call that did not fit its tool says nothing about rules, and neither does a ban.
             Event::CallRefused(e) if e.code == Code::Denied && !by_ban(&e.rules) && self.is_of(e.pid, e.task, zone) => {
-                let past = Past { pid: e.pid, task: e.task, tool: &e.tool, input: &e.input, paths: &e.paths, size: e.size };
-                (self.facts_of(&past, None, zone)?, Action::Deny, false, None)
+                let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
+                (self.facts_of(&past, None, zone, mask)?, Action::Deny, false, None)
             }
             Event::ReviewAsked(e) if self.is_of(e.pid, e.task, zone) && e.tool != crate::MERGE => {
-                let past = Past { pid: e.pid, task: e.task, tool: &e.tool, input: &e.input, paths: &e.paths, size: e.size };
+                let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
                 let lost = e.rules.iter().any(|rule| rule == judge::LOST).then_some(e.bind);
-                (self.facts_of(&past, None, zone)?, Action::RequireReview, false, lost)
+                (self.facts_of(&past, None, zone, mask)?, Action::RequireReview, false, lost)
             }
             _ => return Ok(None),
         };
@@ -251,8 +272,8 @@ impl Kernel {
     }
 
     /// A call of the past as it would be described now; `None` where nobody is left who made it.
-    fn facts_of(&self, past: &Past<'_>, read_only: Option<bool>, zone: &Zone) -> Result<Option<CallFacts>, Stop> {
-        let Past { pid, task, tool, input, paths, size } = *past;
+    fn facts_of(&self, past: &Past<'_>, read_only: Option<bool>, zone: &Zone, mask: &[String]) -> Result<Option<CallFacts>, Stop> {
+        let Past { pid, task, tool, input, paths, size, rooms, run_mode } = *past;
         let found = self.tools.find(tool).ok();
         let trusted = self.in_force(zone.id)?;
         let (mut host, mut port, mut method) = call::aim(input);
@@ -271,13 +292,20 @@ impl Kernel {
                 room = Some(UsedRoom { template: text("room").unwrap_or_default(), network });
             }
             crate::model::REQUEST => {
+                let provider = text("provider").and_then(|name| self.models.gateway.providers().find(|provider| provider.name == name));
+                host = provider.map(|provider| provider.host().to_owned()).filter(|host| !host.is_empty());
                 command = Some(text("provider").into_iter().chain(text("model")).collect());
                 tier = text("tier").unwrap_or_default();
             }
             _ => {}
         }
+        // Where it ran, and how real it was, is on record; an older one does not say.
+        if let Some(rooms) = rooms {
+            room = rooms.first().cloned();
+        }
         let path = |path: &String| if path.starts_with('/') { OwnedPath::Outside(path.clone()) } else { OwnedPath::Inside(path.clone()) };
         let details = Details {
+            run_mode: run_mode.and_then(tool::RunMode::parse).unwrap_or(tool::RunMode::Live),
             read_only: read_only.unwrap_or_else(|| found.is_some_and(|tool| tool.reads_only(input)) || tool == crate::model::REQUEST),
             paths: paths.iter().map(path).collect(),
             command,
@@ -293,7 +321,7 @@ impl Kernel {
         // A record from before paths were written down with a mask has none.
         let named = found.filter(|_| paths.is_empty()).map(|tool| tool.touches_by_name(input)).unwrap_or_default();
         let inside = paths.iter().filter(|path| !path.starts_with('/')).cloned().chain(named.into_iter().map(|target| target.path));
-        let names = Names::new(Path::new(&zone.path), &trusted.config.mask)?;
+        let names = Names::new(Path::new(&zone.path), mask)?;
         call.masked = inside.into_iter().find_map(|path| names.find(&path).map(|hidden| hidden.refusal(&path)));
         Ok(Some(call))
     }
@@ -307,6 +335,15 @@ struct Past<'a> {
     input: &'a Value,
     paths: &'a [String],
     size: Option<u64>,
+    rooms: Option<&'a [UsedRoom]>,
+    run_mode: Option<&'a str>,
+}
+
+impl<'a> Past<'a> {
+    /// A live call in the room that it would have now.
+    fn of(pid: Pid, task: Option<TaskId>, tool: &'a str, input: &'a Value, paths: &'a [String], size: Option<u64>) -> Past<'a> {
+        Past { pid, task, tool, input, paths, size, rooms: None, run_mode: None }
+    }
 }
 
 /// A call of the past that a policy can be tried on.
@@ -316,7 +353,6 @@ struct PastCall {
     around: Around,
 }
 
-/// By the same judgement as a call at the door, so that a trial says what `explain` says.
 fn tried(candidate: &Policy, past: Vec<PastCall>) -> Trial {
     let (cases, calls): (Vec<Case>, Vec<_>) = past.into_iter().map(|past| (past.case, (past.call, past.around))).unzip();
     policy::trial(&cases, |at| {

@@ -4,12 +4,12 @@
 //! request. To cancel is to tell them and to wait for their holds.
 
 use crate::Kernel;
-use gateway::Stopped;
+use crate::model::Whose;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use world::{CallId, Code, Ending, Pid, Refusal, TaskId, TaskState};
+use world::{CallId, Code, Pid, Refusal, TaskId, TaskState};
 use world::{Fault, FaultKind, Stop};
 
 /// Killing a large tree takes milliseconds, and a container a second; what takes longer hangs.
@@ -145,8 +145,7 @@ impl Kernel {
             return Err(Refusal::new(Code::NotFound, format!("{call} does not run")).hint(hint).into());
         }
         let why = format!("{call} was cancelled by {by}");
-        let stopped = Stopped { ending: Ending::Cancelled, words: why.clone() };
-        let settled = self.stop_requests(&|flying| flying.of == Some(call), &stopped);
+        let settled = self.stop_requests_of(Whose::Call(call), &why);
         self.works.end(&why, |part| part.call == Some(call)).await?;
         settled.await;
         Ok(self.works.end("", |part| *part == Part::default()).await?)

@@ -255,8 +255,8 @@ impl Kernel {
 
     /// The one way for a policy to get in force, whoever asks.
     async fn put_in_force(&self, zone: &Zone, bundle: &Bundle, by: &str, phrase: Option<&str>) -> Result<(), Stop> {
-        let (policy, config, _) = parse(bundle)?;
-        self.may_break(zone, &policy, phrase)?;
+        let (_, config, _) = parse(bundle)?;
+        self.may_break(zone, bundle, phrase).await?;
         self.narrowed(&config)?;
         if let Some(flaw) = self.check_extensions(&bundle.rules).await?.first() {
             return Err(Refusal::new(Code::BadInput, format!("{RULES_FOLDER}/{flaw}"))

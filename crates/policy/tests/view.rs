@@ -174,7 +174,7 @@ fn a_rule() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("SKEP_SOAK").is_some() { 20_000 } else { 300 }))]
     #[test]
     fn what_is_shown_may_be_read_and_what_is_covered_is_hidden(
         rules in proptest::collection::vec(a_rule(), 1..6),

@@ -15,7 +15,10 @@
 //! | `mode ask` | the task only reads (it acts otherwise) |
 //! | `limit N` | the most calls the task may make |
 //! | `tag WORD…` | what the operator calls the task's caller |
+//! | `whole` | the journal is told from its first record on, and not from the task's |
 //! | `brain MOVE` | a line of the scripted brain; without any there is no task |
+//! | `model` | the indented lines that follow are what a scripted model answers, and the built-in brain works on the task |
+//! | `record` | the traffic with the model is recorded |
 //!
 //! What people do comes in its order: when the task waits for an answer, when it has ended, or at once where there is none.
 //!
@@ -23,10 +26,12 @@
 //! |---|---|
 //! | `human allow`, `human allow session`, `human allow always` | yes to this call, or to calls like it; terms may follow as JSON |
 //! | `human deny [WHY]`, `human ban [WHY]`, `human silent` | no, no for good, or no answer at all |
+//! | `deny ID` | no to a review that the task does not wait for |
 //! | `edit PATH TEXT`, `trust` | a person edits a file; the project's own files are put in force |
 //! | `commit` | a person commits everything, so HEAD moves |
 //! | `mine PATH`, `theirs PATH` | yes to the merge, with one side of a conflict |
 //! | `undo [PHRASE]` | the merge is taken back, by a typed phrase where it is denied |
+//! | `stored` | the masked files that git's store gives away are told below the journal |
 //! | `show PATH` | what the project holds there is told below the journal |
 //! | `token NAME TOOL [GLOB…] [ops=N] [ttl=30s]` | the operator is issued a token |
 //! | `operator [with NAME] TOOL key=value…` | the operator's call, in the task while it waits; `with` presents a token |
@@ -34,6 +39,10 @@
 //! | `ban brain TOOL [GLOB…]`, `ban operator …`, `ban all …` | calls like these are refused for good to these callers |
 //! | `revoke ID` | a grant, ban or token is taken back |
 //! | `cancel` | the task is cancelled |
+//! | `pause`, `resume` | what runs in the task's room is stopped, and goes on |
+//! | `budget set N`, `budget ask N`, `budget grant N` | everything may use N tokens, then it is refused or waits; N more |
+//! | `replay` | the task is run again on its recorded model |
+//! | `acknowledge N` | a person has seen the doubts up to the Nth |
 //! | `wait 30s` | time passes |
 //! | `restart` | the kernel is stopped and started |
 //! | `verify` | the whole journal is proven, and what is wrong with it told |
@@ -68,6 +77,12 @@ struct Scenario {
     limit: Option<u64>,
     tags: Vec<String>,
     brain: String,
+    /// What a model says; the built-in brain asks it.
+    model: String,
+    /// The traffic with the model is recorded.
+    record: bool,
+    /// What comes before the task is part of the story.
+    whole: bool,
     steps: Vec<Step>,
 }
 
@@ -139,8 +154,15 @@ fn run(scenario: &Scenario) -> Result<String, String> {
         ));
     }
     let bed = Bed::new(&files)?;
-    if !scenario.config.is_empty() {
-        bed.write_home("config.yml", &scenario.config)?;
+    let mut config = scenario.config.clone();
+    if !scenario.model.is_empty() {
+        bed.write_home("answers.txt", &scenario.model)?;
+        let answers = bed.home().join("answers.txt");
+        config.push_str(&format!("providers: {{p: {{url: 'script:{}', dialect: anthropic}}}}\n", answers.display()));
+        config.push_str("models: {tactical: p/m, operational: p/m}\n");
+    }
+    if !config.is_empty() {
+        bed.write_home("config.yml", &config)?;
     }
     for (index, tool) in scenario.tools.iter().enumerate() {
         bed.write_home(&format!("tools/tool-{index}/tool.yaml"), tool)?;
@@ -161,11 +183,18 @@ async fn play(scenario: &Scenario, bed: &Bed, script: &Path, launchers: Vec<Laun
         Err(Stop::Refused(no)) => return Ok(format!("not trusted: {}\n", no.reason)),
         Err(stop) => return Err(stop),
     };
-    story.begin()?;
-    if !scenario.brain.is_empty() {
+    if !scenario.whole {
+        story.begin()?;
+    }
+    // What the operator caps is capped before the task has its turn.
+    let ahead = scenario.steps.iter().take_while(|step| step.comes_first()).count();
+    for step in &scenario.steps[..ahead] {
+        story.take(step).await?;
+    }
+    if !scenario.brain.is_empty() || !scenario.model.is_empty() {
         story.add(scenario, script).await?;
     }
-    for step in &scenario.steps {
+    for step in &scenario.steps[ahead..] {
         if !story.take(step).await? {
             break;
         }

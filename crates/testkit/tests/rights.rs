@@ -21,7 +21,7 @@ capabilities:
   - { name: asks, match: { syscall: fs.list }, action: require_review, reason: ask }
   - { name: tokens, match: { syscall: token.issue }, action: allow }
   - { name: runs, match: { syscall: [shell.run, fs.write, merge.apply] }, action: allow }
-  - { name: not-for-parents, match: { syscall: fs.write, caller: foreman.1, path_glob: secret.txt }, action: deny, reason: not yours }
+  - { name: not-for-parents, match: { syscall: fs.write, caller: foreman.1, path_glob: parent.txt }, action: deny, reason: not yours }
 ";
 
 fn main() -> ExitCode {
@@ -45,7 +45,7 @@ struct Ground {
 
 /// Runs a test on such a kernel.
 fn play<F: Future<Output = Result<(), Stop>>>(test: fn(Ground) -> F) -> Result<(), String> {
-    let files = [("a.txt", "a\n"), ("secret.txt", "s\n"), ("tagged.txt", "t\n"), (".skep/policy.yaml", POLICY)];
+    let files = [("a.txt", "a\n"), ("parent.txt", "p\n"), ("secret.txt", "s\n"), ("tagged.txt", "t\n"), (".skep/policy.yaml", POLICY)];
     let bed = Bed::new(&files.map(|(path, text)| (path.to_owned(), text.to_owned())))?;
     let launcher = Launcher::start().map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|error| error.to_string())?;
@@ -113,7 +113,7 @@ async fn granted(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
 /// A worker's program writes what its foreman may not: it stays out, and the other file is offered.
 async fn merged(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
     let script = project.with_extension("script");
-    let wrote = "call shell.run command=[\"sh\",\"-c\",\"echo new > secret.txt; echo new > a.txt\"]\ndone\n";
+    let wrote = "call shell.run command=[\"sh\",\"-c\",\"echo new > parent.txt; echo new > a.txt\"]\ndone\n";
     std::fs::write(&script, wrote).unwrap_or_else(|error| panic!("{error}"));
     let new = kernel::NewTask {
         path: project,
@@ -142,10 +142,8 @@ async fn merged(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
     let Some(Ok(Event::MergeProposed(proposed))) = records.last().map(|record| serde_json::from_str(&record.line)) else {
         panic!("nothing was proposed")
     };
-    let refused = |path: &str| proposed.paths.iter().find(|known| known.path == path).and_then(|known| known.refused.clone());
-    // What the foreman may not read, the worker's room does not even show: its write is no change.
-    let is_offered = proposed.paths.iter().any(|known| known.path == "secret.txt" && known.refused.is_none());
-    assert!(!is_offered && refused("secret.txt").is_none_or(|why| why.contains("its parent foreman.1 may not")), "{:?}", proposed.paths);
+    let refused = proposed.paths.iter().find(|known| known.path == "parent.txt").and_then(|known| known.refused.as_deref());
+    assert!(refused.is_some_and(|why| why.contains("its parent foreman.1 may not")), "{:?}", proposed.paths);
     assert!(proposed.paths.iter().any(|known| known.path == "a.txt" && known.refused.is_none()), "the control: {:?}", proposed.paths);
     Ok(())
 }
@@ -231,7 +229,8 @@ async fn raced(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
             Ok::<(), Stop>(())
         }));
     }
-    for round in 0..12 {
+    let rounds = if std::env::var_os("SKEP_SOAK").is_some() { 24 } else { 4 };
+    for round in 0..rounds {
         // Every version has calls of its own, besides those that race with the change.
         let before = made.load(Relaxed);
         while made.load(Relaxed) < before + 8 {
@@ -272,7 +271,7 @@ async fn raced(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
         }
     }
     // Equal refusals are counted, not repeated, so that their number says little.
-    assert!(versions == 12 && judged.iter().all(|count| *count > 0), "{versions} versions, {judged:?} yes and no");
+    assert!(versions == rounds && judged.iter().all(|count| *count > 0), "{versions} versions, {judged:?} yes and no");
     Ok(())
 }
 

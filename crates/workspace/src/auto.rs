@@ -7,6 +7,7 @@
 
 mod mention;
 mod names;
+mod runs;
 mod shadow;
 
 use crate::aside;
@@ -16,8 +17,8 @@ use crate::git_room::git;
 use crate::shape::Blobs;
 use crate::tree::{Now, State, Tree};
 use mention::{Mentions, Script};
-pub use names::runs_by_itself;
 use policy::Globs;
+pub use runs::runs_by_itself;
 use sandbox::Workspace;
 use shadow::Outside;
 use std::collections::BTreeSet;
@@ -86,6 +87,9 @@ fn by_content(change: &Frost, old: &[u8], new: &[u8]) -> Option<&'static str> {
     if matches!(change.new, State::Link { .. }) || matches!(change.old, State::Link { .. }) {
         return Some("links are looked at");
     }
+    if names::holds_tests(old) || names::holds_tests(new) {
+        return Some("it holds tests, which are always looked at");
+    }
     if old.starts_with(b"#!") || new.starts_with(b"#!") {
         return Some("scripts are looked at");
     }
@@ -117,15 +121,17 @@ impl Project {
     /// `room` shows the project alone; `shown` are folders of the host that rooms see.
     pub async fn look(room: &Workspace, tree: &Tree, frozen: &Frozen, command: &[String], shown: &[PathBuf]) -> Result<Project, Stop> {
         let listed = git(room, &["ls-files", "-z", "--cached", "--others", "--exclude-standard"], None).await;
+        // A script that git ignores is run all the same. Folders that are ignored as a whole are named, and not looked through.
+        let hidden = git(room, &["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"], None).await;
         let mut paths: Vec<u8> = Vec::new();
         for change in &frozen.changes {
             paths.extend_from_slice(change.path.as_bytes());
             paths.push(0);
         }
         let ignored = git(room, &["check-ignore", "-z", "--stdin"], Some(paths)).await;
-        let (listed, ignored) = match (listed, ignored) {
-            (Ok(listed), Ok(ignored)) => (listed, ignored),
-            (Err(stop), _) | (_, Err(stop)) => {
+        let (listed, hidden, ignored) = match (listed, hidden, ignored) {
+            (Ok(listed), Ok(hidden), Ok(ignored)) => (listed, hidden, ignored),
+            (Err(stop), ..) | (_, Err(stop), _) | (.., Err(stop)) => {
                 return Ok(Project::Unknown(format!("git can't say which files the project has: {stop}")));
             }
         };
@@ -137,6 +143,7 @@ impl Project {
         for path in &files {
             folders.extend(Path::new(path).ancestors().skip(1).map(|folder| folder.to_string_lossy().into_owned()));
         }
+        let scripts: Vec<String> = files.iter().cloned().chain(split(&hidden).into_iter().filter(|path| !path.ends_with('/'))).collect();
         let read = |path: &str| {
             Ok::<_, Fault>(match tree.now(path)? {
                 Now::File { bytes, .. } => Script::Text(bytes),
@@ -144,7 +151,7 @@ impl Project {
                 Now::Absent | Now::Folder | Now::Other => Script::Unreadable,
             })
         };
-        let (mentions, outside) = aside(|| (Mentions::of(command, &files, read), Outside::look(&tree.project, shown)));
+        let (mentions, outside) = aside(|| (Mentions::of(command, &scripts, read), Outside::look(&tree.project, shown)));
         let (mentions, ignored) = (mentions?, split(&ignored).into_iter().collect());
         Ok(Project::Known(KnownProject { mentions, outside, folders, ignored }))
     }
@@ -243,6 +250,8 @@ mod tests {
         assert!(by_content(&change(file(Some(0o755)), State::Absent), b"x", b"").is_some());
         assert!(by_content(&change(file(Some(0o644)), file(None)), b"#!/bin/sh", b"x").is_some());
         assert!(by_content(&change(State::Absent, State::Link { target: "b".into() }), b"", b"-> b").is_some());
+        assert!(by_content(&change(file(Some(0o644)), file(None)), b"fn a() {}\n#[cfg(test)]\nmod t {}", b"fn a() {}").is_some());
+        assert!(by_content(&change(State::Absent, file(Some(0o644))), b"", b"def a():\n    \"\"\"\n    >>> a()\n").is_some());
         assert_eq!(by_content(&change(file(Some(0o644)), file(None)), b"old", b"new"), None);
         assert_eq!(by_content(&change(State::Absent, file(Some(0o644))), b"", b"new"), None);
     }

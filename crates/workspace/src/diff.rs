@@ -44,7 +44,11 @@ impl FileDiff {
             (Some(why), _) => about(&format!("stays out, {why}")),
             (None, true) => about(&self.from.as_ref().map_or("no line changes".to_owned(), |from| format!("was {from:?}"))),
             (None, false) if self.diff.starts_with("--- ") => self.diff.clone(),
-            (None, false) => format!("{}{}", about("not only lines change"), self.diff),
+            (None, false) => {
+                let what =
+                    self.from.as_ref().map_or("not only lines change".to_owned(), |from| format!("was {from:?}, and not only its name"));
+                format!("{}{}", about(&what), self.diff)
+            }
         }
     }
 }
@@ -130,11 +134,7 @@ impl MergeDiff {
                 Some(_) => Told::nothing(),
                 None => told(&change.path, kept_bytes(&change.old)?, kept_bytes(&change.new)?),
             };
-            if let (State::File { mode: Some(old), .. }, State::File { mode: Some(new), .. }) = (&change.old, &change.new)
-                && old != new
-            {
-                diff.text = format!("mode {old:o} becomes {new:o}\n{}", diff.text);
-            }
+            diff.text.insert_str(0, &mode_told(change, &frozen.changes));
             let (path, kind, from) = (change.path.clone(), change.kind.clone(), change.from.clone());
             files.push(FileDiff { note: noted(change), ..file(path, kind, from, None, diff) });
         }
@@ -151,6 +151,23 @@ impl MergeDiff {
         let refused = frozen.refused.iter();
         files.extend(refused.map(|no| file(no.path.clone(), no.kind.clone(), None, no.refused.clone(), Told::nothing())));
         Ok(MergeDiff { digest: frozen.digest.clone(), files })
+    }
+}
+
+/// What becomes of a file's mode: a name that is new may be that of a program.
+fn mode_told(change: &Frost, all: &[Frost]) -> String {
+    let mode = |state: &State| match state {
+        State::File { mode, .. } => *mode,
+        _ => None,
+    };
+    let before = match &change.from {
+        Some(from) => all.iter().find(|other| other.path == *from).and_then(|other| mode(&other.old)),
+        None => mode(&change.old),
+    };
+    match (before, mode(&change.new)) {
+        (Some(old), Some(new)) if old != new => format!("mode {old:o} becomes {new:o}\n"),
+        (None, Some(new)) if new & 0o111 != 0 => format!("mode {new:o}: it can be run\n"),
+        _ => String::new(),
     }
 }
 

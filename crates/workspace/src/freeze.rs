@@ -18,6 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use world::{MergePath, Stop, limits};
 
+/// What the gate knows changes of paths as.
+pub const WRITE: &str = "fs.write";
+pub const MOVE: &str = "fs.move";
+
 /// One change of a path, as a call that the gate knows.
 #[derive(Debug)]
 pub struct Deed<'a> {
@@ -25,14 +29,23 @@ pub struct Deed<'a> {
     /// Old and new name of a move; else the one path.
     pub paths: Vec<&'a str>,
     pub size: u64,
+    /// The text of a write, as its call would have it.
+    pub content: Option<String>,
 }
 
 impl<'a> Deed<'a> {
     pub fn of(path: &'a str, from: Option<&'a str>, to: Option<&'a str>, gone: bool, size: u64) -> Deed<'a> {
         match (from, to) {
-            (None, None) => Deed { tool: if gone { "fs.delete" } else { "fs.write" }, paths: vec![path], size },
-            (from, to) => Deed { tool: "fs.move", paths: vec![from.unwrap_or(path), to.unwrap_or(path)], size },
+            (None, None) => Deed { tool: if gone { "fs.delete" } else { WRITE }, paths: vec![path], size, content: None },
+            (from, to) => Deed { tool: MOVE, paths: vec![from.unwrap_or(path), to.unwrap_or(path)], size, content: None },
         }
+    }
+
+    /// The same with the bytes that a write writes. No call has more of them than an input may hold, so no more is shown.
+    pub fn with_content(self, bytes: &[u8]) -> Deed<'a> {
+        let shown = &bytes[..bytes.len().min(limits::INPUT_BYTES_MAX)];
+        let content = (self.tool == WRITE).then(|| String::from_utf8_lossy(shown).into_owned());
+        Deed { content, ..self }
     }
 
     pub fn of_frost(frost: &'a Frost) -> Deed<'a> {
@@ -46,6 +59,9 @@ impl<'a> Deed<'a> {
 pub trait Gate {
     /// A question for a person, if there is one, or why the path stays out.
     fn may_change(&self, deed: &Deed<'_>, path: &str) -> impl Future<Output = Result<Result<Option<String>, String>, Stop>>;
+
+    /// Does it look at what is written?
+    fn reads_content(&self) -> bool;
 }
 
 /// What a look at one path gave.
@@ -146,7 +162,7 @@ pub fn whole(changes: Vec<Change>) -> Vec<Change> {
 }
 
 /// Renames of which only one half goes in. Each becomes what it is without the other.
-fn unpair(changes: &mut [Frost]) -> Vec<usize> {
+pub fn unpair(changes: &mut [Frost]) -> Vec<usize> {
     let gone: BTreeSet<String> = changes.iter().filter(|change| change.to.is_some()).map(|change| change.path.clone()).collect();
     let made: BTreeSet<String> = changes.iter().filter(|change| change.from.is_some()).map(|change| change.path.clone()).collect();
     let mut single = Vec::new();
@@ -227,7 +243,7 @@ impl<G: Gate> Look<'_, G> {
             for at in unpair(changes) {
                 let Some(change) = changes.get_mut(at) else { continue };
                 let path = change.path.clone();
-                let deed = Deed::of(&path, None, None, change.new == State::Absent, change.size);
+                let deed = self.with_text(Deed::of(&path, None, None, change.new == State::Absent, change.size), &path)?;
                 match self.with.gate.may_change(&deed, &path).await? {
                     Ok(question) => question.into_iter().for_each(|why| change.ask(why)),
                     Err(why) => drop(refused.insert(path, why)),
@@ -246,10 +262,22 @@ impl<G: Gate> Look<'_, G> {
         }
     }
 
+    /// A write with the text that it writes, where an extension may want to look at it.
+    fn with_text<'d>(&self, deed: Deed<'d>, path: &str) -> Result<Deed<'d>, Stop> {
+        if !self.with.gate.reads_content() || deed.size > limits::MERGE_FILE_MAX {
+            return Ok(deed);
+        }
+        Ok(match self.with.upper.now(path)? {
+            Now::File { bytes, .. } => deed.with_content(&bytes),
+            _ => deed,
+        })
+    }
+
     async fn at(&self, change: &Change, path: &str, renames: &Renames) -> Result<Found, Stop> {
         let (from, to) = (renames.from.get(path).cloned(), renames.to.get(path).cloned());
         // Every changed path passes the gate with the process's rights, whether or not the brain asked.
         let deed = Deed::of(path, from.as_deref(), to.as_deref(), change.kind == ChangeKind::Deleted, change.size);
+        let deed = self.with_text(deed, path)?;
         let question = match self.with.gate.may_change(&deed, path).await? {
             Ok(question) => question,
             Err(why) => return Ok(Found::Stays(why)),
@@ -370,6 +398,14 @@ impl<G: Gate> Look<'_, G> {
                 frost.kind = "merged".into();
                 frost.size = text.len() as u64;
                 frost.ask(format!("{}: it was changed after the task began; both changes are in", frost.path));
+                // What goes in is the text of neither side, so it is judged as what it is.
+                let path = frost.path.clone();
+                let deed = Deed::of(&path, None, None, false, frost.size);
+                let deed = if self.with.gate.reads_content() { deed.with_content(text.as_bytes()) } else { deed };
+                match self.with.gate.may_change(&deed, &path).await? {
+                    Ok(question) => question.into_iter().for_each(|why| frost.ask(why)),
+                    Err(why) => return Ok(Found::Stays(why)),
+                }
                 Ok(if frost.new.is(&self.with.tree.now(&frost.path)?) { Found::Same } else { Found::Goes(frost) })
             }
             three::Three::Conflict(marked) => {

@@ -69,6 +69,7 @@ impl Frost {
     /// One more reason for a person to look.
     pub fn ask(&mut self, why: String) {
         self.question = Some(match self.question.take() {
+            Some(question) if question.contains(&why) => question,
             Some(question) => format!("{question}; {why}"),
             None => why,
         });

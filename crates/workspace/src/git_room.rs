@@ -40,7 +40,10 @@ pub async fn git(room: &Workspace, args: &[&str], stdin: Option<Vec<u8>>) -> Res
     if outcome.exit.success() || (command == "check-ignore" && outcome.exit == sandbox::Exit::Code(1)) {
         return Ok(outcome.stdout);
     }
-    let why = String::from_utf8_lossy(&outcome.stderr).trim().to_owned();
+    let why = match outcome.timed_out {
+        true => "it took too long; a file that git reads may be a pipe".to_owned(),
+        false => String::from_utf8_lossy(&outcome.stderr).trim().to_owned(),
+    };
     Err(Fault::new(FaultKind::Room, format!("`git {command}` failed in the room"), why)
         .fix("run the same git command by hand in the project")
         .into())

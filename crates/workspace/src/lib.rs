@@ -39,7 +39,7 @@ pub use aside::aside;
 pub use base::{Dirty, DirtyFile};
 pub use count::{Count, count};
 pub use diff::{FileDiff, FileVersion, MergeDiff};
-pub use freeze::{Deed, Freezer, Gate, Listed, Looked};
+pub use freeze::{Deed, Freezer, Gate, Listed, Looked, MOVE, WRITE, unpair};
 pub use frozen::{Conflict, Frost, Frozen};
 pub use git_room::git;
 pub use links::{Origin, judge as judge_links};

@@ -1,7 +1,7 @@
 //! Where links lead, and which folders are repositories, in the project as it will be after a merge.
 //!
 //! **Invariant.** After a merge no link that came with it, and none that was there and led inside before, leads out of the project or to what
-//! git or skep keeps; and no folder is, or became, a repository by what came with it. What would break this stays out; the rest is judged
+//! git or skep keeps; one that was there and leads out passes through nothing that came with the merge; and no folder is, or became, a repository by what came with it. What would break this stays out; the rest is judged
 //! again without it. What does not exist, and what is a file, counts as a folder on a link's way: it may become one.
 
 use crate::frozen::Frost;
@@ -119,12 +119,16 @@ pub fn judge(tree: &Tree, going: &[Frost], origin: Origin) -> Result<BTreeMap<St
     let before = After { tree, changes: BTreeMap::new() };
     for (at, target) in existing.iter().filter(|(at, _)| !after.changes.contains_key(at.as_path())) {
         let (then, now) = (before.follow(at, target)?, after.follow(at, target)?);
-        if then.end.is_err() || now.end.is_ok() {
+        if now.end.is_ok() || (then.end.is_err() && now.end == Err(LOOP)) {
             continue;
         }
         let passed = |change: &&&Frost| [&then, &now].iter().any(|way| way.passed.contains(Path::new(&change.path)));
         let blamed: Vec<&&Frost> = turning.iter().filter(passed).collect();
-        let blamed = if blamed.is_empty() { turning.iter().collect() } else { blamed };
+        let blamed = match (blamed.is_empty(), then.end.is_ok()) {
+            (true, true) => turning.iter().collect(),
+            // It led out, or nowhere, before. A change on its way may have it lead to another place outside.
+            _ => blamed,
+        };
         out.extend(blamed.iter().map(|change| (change.path.clone(), TURNS)));
     }
     Ok(out)

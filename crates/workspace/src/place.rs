@@ -7,7 +7,7 @@
 //! project, or beside it under a name that is told: a content that we do not hold is never removed.
 
 use crate::build::{out_of_the_way, temporary};
-use crate::remove::Removed;
+use crate::remove::{Known, Removed};
 use crate::shape::{Blobs, Grip, Proof, Seen, Shape, Spot, exchange};
 use crate::tree::{Tree, owner_of};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -239,6 +239,11 @@ impl Site<'_> {
         Spot { folder: &self.parent, name: &self.temporary }
     }
 
+    /// What we put beside the place.
+    fn written(&self) -> Known<'_> {
+        Known { whole: &[], written: Some(&self.unit.after) }
+    }
+
     fn proof(&self) -> Proof {
         // Beside a place that held nothing, nothing is but what we wrote.
         if self.unit.unguarded || self.unit.before == Shape::Absent { Proof::Waived } else { Proof::Lease }
@@ -258,7 +263,7 @@ impl Site<'_> {
     /// Takes away what was written beside a place that is left alone.
     fn drop_written(&self, why: &str) -> Result<String, Fault> {
         let temporary = self.temporary();
-        if temporary.remove(&[&self.unit.after], self.proof(), self.blobs)? {
+        if temporary.remove(&self.written(), self.proof(), self.blobs)? {
             return Ok(why.into());
         }
         self.keep(&temporary, why)
@@ -275,9 +280,12 @@ impl Site<'_> {
                 Err(error) => return Err(self.fault("put back", error)),
             }
         }
+        // Once the new one is in its place, what is beside it is no half-written one of ours.
+        let is_placed = self.place().is(&self.unit.after).map_err(|error| self.fault("read", error))?;
+        let written = (!is_placed).then_some(&self.unit.after);
         for spot in [self.temporary(), aside] {
-            let shapes = [&self.unit.before, &self.unit.after];
-            if !self.exists(&spot)? || spot.remove(&shapes, self.proof(), self.blobs)? {
+            let known = Known { whole: &[&self.unit.before, &self.unit.after], written };
+            if !self.exists(&spot)? || spot.remove(&known, self.proof(), self.blobs)? {
                 continue;
             }
             let ours = self.unit.before == Shape::Absent || spot.name == self.aside;
@@ -306,7 +314,7 @@ impl Site<'_> {
             return self.keep(spot, CHANGED);
         }
         match self.tree.exchange(&self.parent, spot.name, self.name) {
-            Ok(()) if spot.remove(&[&self.unit.after], self.proof(), self.blobs)? => Ok(CHANGED.into()),
+            Ok(()) if spot.remove(&self.written(), self.proof(), self.blobs)? => Ok(CHANGED.into()),
             Ok(()) => {
                 // Theirs is the newer one.
                 match self.tree.exchange(&self.parent, spot.name, self.name) {

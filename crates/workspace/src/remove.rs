@@ -25,6 +25,20 @@ pub enum Removed {
     Late,
 }
 
+/// The contents that we hold.
+pub struct Known<'a> {
+    /// Known only as a whole: a part of it is what somebody made of it.
+    pub whole: &'a [&'a Shape],
+    /// What we were writing: a crash may have left a beginning of it.
+    pub written: Option<&'a Shape>,
+}
+
+impl Known<'_> {
+    fn shapes(&self) -> impl Iterator<Item = &Shape> {
+        self.whole.iter().copied().chain(self.written)
+    }
+}
+
 impl Spot<'_> {
     /// Removes what was held here, if it is held still.
     pub fn remove_held(&self, grip: &Grip, shape: &Shape, proof: Proof, blobs: &Blobs<'_>) -> Result<Removed, Fault> {
@@ -38,20 +52,20 @@ impl Spot<'_> {
         };
         match unlinked().map_err(|error| self.fault("remove", error))? {
             Some(removed) => Ok(removed),
-            None => Ok(if self.remove(&[shape], proof, blobs)? { Removed::Yes } else { Removed::No }),
+            None => Ok(if self.remove(&Known { whole: &[shape], written: None }, proof, blobs)? { Removed::Yes } else { Removed::No }),
         }
     }
 
-    /// Removes all that stands here if every content in it is one of these, or the beginning of one. Says whether nothing is left.
-    pub fn remove(&self, known: &[&Shape], proof: Proof, blobs: &Blobs<'_>) -> Result<bool, Fault> {
+    /// Removes all that stands here if every content in it is known. Says whether nothing is left.
+    pub fn remove(&self, known: &Known<'_>, proof: Proof, blobs: &Blobs<'_>) -> Result<bool, Fault> {
         if !self.is_known(known, proof, blobs)? {
             return Ok(false);
         }
         self.remove_at(known, Path::new(""), 0, proof, blobs)
     }
 
-    /// Whether every content that stands here is one of these, or the beginning of one.
-    pub fn is_known(&self, known: &[&Shape], proof: Proof, blobs: &Blobs<'_>) -> Result<bool, Fault> {
+    /// Whether every content that stands here is known.
+    pub fn is_known(&self, known: &Known<'_>, proof: Proof, blobs: &Blobs<'_>) -> Result<bool, Fault> {
         let look = |spot: &Spot<'_>, path: &Path, kind| match kind {
             FileType::Directory => Ok(true),
             FileType::RegularFile => Ok(spot.known_file(known, path, proof, blobs)?.is_some()),
@@ -77,8 +91,8 @@ impl Spot<'_> {
         }
     }
 
-    fn known_link(&self, known: &[&Shape], path: &Path) -> Result<bool, Errno> {
-        for state in known.iter().filter_map(|shape| shape.at(path)) {
+    fn known_link(&self, known: &Known<'_>, path: &Path) -> Result<bool, Errno> {
+        for state in known.shapes().filter_map(|shape| shape.at(path)) {
             if let State::Link { target } = state
                 && self.leads(target)?
             {
@@ -89,7 +103,7 @@ impl Spot<'_> {
     }
 
     /// The lease, if one is needed, of a file with a content that we hold.
-    fn known_file(&self, known: &[&Shape], path: &Path, proof: Proof, blobs: &Blobs<'_>) -> Result<Option<Option<Lease>>, Fault> {
+    fn known_file(&self, known: &Known<'_>, path: &Path, proof: Proof, blobs: &Blobs<'_>) -> Result<Option<Option<Lease>>, Fault> {
         let fault = |error| self.fault("read", error);
         let Some(file) = self.open().map_err(fault)? else { return Ok(None) };
         let again = file.try_clone().map_err(|error| fault(errno(&error)))?;
@@ -98,29 +112,22 @@ impl Spot<'_> {
             (Err(NoLease::Unknown(_)), Proof::Waived | Proof::Glance) => None,
             (Err(_), _) => return Ok(None),
         };
-        let names: Vec<&str> = known
-            .iter()
-            .filter_map(|shape| match shape.at(path) {
-                Some(State::File { blob, .. }) => Some(blob.as_str()),
-                _ => None,
-            })
-            .collect();
+        let blob = |shape: &'_ Shape| match shape.at(path) {
+            Some(State::File { blob, .. }) => Some(blob.clone()),
+            _ => None,
+        };
         let file = lease.as_ref().map_or(&again, Lease::file);
-        for blob in &names {
-            if holds(file, blob).map_err(fault)? {
+        for blob in known.shapes().filter_map(blob) {
+            if holds(file, &blob).map_err(fault)? {
                 return Ok(Some(lease));
             }
         }
+        let Some(written) = known.written.and_then(blob) else { return Ok(None) };
         let Some(bytes) = read(file).map_err(fault)? else { return Ok(None) };
-        for blob in names {
-            if blobs(blob)?.starts_with(&bytes) {
-                return Ok(Some(lease));
-            }
-        }
-        Ok(None)
+        Ok(blobs(&written)?.starts_with(&bytes).then_some(lease))
     }
 
-    fn remove_at(&self, known: &[&Shape], path: &Path, depth: usize, proof: Proof, blobs: &Blobs<'_>) -> Result<bool, Fault> {
+    fn remove_at(&self, known: &Known<'_>, path: &Path, depth: usize, proof: Proof, blobs: &Blobs<'_>) -> Result<bool, Fault> {
         let fault = |error| self.fault("remove", error);
         let Some(stat) = self.stat().map_err(fault)? else { return Ok(true) };
         match FileType::from_raw_mode(stat.st_mode) {

@@ -223,7 +223,21 @@ impl Repository {
         reference::find(&self.common().read("packed-refs", PACKED_BYTES_MAX).ok()?, name)
     }
 
+    /// Git in a room opens these by itself, and would wait for ever for a pipe.
+    fn is_readable(&self) -> Result<(), Unusable> {
+        let own = ["HEAD", "index", "commondir"].map(|name| (&self.own, name));
+        let common = ["packed-refs", "shallow", "info/exclude", "info/attributes", "info/grafts", "objects/info/alternates"];
+        for (folder, name) in own.into_iter().chain(common.map(|name| (self.common(), name))) {
+            let kind = folder.look(name).map(|stat| FileType::from_raw_mode(stat.st_mode));
+            if kind.is_ok_and(|kind| !matches!(kind, FileType::RegularFile | FileType::Symlink | FileType::Directory)) {
+                return Err(unusable(format!("`{name}` of the repository is not an ordinary file"), "remove it, or clone it anew"));
+            }
+        }
+        Ok(())
+    }
+
     fn needs(&self) -> Result<Needs, Unusable> {
+        self.is_readable()?;
         let mut cleaned = Vec::new();
         for (folder, name) in [(self.common(), "config"), (&self.own, "config.worktree")] {
             let text = match folder.read(name, CONFIG_BYTES_MAX) {

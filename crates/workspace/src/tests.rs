@@ -19,6 +19,11 @@ use std::path::Path;
 use world::MergePath;
 use world::{Fault, FaultKind};
 
+/// So many in the tests, and so many in `cargo xtask soak`.
+fn rounds(short: u64, long: u64) -> u64 {
+    if std::env::var_os("SKEP_SOAK").is_some() { long } else { short }
+}
+
 /// Contents by their names, as the vault has them.
 #[derive(Default)]
 struct Vault(BTreeMap<String, Vec<u8>>);

@@ -123,6 +123,9 @@ events! {
         /// The room that its job has, if it has one; `None` in records from before this was written down.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rooms: Option<Vec<UsedRoom>>,
+        /// How real it was, where it was not made in earnest: `dry_run` or `mock`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run_mode: Option<String>,
     }
     CallRefused = "call.refused", Security {
         call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,

@@ -325,6 +325,7 @@ impl Run {
             of: None,
             up: None,
             rooms: None,
+            run_mode: None,
         };
         self.record(admitted.into());
         events.into_iter().for_each(|event| self.record(event));
@@ -411,7 +412,7 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("SKEP_SOAK").is_some() { 5_000 } else { 64 }))]
 
     /// Whatever order things happen in and wherever the kernel dies: the books never say less than what really went out, a parent's
     /// account is its own and all its children's, and no cap that stood when a request was made is passed by it.

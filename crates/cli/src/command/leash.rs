@@ -85,7 +85,7 @@ impl Leashed {
         };
         // The leash itself was killed: what it held is ours now.
         if status.signal().is_some() {
-            tell_all(Signal::KILL);
+            kill_all().await;
         }
         Ok(told.map_or_else(|| exit_of(status), |signal| exit_code(signal.as_raw())))
     }
@@ -149,9 +149,21 @@ async fn end_all(child: &mut Child, told: Signal) {
         }
     };
     if tokio::time::timeout(GRACE, over).await.is_err() {
-        tell_all(Signal::KILL);
+        kill_all().await;
         drop(child.wait().await);
     }
+}
+
+/// Kills whatever is below us, and what that has started meanwhile, until nothing is left.
+async fn kill_all() {
+    let none_left = async {
+        while !below(getpid()).is_empty() {
+            tell_all(Signal::KILL);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    // What another user's program became is not ours to kill.
+    drop(tokio::time::timeout(GRACE, none_left).await);
 }
 
 fn tell_all(signal: Signal) {

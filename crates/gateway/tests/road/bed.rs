@@ -201,7 +201,7 @@ impl Bed {
         let session = Arc::new(Session { who: 7, key: Secret::new(KEY), client, door: notes.clone() });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = tokio::spawn(gateway::listen(gateway.clone(), session, listener));
+        let server = tokio::spawn(gateway::listen(gateway.clone(), session, listener, tokio::sync::watch::channel(false).1));
         let upstream = Mutex::new(Some(upstream));
         Bed {
             provider,
@@ -221,7 +221,7 @@ impl Bed {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let session = Arc::new(Session { who, key: Secret::new(KEY), client: None, door: self.notes.clone() });
-        self.doors.lock().unwrap().spawn(gateway::listen(self.gateway.clone(), session, listener));
+        self.doors.lock().unwrap().spawn(gateway::listen(self.gateway.clone(), session, listener, tokio::sync::watch::channel(false).1));
         address
     }
 

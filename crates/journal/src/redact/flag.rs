@@ -85,6 +85,14 @@ pub(super) fn secrets(words: &[&str]) -> Vec<(usize, Range<usize>)> {
         } else if let Some(name) = word.strip_prefix('-').filter(|name| name.len() > 3 && !name.contains('=')) {
             found.extend(next.filter(|next| key::is_secret(name, next) && !next.is_empty()).map(whole));
         }
+        // `config set NAME X`, and a pair of a name and its value.
+        let is_named = words[..index].iter().any(|before| matches!(*before, "set" | "config" | "configure"))
+            || words.len() == 2
+                && index == 0
+                && next.is_some_and(|next| key::looks_random(next) || word.eq_ignore_ascii_case("authorization"));
+        if is_named && !word.starts_with('-') && !word.contains('=') {
+            found.extend(next.filter(|next| key::is_secret(word, next) && !next.starts_with('-') && !next.is_empty()).map(whole));
+        }
         if matches!(*word, "-passin" | "-passout") {
             found.extend(next.and_then(|next| next.strip_prefix("pass:")).map(|secret| (index + 1, 5..5 + secret.len())));
         }

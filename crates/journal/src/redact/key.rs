@@ -1,7 +1,14 @@
 //! Which key names hold a secret.
 
 /// Parts of a key name that make its value a secret.
-pub(super) const WORDS: [&str; 28] = [
+pub(super) const WORDS: [&str; 34] = [
+    // Before the words that they begin with.
+    "secret key",
+    "api key",
+    "access key",
+    "private key",
+    "storepass",
+    "keypass",
     "password",
     "passwd",
     "passphrase",
@@ -172,6 +179,12 @@ pub(super) fn is_secret(key: &str, value: &str) -> bool {
     WORDS.iter().any(|word| name.match_indices(word).any(|(at, _)| counts_as_secret(word, &name, at, value)))
 }
 
+/// A header of cookies.
+pub(super) fn is_cookie(key: &str, value: &str) -> bool {
+    let is_name = ["cookie", "set-cookie"].iter().any(|name| key.eq_ignore_ascii_case(name));
+    is_name && value.split_once('=').is_some_and(|(name, value)| !name.contains(' ') && value.len() >= 4) && value != super::REDACTED
+}
+
 /// Whether everything under this key is a secret, however deep. Not so for `token`, which is also a noun of ours.
 pub(super) fn hides_all(key: &str) -> bool {
     let name = key.to_ascii_lowercase();
@@ -185,16 +198,46 @@ pub(super) fn is_about(value: &str) -> bool {
     WORDS_ABOUT.contains(&plain.as_str())
 }
 
-/// A place where a secret goes: `${NAME}`, `{{ name }}`, `<password>`, or stars.
+/// A place where a secret goes: `${NAME}`, `$NAME`, `%NAME%`, `{{ name }}`, `<password>`, or stars.
 pub(super) fn stands_for_one(value: &str) -> bool {
     let within = |open: &str, close: &str| value.len() > open.len() + close.len() && value.starts_with(open) && value.ends_with(close);
-    within("${", "}") || within("{{", "}}") || within("<", ">") || value.len() > 2 && value.chars().all(|c| matches!(c, '*' | '•' | '…'))
+    let is_variable = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_')
+            && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    within("${", "}")
+        || within("{{", "}}")
+        || within("<", ">")
+        || value.starts_with("$(")
+        || value.strip_prefix("$env:").or_else(|| value.strip_prefix('$')).is_some_and(is_variable)
+        || value.strip_prefix('%').and_then(|rest| rest.strip_suffix('%')).is_some_and(is_variable)
+        || value.len() > 2 && value.chars().all(|c| matches!(c, '*' | '•' | '…'))
+}
+
+/// Whether a value without quotes is an expression that gives the secret: `os.environ[…`, `self.token`, `get_token(…`.
+pub(super) fn is_code(value: &str) -> bool {
+    const ROOTS: [&str; 22] = [
+        "process", "os", "self", "this", "config", "env", "settings", "props", "state", "req", "request", "args", "opts", "options",
+        "params", "ctx", "std", "secrets", "vars", "local", "getpass", "crypto",
+    ];
+    let is_name = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let path = value.trim_end_matches(['(', '[', '?', '!']);
+    let mut parts = path.split(['.', ':']).filter(|part| !part.is_empty());
+    let is_path = parts.clone().all(is_name) && !path.is_empty();
+    is_path && (value.ends_with('(') || parts.next().is_some_and(|root| ROOTS.contains(&root)) && path.contains(['.', ':']))
 }
 
 fn counts_as_secret(word: &str, name: &str, at: usize, value: &str) -> bool {
     let before = name[..at].trim_end_matches(['_', '-', '.']);
     let after = &name[at + word.len()..];
     match word {
+        "api key" | "secret key" | "access key" | "private key" => {
+            let has_digit = value.bytes().any(|byte| byte.is_ascii_digit());
+            !value.contains(char::is_whitespace) && (value.len() >= 8 && has_digit || value.len() >= 20)
+        }
         "secret" => !after.starts_with("ar"),
         "auth" => after.is_empty() && (before.is_empty() || at > before.len()) && is_login(value),
         "key" => {
@@ -205,6 +248,7 @@ fn counts_as_secret(word: &str, name: &str, at: usize, value: &str) -> bool {
         }
         "_pass" | "-pass" => after.is_empty() && value.bytes().any(|byte| !byte.is_ascii_digit()),
         "sessionid" | "session_id" | "sessid" => after.is_empty() && looks_random(value) && value.len() >= 16,
+        "token" if is_token_id(value) => false,
         "token" => {
             if after.starts_with("iz") || after.starts_with("is") {
                 return false;
@@ -234,4 +278,9 @@ fn is_login(value: &str) -> bool {
 pub(super) fn looks_random(value: &str) -> bool {
     let has = |test: fn(&u8) -> bool| value.bytes().any(|byte| test(&byte));
     value.len() >= 12 && !has(u8::is_ascii_whitespace) && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
+}
+
+/// An id of ours, as rules name the token that let a call pass: `token:t-1`.
+fn is_token_id(value: &str) -> bool {
+    value.strip_prefix("t-").is_some_and(|number| (1..=10).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit()))
 }

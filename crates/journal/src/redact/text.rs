@@ -8,7 +8,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::REDACTED;
 use super::key::{self, looks_random};
-use super::{flag, prefix};
+use super::{address, encoded, flag, prefix};
 
 /// How the keys begin that Skep gives to processes. Hexadecimal digits follow.
 pub const OWN_KEY: &str = "sk-skep-";
@@ -22,8 +22,13 @@ const WEB_TOKEN: &str = "eyJ";
 /// What stands between password and host where Go names a database.
 const GO_DATABASE: [&str; 2] = ["@tcp(", "@unix("];
 const URL: &str = "://";
+/// Addresses whose rest is all that one needs to write there.
+const WEBHOOKS: [&str; 3] = ["hooks.slack.com/services/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/"];
+/// How the second half of a Telegram bot's token begins.
+const BOT_TOKEN: &str = ":AA";
+const SQL_LOGIN: &str = "identified by ";
 /// Names are looked at no further than this around the word that made them interesting.
-const NAME_BYTES_MAX: usize = 64;
+pub(super) const NAME_BYTES_MAX: usize = 64;
 
 #[derive(Clone, Copy)]
 enum Hit {
@@ -38,6 +43,9 @@ enum Hit {
     Signature,
     GoDatabase,
     Program,
+    Webhook,
+    BotToken,
+    SqlLogin,
     Name,
 }
 
@@ -61,12 +69,17 @@ static TRIGGERS: LazyLock<(Option<AhoCorasick>, Vec<Hit>)> = LazyLock::new(|| {
     };
     PEM.into_iter().for_each(|pem| add(pem, Hit::Pem));
     GO_DATABASE.into_iter().for_each(|at| add(at, Hit::GoDatabase));
-    for (word, hit) in [(URL, Hit::Url), (WEB_TOKEN, Hit::WebToken), ("basic ", Hit::Basic), ("cookie:", Hit::Cookie)] {
+    for (word, hit) in
+        [(URL, Hit::Url), (WEB_TOKEN, Hit::WebToken), ("basic ", Hit::Basic), ("cookie:", Hit::Cookie), ("cookie\"", Hit::Cookie)]
+    {
         add(word, hit);
     }
     for sign in ["sig=", "signature="] {
         add(sign, Hit::Signature);
     }
+    WEBHOOKS.into_iter().for_each(|address| add(address, Hit::Webhook));
+    add(BOT_TOKEN, Hit::BotToken);
+    add(SQL_LOGIN, Hit::SqlLogin);
     flag::programs().for_each(|program| add(program, Hit::Program));
     for word in key::WORDS {
         words.push(word);
@@ -79,7 +92,11 @@ static TRIGGERS: LazyLock<(Option<AhoCorasick>, Vec<Hit>)> = LazyLock::new(|| {
 /// Whether there is any place worth a look.
 pub(super) fn suspects(text: &str) -> bool {
     // Options stand in lists of words, each in quotes of its own.
-    text.contains("\"-") || TRIGGERS.0.as_ref().is_none_or(|automaton| automaton.is_match(text))
+    text.contains("\"-") || has_trigger(text) || encoded::suspects(text)
+}
+
+pub(super) fn has_trigger(text: &str) -> bool {
+    TRIGGERS.0.as_ref().is_none_or(|automaton| automaton.is_match(text))
 }
 
 /// So often a redaction is looked at again: what is left of one secret can be the beginning of another's name.
@@ -96,14 +113,29 @@ pub(super) fn redact(text: &str) -> Cow<'_, str> {
 }
 
 fn once(text: &str) -> Cow<'_, str> {
-    let (automaton, hits) = &*TRIGGERS;
-    let Some(automaton) = automaton else {
+    if TRIGGERS.0.is_none() {
         // Without the automaton nothing could be found, and doubt counts as a secret.
         return Cow::Borrowed(REDACTED);
-    };
-    let mut out = String::new();
-    let mut done = 0;
+    }
+    let found = found(text);
+    let Some(last) = found.last().map(|range| range.end) else { return encoded::once(text) };
+    let (mut out, mut done) = (String::new(), 0);
+    for range in found {
+        out.push_str(&text[done..range.start]);
+        out.push_str(REDACTED);
+        done = range.end;
+    }
+    out.push_str(&text[last..]);
+    Cow::Owned(out)
+}
+
+/// Where the secrets of a text are, in order and apart from each other.
+pub(super) fn found(text: &str) -> Vec<Range<usize>> {
+    let (automaton, hits) = &*TRIGGERS;
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let Some(automaton) = automaton else { return ranges };
     for found in automaton.find_iter(text) {
+        let done = ranges.last().map_or(0, |range| range.end);
         if found.start() < done {
             continue;
         }
@@ -112,28 +144,22 @@ fn once(text: &str) -> Cow<'_, str> {
             Hit::OwnKeyBase64(index) => own_key_base64(text, found.start(), index),
             Hit::Prefix(index) => prefix::key(text, found.start(), index),
             Hit::Pem => pem_body(text, found.start()),
-            Hit::Url => userinfo(text, found.end()),
+            Hit::Url => address::userinfo(text, found.end()),
             Hit::WebToken => prefix::web_token(text, found.start()),
             Hit::Basic => basic(text, found.range()),
             Hit::Cookie => cookies(text, found.range()),
-            Hit::Signature => signature(text, found.range()),
-            Hit::GoDatabase => before_host(text, found.start()),
+            Hit::Signature => address::signature(text, found.range()),
+            Hit::GoDatabase => address::before_host(text, found.start()),
             Hit::Program => flag::in_text(text, found.start()),
+            Hit::Webhook => Some(bare(text, found.end())).filter(|rest| rest.len() >= 20),
+            Hit::BotToken => prefix::bot_token(text, found.start()),
+            Hit::SqlLogin => in_quotes(text, found.end()),
             Hit::Name => after_name(text, found.range()),
         };
-        if let Some(secret) = secret.filter(|secret| secret.start >= done && !secret.is_empty())
-            && &text[secret.clone()] != REDACTED
-        {
-            out.push_str(&text[done..secret.start]);
-            out.push_str(REDACTED);
-            done = secret.end;
-        }
+        let is_new = |secret: &Range<usize>| secret.start >= done && !secret.is_empty() && &text[secret.clone()] != REDACTED;
+        ranges.extend(secret.filter(is_new));
     }
-    if done == 0 {
-        return Cow::Borrowed(text);
-    }
-    out.push_str(&text[done..]);
-    Cow::Owned(out)
+    ranges
 }
 
 /// Whatever stands before it: it has no like among words.
@@ -201,43 +227,14 @@ fn from_base64(digits: &[u8]) -> Vec<u8> {
 /// What a header of cookies holds, to the end of its line.
 fn cookies(text: &str, word: Range<usize>) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
-    let from = word.end + spaces(bytes, word.end);
+    let from = separator(bytes, word.end - 1)?;
+    let from = from + bytes[from..].iter().take_while(|byte| matches!(byte, b'\\' | b'"')).count();
     let ends = |byte: &u8| matches!(byte, b'\n' | b'\r' | b'"' | b'\'' | b'\\');
     let end = from + bytes[from..].iter().take_while(|byte| !ends(byte)).count();
     let line = &text[from..end];
     let (name, value) = line.split_once('=')?;
     let is_name = !name.is_empty() && !name.contains(|c: char| c.is_whitespace());
     (is_name && value.split(';').next().is_some_and(|value| value.trim().len() >= 4)).then_some(from..end)
-}
-
-/// The signature that lets whoever has the address in.
-fn signature(text: &str, word: Range<usize>) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    let start = word.start - bytes[..word.start].iter().rev().take(NAME_BYTES_MAX).take_while(|byte| is_name(byte)).count();
-    if start == 0 || !matches!(bytes[start - 1], b'?' | b'&' | b';') {
-        return None;
-    }
-    let value = bare(text, word.end);
-    (value.len() >= 20).then_some(value)
-}
-
-/// `name:secret@tcp(host)`.
-fn before_host(text: &str, at: usize) -> Option<Range<usize>> {
-    let start = text[..at].rfind(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | '`')).map_or(0, |found| found + 1);
-    let colon = text[start..at].find(':')? + start + 1;
-    (colon < at).then_some(colon..at)
-}
-
-fn userinfo(text: &str, start: usize) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let ends = |byte: &u8| matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'\\' | b'`') || byte.is_ascii_whitespace();
-    let end = start + bytes[start..].iter().take_while(|byte| !ends(byte)).count();
-    let at = start + bytes[start..end].iter().rposition(|byte| *byte == b'@')?;
-    match bytes[start..at].iter().position(|byte| *byte == b':') {
-        Some(colon) => Some(start + colon + 1..at).filter(|value| !key::stands_for_one(&text[value.clone()])),
-        None => looks_random(&text[start..at]).then_some(start..at),
-    }
 }
 
 /// The value after a name that holds a secret: `name=value`, `name: value`, `"name": "value"`, `--name value`, and
@@ -248,31 +245,67 @@ fn after_name(text: &str, word: Range<usize>) -> Option<Range<usize>> {
     let start = word.start - bytes[..word.start].iter().rev().take(NAME_BYTES_MAX).take_while(is_name).count();
     let end = word.end + bytes[word.end..].iter().take(NAME_BYTES_MAX).take_while(is_name).count();
     let name = &text[start..end];
-    let value = match separator(bytes, end) {
+    let value = match separator(bytes, end).or_else(|| pair(text, start, end)) {
         Some(from) => {
             let value = value_at(text, from)?;
             let in_prose = value.start == from && bytes[end..from].contains(&b':');
-            if in_prose && key::is_about(&text[value.clone()]) {
+            let is_type = bytes.get(value.end) == Some(&b'<') && text[value.clone()].starts_with(|c: char| c.is_ascii_uppercase());
+            if in_prose && (is_type || key::is_about(&text[value.clone()])) || key::is_code(&text[value.clone()]) {
                 return None;
             }
             value
         }
-        None if name.eq_ignore_ascii_case("bearer") || name.starts_with("--") => {
-            let from = end + spaces(bytes, end);
-            let value = bare(text, from);
-            let is_secret = match name.starts_with("--") {
-                true => key::is_secret(name, &text[value.clone()]),
-                false => looks_random(&text[value.clone()]) || value.len() >= 20,
-            };
-            let is_value = from > end && !text[from..].starts_with('-');
-            return (is_value && is_secret).then_some(value);
-        }
-        None => return None,
+        None => return after_space(text, start, end),
     };
     if name.to_ascii_lowercase().ends_with("authorization") {
-        return Some(credentials(text, value));
+        return Some(credentials(text, value)).filter(|value| !key::stands_for_one(&text[value.clone()]));
     }
     key::is_secret(name, &text[value.clone()]).then_some(value)
+}
+
+/// What follows a name by white space alone: an option's value, `Bearer value`, and a password in SQL or in a `.netrc`.
+fn after_space(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let name = &text[start..end];
+    let from = end + spaces(bytes, end);
+    if from == end || text[from..].starts_with('-') {
+        return None;
+    }
+    let value = bare(text, from);
+    let plain = &text[value.clone()];
+    if name.eq_ignore_ascii_case("bearer") {
+        return (looks_random(plain) || value.len() >= 20).then_some(value);
+    }
+    if name.starts_with('-') && name.len() > 4 {
+        return key::is_secret(name, plain).then_some(value);
+    }
+    if !name.eq_ignore_ascii_case("password") {
+        return None;
+    }
+    let line = &text[text[..start].rfind('\n').map_or(0, |at| at + 1)..start];
+    let is_login = line.split_whitespace().rev().nth(1) == Some("login") && !plain.is_empty();
+    in_quotes(text, from).or_else(|| is_login.then_some(value))
+}
+
+/// One word in quotes.
+fn in_quotes(text: &str, from: usize) -> Option<Range<usize>> {
+    let quote = *text.as_bytes().get(from).filter(|byte| matches!(byte, b'"' | b'\''))?;
+    let value = quoted(text.as_bytes(), from + 1, quote, 0);
+    let is_word = !text[value.clone()].contains(char::is_whitespace) && !key::stands_for_one(&text[value.clone()]);
+    (is_word && value.end < text.len()).then_some(value)
+}
+
+/// Where the value begins of a name that stands as a value itself, or as an element: `name: X, value: …`, `<password>…`.
+fn pair(text: &str, start: usize, end: usize) -> Option<usize> {
+    if text[..start].ends_with('<') && text[end..].starts_with('>') {
+        return text[bare(text, end + 1).end..].starts_with("</").then_some(end + 1);
+    }
+    let rest = &text[end..];
+    let gap = |c: char| c.is_ascii_whitespace() || matches!(c, '"' | '\'' | '\\' | ',');
+    let next = rest.trim_start_matches(gap);
+    let skipped = rest.len() - next.len();
+    let is_value = next.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("value")) && (1..NAME_BYTES_MAX).contains(&skipped);
+    is_value.then(|| separator(text.as_bytes(), end + skipped + 5))?
 }
 
 /// Behind a name: an optional quote (perhaps escaped), `:` or `=`, and spaces; returns where the value begins.
@@ -318,7 +351,7 @@ fn quoted(bytes: &[u8], from: usize, quote: u8, escapes: usize) -> Range<usize> 
 }
 
 /// A value without quotes ends at white space or punctuation that separates; closing brackets at its end are not its own.
-fn bare(text: &str, from: usize) -> Range<usize> {
+pub(super) fn bare(text: &str, from: usize) -> Range<usize> {
     let bytes = text.as_bytes();
     let ends = |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'&' | b'"' | b'\'' | b'<' | b'>' | b'`');
     let mut to = from + bytes[from..].iter().take_while(|byte| !ends(**byte)).count();

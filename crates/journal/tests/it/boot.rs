@@ -164,6 +164,27 @@ fn rows_of_any_kind_after_a_stop_or_below_zero_are_taken_out() {
 }
 
 #[test]
+fn rows_after_a_stop_that_was_changed_or_lost_its_seal_are_taken_out() {
+    let change = "UPDATE record SET line = replace(line, 'kernel.stopped', 'kernel.stepped') WHERE seq = 10";
+    for is_changed in [true, false] {
+        let home = tempfile::tempdir().unwrap();
+        rested(home.path());
+        assert_eq!(open(home.path()).1.findings, [], "control: a rested journal is in order");
+        if is_changed {
+            assert_eq!(database(home.path()).execute(change, []).unwrap(), 1);
+        } else {
+            let newest = ["seal.0", "seal.1"].map(|slot| home.path().join(slot));
+            let newest = newest.iter().find(|slot| fs::read_to_string(slot).is_ok_and(|text| text.contains("\"count\":11"))).unwrap();
+            fs::write(newest, "").unwrap();
+        }
+        forge(home.path());
+        let opened = open(home.path()).1;
+        assert!(opened.findings.iter().any(|f| (f.seq, f.what) == (Some(11), Flaw::RowsAfterStop)), "{is_changed}: {opened:?}");
+        assert_eq!((opened.head.count, kept(home.path(), "rows-").len()), (11, 1), "{is_changed}: they are not there to be folded");
+    }
+}
+
+#[test]
 fn rows_after_a_crash_are_not_a_stop() {
     let home = tempfile::tempdir().unwrap();
     filled(home.path(), 10);

@@ -158,9 +158,11 @@ fn taken(tool: &str, places: &[Place]) -> Option<u64> {
 }
 
 /// The facts of a call that the kernel itself carries out and that touches no file.
-pub(super) fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Facts, Stop> {
+pub(super) async fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Facts, Stop> {
     let details = Details { run_mode: request.run_mode, ..Details::of(&request.tool, request.input.clone()) };
-    without_files(kernel, request, details, None)
+    let mut facts = without_files(kernel, request, details, None)?;
+    facts.call.ask_extensions(kernel).await;
+    Ok(facts)
 }
 
 fn without_files(kernel: &Kernel, request: &Request, details: Details, room: Option<Template>) -> Result<Facts, Stop> {

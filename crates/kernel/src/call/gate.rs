@@ -12,6 +12,7 @@ use crate::replay;
 use crate::token::Presented;
 use policy::{Verdict, Warrant};
 use serde_json::Value;
+use tool::RunMode;
 use world::Fault;
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
 use world::{CallId, Code, Event, Grant, GrantId, Moment, Pid, Refusal, ReviewState, World, limits};
@@ -154,6 +155,7 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
                 of: request.of,
                 up: used.as_ref().filter(|grant| grant.terms.rate.is_some()).map(|_| now.until()),
                 rooms: Some(facts.call.room().into_iter().collect()),
+                run_mode: (request.run_mode != RunMode::Live).then(|| request.run_mode.as_str().to_owned()),
             };
             let grant = used.map(Box::new);
             let events = std::iter::once(event.into()).chain(more).collect();

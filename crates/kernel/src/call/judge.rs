@@ -8,6 +8,7 @@
 use crate::token::Presented;
 use crate::zone::Trusted;
 use crate::{Kernel, extension};
+use plugin::Extensions;
 use policy::{Explanation, Opinion, OwnedFacts, OwnedPath, Policy, RealPath, Standing, TokenFacts, Verdict};
 use sandbox::Template;
 use serde_json::Value;
@@ -156,16 +157,34 @@ impl CallFacts {
         if self.seen.with_token(token.as_ref(), |facts| policy::preview(&self.trusted.policy, facts).is_settled()) {
             return;
         }
+        self.seen.opinions = kernel.opinions(self.who.zone, &self.trusted, &self.described(kernel)).await;
+    }
+
+    /// The same of extensions that are in force nowhere yet, beside a policy that is not either.
+    pub async fn ask_candidates(&mut self, kernel: &Kernel, policy: &Policy, extensions: &Extensions) {
+        if self.masked.is_none() && !self.seen.with(|facts| policy::preview(policy, facts).is_settled()) {
+            self.seen.opinions = extensions.opinions(&self.described(kernel)).await;
+        }
+    }
+
+    /// The call as extensions see it. A rule judges what a call is about; a long text is cut as in a record, so that no call is too large
+    /// to ask about.
+    fn described(&self, kernel: &Kernel) -> Value {
         let mut input = self.input.clone();
         kernel.redactor.value(&mut input);
-        // A rule judges what a call is about; a long text is cut as in a record, so that no call is too large to ask about.
         super::settle::shorten(&mut input);
-        self.seen.opinions = kernel.opinions(self.who.zone, &self.trusted, &extension::described(&self.seen, &input)).await;
+        extension::described(&self.seen, &input)
     }
 
     /// Takes the opinions of the same call in another room.
     pub fn with_opinions(mut self, opinions: &[Opinion]) -> CallFacts {
         self.seen.opinions = opinions.to_vec();
+        self
+    }
+
+    /// The same when nobody will be asked about its input any more: one that is kept until it is judged need not keep a file's text.
+    pub fn without_input(mut self) -> CallFacts {
+        self.input = Value::Null;
         self
     }
 

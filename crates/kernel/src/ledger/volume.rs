@@ -49,11 +49,12 @@ impl Volume {
         written.turn(now_ms);
         let Event::CallRefused(refused) = event else {
             written.records += 1;
-            // What is said between two refusals does not part them.
-            let due = if event.weight() == Weight::Progress { Vec::new() } else { written.owed(pid) };
-            if event.weight() != Weight::Progress {
-                written.last = None;
+            // What is said between two refusals does not part them, nor does the base, which is recorded whenever it is found.
+            if event.weight() == Weight::Progress || matches!(event, Event::WorkspaceBased(_)) {
+                return Counted { due: Vec::new(), is_dropped: false };
             }
+            let due = written.owed(pid);
+            written.last = None;
             return Counted { due, is_dropped: false };
         };
         let key = refusal_key(refused);

@@ -64,7 +64,7 @@ impl Kernel {
     /// Every path that git's store has a content of, by commits, reflogs and the index; false where only the index was looked at.
     async fn stored(&self, zone: ZoneId, top: &Path) -> Result<(BTreeSet<String>, bool), Stop> {
         let scratch = self.scratch(zone, top, Shows::Repository).await?;
-        let objects = ["rev-list", "--objects", "--all", "--reflog", "--indexed-objects"];
+        let objects = ["rev-list", "--objects", "--filter=object:type=blob", "--all", "--reflog", "--indexed-objects"];
         let history = tokio::time::timeout(HISTORY_MAX, git(scratch.room()?, &objects, None)).await;
         let (listed, whole) = match history {
             Ok(Ok(listed)) => (listed, true),

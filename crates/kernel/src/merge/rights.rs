@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 use policy::{OwnedPath, Verdict};
 use sandbox::{Profile, Template};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use workspace::{Deed, Frozen, Gate};
+use workspace::{Deed, Frozen, Gate, MOVE, State, WRITE, aside};
 use world::Stop;
 use world::{GrantId, Moment, Task, UsedRoom, World};
 
 /// What a merge's paths and the merge itself are asked as.
-const TOOLS: [&str; 4] = [super::APPLY, "fs.write", "fs.delete", "fs.move"];
+const TOOLS: [&str; 4] = [super::APPLY, WRITE, "fs.delete", MOVE];
 
 pub(super) struct Rights<'a> {
     kernel: &'a Kernel,
@@ -26,13 +26,16 @@ pub(super) struct Rights<'a> {
     rooms: Vec<UsedRoom>,
     /// What grants have left while the paths of one proposal are looked at, one after the other.
     around: Mutex<Around>,
+    /// What was said of moves. Both names of a file ask about the same one, and it is one use of a grant.
+    moves: Mutex<BTreeMap<(String, String), Result<Option<String>, String>>>,
 }
 
 /// A change of a path, in the words of rules.
 pub(super) fn details(deed: &Deed<'_>) -> Details {
-    let input = match deed.paths[..] {
-        [from, to] => json!({ "from": from, "to": to }),
-        _ => json!({ "path": deed.paths[0] }),
+    let input = match (&deed.paths[..], &deed.content) {
+        ([from, to], _) => json!({ "from": from, "to": to }),
+        (paths, Some(content)) => json!({ "path": paths[0], "content": content }),
+        (paths, None) => json!({ "path": paths[0] }),
     };
     let paths = deed.paths.iter().map(|path| OwnedPath::Inside((*path).to_owned())).collect();
     Details { paths, size: Some(deed.size), ..Details::of(deed.tool, input) }
@@ -54,7 +57,7 @@ impl<'a> Rights<'a> {
         let rooms = kernel.rooms_of(&trusted, &kernel.task(task.id)?)?;
         let now = kernel.moment();
         let around = kernel.ledger.look(|world| around(world, who, &now, world.now_ms));
-        Ok(Rights { kernel, trusted, who, rooms, around: Mutex::new(around) })
+        Ok(Rights { kernel, trusted, who, rooms, around: Mutex::new(around), moves: Mutex::default() })
     }
 
     /// The merge as a whole; rules about single paths have spoken in `may_change`.
@@ -80,17 +83,22 @@ impl<'a> Rights<'a> {
             calls[at].ask_extensions(self.kernel).await;
             if !calls[at].seen().opinions.is_empty() {
                 let opinions = calls[at].seen().opinions.clone();
-                return Ok(calls.into_iter().map(|call| call.with_opinions(&opinions)).collect());
+                return Ok(calls.into_iter().map(|call| call.with_opinions(&opinions).without_input()).collect());
             }
         }
-        Ok(calls)
+        Ok(calls.into_iter().map(CallFacts::without_input).collect())
     }
 
     /// Everything that a merge will ask when it starts.
     pub async fn describe(&self, frozen: &Frozen, chosen: impl Fn(&str) -> bool) -> Result<Start, Stop> {
         let mut changes = Vec::with_capacity(frozen.changes.len());
-        for frost in &frozen.changes {
-            let calls = self.calls(details(&Deed::of_frost(frost))).await?;
+        // A file with another name is one move, and was asked about under both names.
+        for frost in frozen.changes.iter().filter(|frost| frost.to.is_none()) {
+            let mut deed = Deed::of_frost(frost);
+            if self.reads_content() && matches!(frost.new, State::File { .. }) {
+                deed = deed.with_content(&aside(|| frost.new.bytes(&|blob| self.kernel.ledger.blob(blob)))?);
+            }
+            let calls = self.calls(details(&deed)).await?;
             let is_seen = frost.question.is_some() || chosen(&frost.path);
             changes.push(Described { path: frost.path.clone(), is_seen, calls });
         }
@@ -100,12 +108,28 @@ impl<'a> Rights<'a> {
 
 impl Gate for Rights<'_> {
     async fn may_change(&self, deed: &Deed<'_>, path: &str) -> Result<Result<Option<String>, String>, Stop> {
+        let names = match deed.paths[..] {
+            [from, to] => Some((from.to_owned(), to.to_owned())),
+            _ => None,
+        };
+        let asked = |said: Result<Option<String>, String>| said.map(|reasons| reasons.map(|reasons| format!("{path}: {reasons}")));
+        if let Some(said) = names.as_ref().and_then(|names| self.moves.lock().get(names).cloned()) {
+            return Ok(asked(said));
+        }
         let calls = self.calls(details(deed)).await?;
-        Ok(match judge(&calls, &mut self.around.lock()).verdict {
+        let said = match judge(&calls, &mut self.around.lock()).verdict {
             Verdict::Allow(_) => Ok(None),
-            Verdict::Review { reasons, .. } => Ok(Some(format!("{path}: {}", reasons.join("; ")))),
+            Verdict::Review { reasons, .. } => Ok(Some(reasons.join("; "))),
             Verdict::Deny { refusal, .. } => Err(refusal.reason),
-        })
+        };
+        if let Some(names) = names {
+            self.moves.lock().insert(names, said.clone());
+        }
+        Ok(asked(said))
+    }
+
+    fn reads_content(&self) -> bool {
+        !self.trusted.bundle.rules.is_empty()
     }
 }
 
@@ -203,8 +227,8 @@ impl Kernel {
             rooms.extend(templates.list().filter(for_callers).map(used));
         }
         if rooms.is_empty() {
-            let own = self.tools.find("fs.write").ok().and_then(|tool| tool.manifest().template.clone());
-            rooms.insert(used(templates.of_tool("fs.write", own.as_deref())?));
+            let own = self.tools.find(WRITE).ok().and_then(|tool| tool.manifest().template.clone());
+            rooms.insert(used(templates.of_tool(WRITE, own.as_deref())?));
         }
         Ok(rooms.into_iter().collect())
     }

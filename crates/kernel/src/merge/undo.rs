@@ -88,13 +88,14 @@ impl Kernel {
         let trusted = self.in_force(task.zone)?;
         let who = Who { pid: Pid::OPERATOR, zone: task.zone, task: None };
         let mut calls = Vec::with_capacity(plan.steps.len() + 1);
-        for details in aside(|| details(self, plan))? {
+        let shows_content = !trusted.bundle.rules.is_empty();
+        for details in aside(|| details(self, plan, shows_content))? {
             let manifest = self.tools.find(&details.tool).ok().and_then(|tool| tool.manifest().template.clone());
             // The room that the operator's own call of this tool has.
             let room = judge::used(self.templates(Some(&trusted))?.of_tool(&details.tool, manifest.as_deref())?);
             let mut call = CallFacts::new(self, who, trusted.clone(), Details { room: Some(room), ..details })?;
             call.ask_extensions(self).await;
-            calls.push(call);
+            calls.push(call.without_input());
         }
         Ok(calls)
     }
@@ -111,8 +112,8 @@ pub enum Undone {
     },
 }
 
-/// The whole way back, with the bytes that are written, and then each path: a rename is one move.
-fn details(kernel: &Kernel, plan: &Plan) -> Result<Vec<Details>, Fault> {
+/// The whole way back, with the bytes that are written, and then each path: a rename is one move. Extensions may look at the text.
+fn details(kernel: &Kernel, plan: &Plan, shows_content: bool) -> Result<Vec<Details>, Fault> {
     let moved: BTreeSet<&str> = plan.steps.iter().filter_map(|step| step.path.from.as_deref()).collect();
     let (mut all, mut size) = (Vec::new(), 0_u64);
     for Step { path, before, after, .. } in &plan.steps {
@@ -124,6 +125,10 @@ fn details(kernel: &Kernel, plan: &Plan) -> Result<Vec<Details>, Fault> {
             // A file that gives its place back to a folder goes.
             None if matches!(before, State::Absent | State::Folder) => Deed::of(&path.path, None, None, true, bytes(kernel, after)?),
             None => Deed::of(&path.path, None, None, false, written),
+        };
+        let deed = match before {
+            State::File { .. } if shows_content => deed.with_content(&before.bytes(&|blob| kernel.ledger.blob(blob))?),
+            _ => deed,
         };
         all.push(rights::details(&deed));
     }

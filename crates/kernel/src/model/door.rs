@@ -74,7 +74,7 @@ impl Door for ProcessDoor {
                     Ok(leave) => return Ok(leave),
                     Err(No::Final(denial)) => return Err(denial),
                     Err(No::Waits { denial, what }) => {
-                        if !what.over(&kernel, deadline).await {
+                        if !what.over(&kernel, self.asker(&kernel), deadline).await {
                             return Err(denial);
                         }
                     }
@@ -133,6 +133,11 @@ impl ProcessDoor {
             return task;
         }
         kernel.ledger.look(|world| world.current_task(self.pid).map(|task| task.id))
+    }
+
+    /// Whose requests it decides about, and for which task.
+    pub fn asker(&self, kernel: &Kernel) -> (Pid, Option<TaskId>) {
+        (self.pid, self.task(kernel))
     }
 
     /// The call that a wish is.

@@ -38,8 +38,27 @@ struct List {
     next: u64,
     flying: BTreeMap<u64, (Flying, Stopper)>,
     left: BTreeMap<u64, Flight>,
-    /// Tasks that were cancelled: what they still ask for is stopped as it comes.
-    cancelled: BTreeMap<TaskId, Stopped>,
+    /// What was cancelled: what it still asks for is stopped as it comes.
+    cancelled: BTreeMap<Whose, Stopped>,
+}
+
+/// Whose requests end together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Whose {
+    Task(TaskId),
+    /// The running call that they are parts of.
+    Call(CallId),
+    Process(Pid),
+}
+
+impl Flying {
+    fn belongs_to(&self, whose: Whose) -> bool {
+        match whose {
+            Whose::Task(task) => self.task == Some(task),
+            Whose::Call(call) => self.of == Some(call),
+            Whose::Process(pid) => self.pid == pid,
+        }
+    }
 }
 
 /// All requests on their way.
@@ -94,7 +113,7 @@ impl Flights {
         let mut list = self.list.lock();
         list.next += 1;
         let nth = list.next;
-        if let Some(why) = flying.task.and_then(|task| list.cancelled.get(&task)) {
+        if let Some((_, why)) = list.cancelled.iter().find(|(whose, _)| flying.belongs_to(**whose)) {
             stopper.stop(why.clone());
         }
         list.flying.insert(nth, (flying, stopper));
@@ -152,17 +171,12 @@ impl Flights {
 }
 
 impl Kernel {
-    /// Stops the requests of a task that is cancelled, and those that it still makes before it is gone.
-    pub(crate) fn stop_requests_of(&self, task: TaskId) -> impl Future<Output = ()> + Send + use<> {
-        let why = Stopped { ending: Ending::Cancelled, words: format!("{task} was cancelled") };
-        self.models.flights.list.lock().cancelled.insert(task, why.clone());
-        self.stop_requests(&|flying| flying.task == Some(task), &why)
-    }
-
-    /// Stops the requests that `which` names: by process, task or the call that they are part of. They are stopped when this returns, and
+    /// Stops the requests of what is cancelled, and those that it still makes before it is gone. They are stopped when this returns, and
     /// settled when the future is done.
-    pub(crate) fn stop_requests(&self, which: &dyn Fn(&Flying) -> bool, why: &Stopped) -> impl Future<Output = ()> + Send + use<> {
-        self.models.flights.stop(which, why)
+    pub(crate) fn stop_requests_of(&self, whose: Whose, why: &str) -> impl Future<Output = ()> + Send + use<> {
+        let why = Stopped { ending: Ending::Cancelled, words: why.to_owned() };
+        self.models.flights.list.lock().cancelled.insert(whose, why.clone());
+        self.models.flights.stop(&|flying| flying.belongs_to(whose), &why)
     }
 }
 
@@ -312,7 +326,7 @@ mod tests {
         let (flights, _) = Flights::open(home.path(), 0).unwrap();
         let of = |task| Flying { task: Some(TaskId(task)), ..flying(1) };
         let why = Stopped { ending: Ending::Cancelled, words: "no".into() };
-        flights.list.lock().cancelled.insert(TaskId(1), why);
+        flights.list.lock().cancelled.insert(Whose::Task(TaskId(1)), why);
         let stopped = |task| format!("{:?}", flights.enter(of(task)).1).contains("Cancelled");
         assert_eq!((stopped(1), stopped(2)), (true, false));
     }

@@ -9,6 +9,7 @@ use crate::call::Request;
 use gateway::{Gateway, Session};
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use world::Fault;
 use world::{CallId, UsedRoom};
 
@@ -46,8 +47,9 @@ impl RoomModels {
     pub fn attend<F: Future<Output = ()> + Send>(&self, door: TcpListener, over: F) -> impl Future<Output = ()> + Send + use<F> {
         let (gateway, session) = (self.gateway.clone(), self.session.clone());
         async move {
+            let (_open, closing) = watch::channel(false);
             tokio::select! {
-                () = gateway::listen(gateway, session, door) => {}
+                () = gateway::listen(gateway, session, door, closing) => {}
                 () = over => {}
             }
         }

@@ -96,9 +96,8 @@ impl ModelPass {
     }
 
     fn bill(&self, end: &Ended, usage: &Usage) -> Bill {
-        let refused = end.status.is_some_and(|status| !(200..300).contains(&status));
         // What a provider refused or never saw costs nothing, and what is on tape was paid for then.
-        if !end.sent || refused || self.replayed {
+        if !end.sent || is_refused(end) || self.replayed {
             return Bill::default();
         }
         let charged = (total(usage), self.price.map_or(0, |price| price.micros(usage)));
@@ -136,7 +135,8 @@ impl ModelPass {
         self.admitted().await?;
         let kernel = &self.kernel;
         let metered = end.metered.as_ref().map(|metered| metered.usage);
-        let usage = metered.unwrap_or(if end.sent && end.status.is_none() { self.unanswered } else { Usage::default() });
+        // What was never answered, or in a way that nobody reads, has spent its input; what was refused has spent nothing.
+        let usage = metered.unwrap_or(if end.sent && !is_refused(&end) { self.unanswered } else { Usage::default() });
         let usage = if self.replayed { Usage::default() } else { usage };
         let Bill { charged: (charged_tokens, charged_micros), held, reported } = self.bill(&end, &usage);
         let complete = end.is_complete();
@@ -196,6 +196,11 @@ impl ModelPass {
         self.place.settled();
         kernel.ledger.unconfide(call)
     }
+}
+
+/// Did the provider answer with an error? Such an answer costs nothing.
+fn is_refused(end: &Ended) -> bool {
+    end.status.is_some_and(|status| !(200..300).contains(&status))
 }
 
 fn total(usage: &Usage) -> u64 {

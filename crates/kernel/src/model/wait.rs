@@ -93,13 +93,18 @@ pub(crate) enum Waited {
 }
 
 impl Waited {
-    /// Waits for the person; `false` when the time is up first.
-    pub async fn over(&self, kernel: &Kernel, deadline: Instant) -> bool {
+    /// Waits for the person, or until whoever asks was cancelled and may not go on; `false` when the time is up first.
+    pub async fn over(&self, kernel: &Kernel, (pid, task): (Pid, Option<TaskId>), deadline: Instant) -> bool {
         let mut follow = kernel.ledger.journal().follow();
         let answered = || {
-            kernel.ledger.look(|world| match self {
-                Waited::Review(id) => world.reviews.get(id).is_none_or(|review| review.state != ReviewState::Open),
-                Waited::Budget(place) => place.wait.over(world),
+            kernel.ledger.look(|world| {
+                let is_cancelled = !world.processes.get(&pid).is_some_and(|process| process.state.alive())
+                    || task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.state.ended());
+                is_cancelled
+                    || match self {
+                        Waited::Review(id) => world.reviews.get(id).is_none_or(|review| review.state != ReviewState::Open),
+                        Waited::Budget(place) => place.wait.over(world),
+                    }
             })
         };
         while !answered() {

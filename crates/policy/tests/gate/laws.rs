@@ -128,8 +128,13 @@ fn rank(verdict: &Verdict) -> u8 {
     }
 }
 
+/// So many in the tests, and so many in `cargo xtask soak`.
+fn cases() -> u32 {
+    if std::env::var_os("SKEP_SOAK").is_some() { 10_000 } else { 96 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn deny_is_final(bodies in prop::collection::vec(rule(), 0..6), more in prop::collection::vec(rule(), 0..4), call in call()) {

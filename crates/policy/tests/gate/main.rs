@@ -1,12 +1,12 @@
 //! The gate from outside: policy text in, verdict out.
 
 mod builtins;
-mod cases;
 mod defaults;
 mod file;
 mod flawed;
 mod large;
 mod laws;
+mod settled;
 mod shortcomings;
 mod told;
 mod written;

@@ -1,6 +1,7 @@
-//! Where the only other implementation of seed 003 falls short (`contracts/fluffy.md`), by its numbers there.
+//! Where the only other implementation of seed 003 falls short (`contracts/fluffy.md`), by its numbers there. Most are scenarios
+//! (`crates/testkit/scenarios/fluffy_*`); these have tables that a story would be too long for.
 
-use crate::{check, facts, read, rules, show};
+use crate::{check, facts, rules, show};
 use policy::{Facts, Policy, RealPath, Standing, decide};
 
 const ALL: &str = "name: all, match: { syscall: '*' }, action: allow";
@@ -55,26 +56,6 @@ fn shortcoming_04_builtins_hold_for_every_mutating_call() {
         let paths = [RealPath::Inside(path)];
         assert_eq!(show(&decide(&policy, &Facts { paths: &paths, ..facts() }, &Standing::default())), "allow [all]", "{path}");
     }
-}
-
-#[test]
-fn shortcoming_05_reads_pass_the_gate_too() {
-    let lines = "name: reads, match: { syscall: fs.read, path_glob: '**' }, action: allow\n\
-                 name: secrets, match: { path_glob: '.env*' }, action: deny, reason: secret";
-    check(lines, &read(&[RealPath::Inside(".env")]), "deny: `fs.read` on `.env` is denied by `secrets`: secret [secrets]");
-    check(lines, &read(&[RealPath::Inside("README.md")]), "allow [reads]");
-}
-
-#[test]
-fn shortcoming_20_caller_and_tags_are_matched() {
-    let tags = ["core".to_owned()];
-    check("name: core, match: { caller_tag: core }, action: allow", &Facts { caller_tags: &tags, ..facts() }, "allow [core]");
-    check("name: foremen, match: { caller: 'foreman.*' }, action: allow", &facts(), "allow [foremen]");
-    check(
-        "name: foremen, match: { caller: 'foreman' }, action: allow",
-        &facts(),
-        "deny: `fs.write` on `src/lib.rs` is denied: no rule allows it []",
-    );
 }
 
 #[test]

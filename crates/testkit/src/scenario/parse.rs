@@ -4,7 +4,7 @@ use super::Scenario;
 use super::step::{Answered, Step, Who};
 use kernel::TokenWish;
 use std::time::Duration;
-use world::{Pid, Scope, Side, Terms};
+use world::{AtCap, Pid, Scope, Side, Terms};
 
 /// Whose indented lines come next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,7 @@ enum Block {
     Extension,
     Config,
     Tool,
+    Model,
 }
 
 pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
@@ -40,6 +41,9 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
             }
             "extension" => block = Block::Extension,
             "config" => block = Block::Config,
+            "model" => block = Block::Model,
+            "record" => scenario.record = true,
+            "whole" => scenario.whole = true,
             "tool" => {
                 scenario.tools.push(String::new());
                 block = Block::Tool;
@@ -63,6 +67,7 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
             "mine" => scenario.steps.push(Step::Merge(rest.to_owned(), Side::Mine)),
             "theirs" => scenario.steps.push(Step::Merge(rest.to_owned(), Side::Theirs)),
             "undo" => scenario.steps.push(Step::Undo((!rest.is_empty()).then(|| rest.to_owned()))),
+            "stored" => scenario.steps.push(Step::Stored),
             "show" => scenario.steps.push(Step::Show(rest.to_owned())),
             "edit" => scenario.steps.push(pair().map(|(path, text)| Step::Edit(path, text))?),
             _ => scenario.steps.push(step(word, rest).map_err(|what| fail(&what))?),
@@ -78,6 +83,7 @@ fn indented(scenario: &mut Scenario, block: Block, line: &str) {
         Block::Policy => scenario.rules.push(line),
         Block::Extension => scenario.extension.push_str(&line),
         Block::Config => scenario.config.push_str(&line),
+        Block::Model => scenario.model.push_str(line.strip_prefix("  ").unwrap_or(&line)),
         Block::Tool => scenario.tools.last_mut().into_iter().for_each(|tool| tool.push_str(&line)),
     }
 }
@@ -93,8 +99,16 @@ fn step(word: &str, rest: &str) -> Result<Step, String> {
         ("restart", _) => Step::Restart,
         ("trust", _) => Step::Trust,
         ("cancel", _) => Step::Cancel,
+        ("pause", _) => Step::Pause,
+        ("resume", _) => Step::Resume,
+        ("replay", _) => Step::Replay,
+        ("acknowledge", (upto, _)) => Step::Acknowledge(number(upto)?),
+        ("budget", ("set", tokens)) => Step::Budget(number(tokens)?, AtCap::Refuse),
+        ("budget", ("ask", tokens)) => Step::Budget(number(tokens)?, AtCap::Ask),
+        ("budget", ("grant", tokens)) => Step::GrantBudget(number(tokens)?),
         ("verify", _) => Step::Verify,
         ("ban", (whom, what)) => ban(whom, what).ok_or("wants brain, operator or all, and TOOL [GLOB…]")?,
+        ("deny", (id, _)) => Step::Deny(id.parse().map_err(|_| "wants r-1")?),
         ("revoke", (id, _)) => Step::Revoke(id.to_owned()),
         ("wait", (time, _)) => Step::Wait(time_of(time)?),
         ("tamper", ("record", nth)) => Step::TamperRecord(number(nth)?),

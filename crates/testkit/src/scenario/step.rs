@@ -7,12 +7,12 @@ use brain::{Brain, Heard, Move, Wish};
 use kernel::{Ask, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenWish, Tuning, Verification};
 use policy::Peer;
 use sandbox::Launcher;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use world::event::BanGiven;
-use world::{Code, Mode, Pid, Refusal, ReviewId, ReviewState, Scope, Side, TaskId, TaskState, Terms, What};
+use world::{AtCap, Budget, Code, Mode, Pid, Refusal, ReviewId, ReviewState, Scope, Side, TaskId, TaskState, Terms, What};
 
 #[derive(Debug, Clone)]
 pub(super) enum Step {
@@ -22,6 +22,7 @@ pub(super) enum Step {
         why: Option<String>,
     },
     Silent,
+    Deny(ReviewId),
     Edit(String, String),
     /// Everything is committed, so HEAD moves.
     Commit,
@@ -31,6 +32,8 @@ pub(super) enum Step {
     Undo(Option<String>),
     /// A file of the project, as it is now.
     Show(String),
+    /// The masked files that git's store gives away.
+    Stored,
     Trust,
     Token(String, TokenWish),
     Call {
@@ -45,6 +48,14 @@ pub(super) enum Step {
     },
     Revoke(String),
     Cancel,
+    Pause,
+    Resume,
+    /// Everything may use so many tokens, and what comes then.
+    Budget(u64, AtCap),
+    /// So many tokens more.
+    GrantBudget(u64),
+    Replay,
+    Acknowledge(u64),
     Verify,
     Wait(Duration),
     Restart,
@@ -53,6 +64,11 @@ pub(super) enum Step {
 }
 
 impl Step {
+    /// Does it come before the task?
+    pub fn comes_first(&self) -> bool {
+        matches!(self, Step::Budget(..))
+    }
+
     /// Does it need a new kernel?
     pub fn restarts(&self) -> bool {
         matches!(self, Step::Restart | Step::TamperRecord(_) | Step::TamperCut(_))
@@ -125,7 +141,9 @@ impl<'a> Story<'a> {
             self.kernel()?.trust(&project, &proposal.hash, None).await?;
         }
         let warnings = self.kernel()?.check_policy(&project, None).await?.warnings;
-        Ok(warnings.iter().map(|warning| format!("warned: {warning}\n")).collect())
+        // Every project of a scenario is committed: what its store gives away is told where a story asks (`stored`).
+        let told = warnings.iter().filter(|warning| !is_of_store(warning));
+        Ok(told.map(|warning| format!("warned: {warning}\n")).collect())
     }
 
     /// What comes from here on is the story.
@@ -139,10 +157,10 @@ impl<'a> Story<'a> {
             path: self.bed.project(),
             mode: if scenario.ask { Mode::Ask } else { Mode::Act },
             prompt: "play the scenario".into(),
-            brain: Some(format!("script:{}", script.display())),
+            brain: Some(if scenario.model.is_empty() { format!("script:{}", script.display()) } else { "native".into() }),
             priority: 0,
             calls_max: scenario.limit,
-            record: false,
+            record: scenario.record,
             tags: scenario.tags.clone(),
         };
         self.task = Some(self.kernel()?.add(new).await?.task);
@@ -175,6 +193,7 @@ impl<'a> Story<'a> {
                 let reply = self.reply(review, *how, terms)?;
                 self.kernel()?.answer(review, reply, "human", why.clone()).await?;
             }
+            Step::Deny(review) => drop(self.kernel()?.answer(*review, Reply::no(), "human", None).await?),
             Step::Edit(path, text) => {
                 self.based().await?;
                 self.bed.write(path, text).map_err(|why| wrong(&why))?;
@@ -184,12 +203,12 @@ impl<'a> Story<'a> {
                 self.bed.commit().map_err(|why| wrong(&why))?;
             }
             Step::Merge(path, side) => {
-                let task = self.task.ok_or_else(|| wrong("there is no task to merge"))?;
+                let task = self.its_task()?;
                 let merged = self.kernel()?.merge(task, None, [(path.clone(), *side)].into(), "human").await;
                 self.note("merge", merged.map(drop))?;
             }
             Step::Undo(phrase) => {
-                let task = self.task.ok_or_else(|| wrong("there is no task to take back"))?;
+                let task = self.its_task()?;
                 let undone = self.kernel()?.undo(task, "human", phrase.as_deref()).await;
                 self.note(
                     "undo",
@@ -204,6 +223,13 @@ impl<'a> Story<'a> {
             Step::Show(path) => {
                 let text = std::fs::read_to_string(self.bed.project().join(path)).unwrap_or_else(|error| error.kind().to_string());
                 self.aside.push_str(&format!("{path}: {}\n", text.trim_end().replace('\n', "\\n")));
+            }
+            Step::Stored => {
+                let warnings = self.kernel()?.check_policy(&self.project()?, None).await?.warnings;
+                warnings
+                    .iter()
+                    .filter(|warning| is_of_store(warning))
+                    .for_each(|warning| self.aside.push_str(&format!("{}\n", warning.what)));
             }
             Step::Trust => drop(self.trust().await?),
             Step::Token(name, wish) => {
@@ -222,25 +248,22 @@ impl<'a> Story<'a> {
             }
             Step::Revoke(id) => self.revoke(id).await?,
             Step::Cancel => {
-                let task = self.task.ok_or_else(|| wrong("there is no task to cancel"))?;
+                let task = self.its_task()?;
                 match self.kernel()?.cancel(task, "human").await {
                     Ok(()) | Err(Stop::Refused(_)) => {}
                     Err(fault) => return Err(fault),
                 }
             }
-            Step::Verify => {
-                let report = self.kernel()?.ledger.journal().verify().map_err(|error| wrong(&error.to_string()))?;
-                if report.is_intact() {
-                    self.aside.push_str("verified: intact\n");
-                }
-                for finding in &report.findings {
-                    let at = finding.seq.map_or_else(String::new, |seq| format!(" at {}", seq.saturating_sub(self.from)));
-                    let line = format!("verified: {}{at}\n", finding.what);
-                    if !self.aside.ends_with(&line) {
-                        self.aside.push_str(&line);
-                    }
-                }
+            Step::Pause => self.kernel()?.pause(self.its_task()?, "human").await?,
+            Step::Resume => self.kernel()?.resume(self.its_task()?, "human").await?,
+            Step::Budget(tokens, at_cap) => {
+                let budget = Budget { tokens: tokens_of(*tokens), at_cap: *at_cap, ..Budget::default() };
+                self.kernel()?.set_budget(Pid::KERNEL, Some(budget), "human").await?;
             }
+            Step::GrantBudget(tokens) => self.kernel()?.grant_budget(Pid::KERNEL, tokens_of(*tokens), 0, "human").await?,
+            Step::Replay => drop(self.kernel()?.replay(self.its_task()?, false).await?),
+            Step::Acknowledge(upto) => self.kernel()?.acknowledge(*upto, "human").await?,
+            Step::Verify => self.verify()?,
             Step::Wait(time) => self.clock.skip(*time),
             Step::Restart => self.reboot(|_| Ok(())).await?,
             Step::TamperRecord(nth) => {
@@ -250,6 +273,26 @@ impl<'a> Story<'a> {
             Step::TamperCut(last) => self.reboot(|journal| cut(journal, *last)).await?,
         }
         Ok(true)
+    }
+
+    fn its_task(&self) -> Result<TaskId, Stop> {
+        self.task.ok_or_else(|| wrong("there is no task"))
+    }
+
+    /// Proves the whole journal, and tells what is wrong with it.
+    fn verify(&mut self) -> Result<(), Stop> {
+        let report = self.kernel()?.ledger.journal().verify().map_err(|error| wrong(&error.to_string()))?;
+        if report.is_intact() {
+            self.aside.push_str("verified: intact\n");
+        }
+        for finding in &report.findings {
+            let at = finding.seq.map_or_else(String::new, |seq| format!(" at {}", seq.saturating_sub(self.from)));
+            let line = format!("verified: {}{at}\n", finding.what);
+            if !self.aside.ends_with(&line) {
+                self.aside.push_str(&line);
+            }
+        }
+        Ok(())
     }
 
     /// A refusal is part of the story.
@@ -358,6 +401,15 @@ fn cut(journal: &rusqlite::Connection, last: u64) -> rusqlite::Result<()> {
     journal.execute("delete from record where seq > (select max(seq) from record) - cast(?1 as integer)", [last.to_string()]).map(drop)
 }
 
+/// Tokens of every tier.
+fn tokens_of(tokens: u64) -> BTreeMap<String, u64> {
+    [(world::budget::ALL_TIERS.to_owned(), tokens)].into()
+}
+
 fn wrong(why: &str) -> Stop {
     Fault::new(FaultKind::Bug, "the scenario cannot go on", why).into()
+}
+
+fn is_of_store(warning: &policy::Warning) -> bool {
+    warning.what.starts_with("git's store gives away")
 }

@@ -34,6 +34,8 @@ const PICKS: &[&str] = &[
     "pkgutil",
     "runpy",
     "execfile",
+    "ls-files",
+    "ls-tree",
 ];
 
 /// Programs, and the files from which they take what to run.
@@ -61,6 +63,16 @@ const RUNNERS: &[(&[&str], &[&str])] = &[
     (&["pre-commit"], &[".pre-commit-config.yaml"]),
     (&["lefthook"], &["lefthook.yml", "lefthook.yaml"]),
     (&["earthly", "earth"], &["earthfile"]),
+    (&["mage"], &["magefile.go"]),
+    (&["doit"], &["dodo.py"]),
+    (&["fab"], &["fabfile.py"]),
+    (&["scons"], &["sconstruct"]),
+    (&["waf"], &["wscript"]),
+    (&["lein"], &["project.clj"]),
+    (&["turbo"], &["turbo.json"]),
+    (&["nx"], &["nx.json", "project.json"]),
+    (&["mise"], &["mise.toml", ".mise.toml"]),
+    (&["nix", "nix-shell"], &["flake.nix", "shell.nix", "default.nix"]),
     (&["docker", "podman"], &["dockerfile", "containerfile", "compose.yml", "compose.yaml", "docker-compose.yml"]),
 ];
 
@@ -99,6 +111,8 @@ const SCRIPTS: &[&str] = &[
     "sh", "bash", "zsh", "ksh", "fish", "py", "js", "mjs", "cjs", "ts", "mts", "cts", "rb", "pl", "pm", "php", "lua", "mk", "mak", "just",
     "ps1", "awk", "tcl", "groovy", "exs", "jl", "r", "cmake", "nix",
 ];
+/// Texts that a script reads what to run from. They count where they are named in full.
+const LISTS: &[&str] = &["txt", "list", "lst", "inc", "in", "cfg", "conf", "ini", "env", "toml", "yml", "yaml", "json", "manifest"];
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "ksh"];
 /// Languages in which a star by itself is no file name.
 const STARRED: &[&str] = &["py", "js", "mjs", "cjs", "ts", "mts", "cts", "rb", "pl", "pm", "php", "lua", "groovy", "exs", "jl", "r"];
@@ -145,6 +159,10 @@ impl Mentions {
         let mut known: BTreeSet<&str> = BTreeSet::new();
         let index = Index::of(files);
         let command = Text { name: "the test command".into(), words: Words::of(&command.join("\n"), true), runs: true };
+        // `discover` of a command is a runner's own word for tests, which are known by their names.
+        if let Some(pick) = PICKS.iter().find(|pick| **pick != "discover" && command.words.names.contains(**pick)) {
+            mentions.doubt = Some(format!("the test command may pick files by itself (`{pick}`)"));
+        }
         index.follow(&command.words, &mut |file| waiting.extend(known.insert(file).then_some(file)));
         mentions.texts.push(command);
         while let Some(path) = waiting.pop_front() {
@@ -357,7 +375,7 @@ impl<'a> Index<'a> {
         let is_script = |path: &str| {
             let file = File::of(path);
             let runs = RUNNERS.iter().any(|(_, files)| files.contains(&file.name.as_str()));
-            runs || file.extension.is_empty() || SCRIPTS.contains(&file.extension.as_str())
+            runs || file.extension.is_empty() || SCRIPTS.contains(&file.extension.as_str()) || LISTS.contains(&file.extension.as_str())
         };
         for name in &words.names {
             for path in self.by_name.get(name).into_iter().flatten().filter(|path| is_script(path)) {
@@ -423,6 +441,8 @@ mod tests {
             ("python3 check.py", vec![("check.py", "import rules"), ("rules.py", "from verdict import ok")]),
             ("./check", vec![("check", "-> bin/real"), ("bin/real", "#!/bin/sh\nverdict")]),
             ("env sh -c ./verdict", vec![]),
+            ("sh run.sh", vec![("run.sh", "while read f; do . \"$f\"; done < steps.txt"), ("steps.txt", "lib/verdict.dat")]),
+            ("make test", vec![("Makefile", "include rules.inc"), ("rules.inc", "test:\n\t./verdict")]),
             ("sh run.sh", vec![("run.sh", "for f in checks/*; do . $f; done"), ("checks/one.sh", "exec verdict")]),
         ] {
             for path in ["verdict.py", "deep/verdict.sh", "verdict/main.rs"] {
@@ -451,6 +471,10 @@ mod tests {
         check("find . -name x", "docs/a.txt", true);
         check("eval $X", "docs/a.txt", true);
         check("echo {one,two}.sh", "two.sh", true);
+        check("for f in $(git ls-files); do . $f; done", "docs/a.txt", true);
+        let command = |command: &str| why(command, &[], "docs/a.txt").is_some();
+        assert!(command("sh -c find|xargs") && command("sh -c eval"));
+        assert!(!command("python3 -m unittest discover"), "the control");
     }
 
     #[test]

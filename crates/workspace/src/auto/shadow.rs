@@ -4,6 +4,7 @@
 //! what a `PATH` with a dot in it starts. Which of these a runner looks for can't be known, so every name that a program, a module, a
 //! package or a header has on this host counts, beside those that are built into interpreters.
 
+use crate::reader::{Folder, Unread};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -81,8 +82,7 @@ impl Outside {
         let mut outside = Outside { names: BUILT_IN.split_whitespace().map(str::to_owned).collect(), is_cut: false };
         let mut folders: Vec<PathBuf> =
             PROGRAMS.iter().chain(LIBRARIES).flat_map(|pattern| unfold(Path::new("/"), &pattern[1..])).collect();
-        let installed = INSTALLED.iter().flat_map(|pattern| unfold(project, pattern));
-        let roots = [PathBuf::from("/usr"), PathBuf::from("/usr/local")].into_iter().chain(shown.iter().cloned()).chain(installed);
+        let roots = [PathBuf::from("/usr"), PathBuf::from("/usr/local")].into_iter().chain(shown.iter().cloned());
         for root in roots {
             folders
                 .extend([root.join("bin"), root.join("lib/node_modules")].into_iter().chain(root.ends_with("bin").then(|| root.clone())));
@@ -90,11 +90,69 @@ impl Outside {
             folders.extend(pythons.flat_map(|python| IN_PYTHON.iter().map(move |below| python.join(below))));
         }
         // Debian keeps modules beside the versions of python.
-        folders.extend(["/usr/lib/python3/dist-packages".into(), project.join("node_modules"), project.join("node_modules/.bin")]);
+        folders.push("/usr/lib/python3/dist-packages".into());
         for folder in folders {
             outside.take(&folder);
         }
+        match Folder::open(project) {
+            Ok(project) => outside.take_installed(&project),
+            Err(_) => outside.is_cut = true,
+        }
         outside
+    }
+
+    /// What the project itself installed. Through no link: one that leads elsewhere would tell of what lies there.
+    fn take_installed(&mut self, project: &Folder) {
+        let mut folders = vec!["node_modules".to_owned(), "node_modules/.bin".to_owned()];
+        let roots: Vec<String> = INSTALLED.iter().flat_map(|pattern| self.unfold_in(project, pattern)).collect();
+        for root in roots {
+            folders.push(format!("{root}/bin"));
+            let pythons: Vec<String> = PYTHONS.iter().flat_map(|pattern| self.unfold_in(project, &format!("{root}/{pattern}"))).collect();
+            folders.extend(pythons.iter().flat_map(|python| IN_PYTHON.iter().map(move |below| format!("{python}/{below}"))));
+        }
+        for folder in folders {
+            for name in self.list_in(project, folder.trim_end_matches('/')) {
+                self.insert(&name);
+            }
+        }
+    }
+
+    /// The names in a folder of the project; if it cannot be listed, nothing is known of any name.
+    fn list_in(&mut self, project: &Folder, folder: &str) -> Vec<String> {
+        match project.list(folder, ENTRIES_MAX) {
+            Ok(names) => names.iter().map(|name| name.to_string_lossy().into_owned()).collect(),
+            Err(Unread::Absent) => Vec::new(),
+            Err(_) => {
+                self.is_cut = true;
+                Vec::new()
+            }
+        }
+    }
+
+    fn unfold_in(&mut self, project: &Folder, pattern: &str) -> Vec<String> {
+        let mut found = vec![String::new()];
+        for part in pattern.split('/') {
+            let join = |above: &String, name: &str| if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") };
+            found = match part.split_once('*') {
+                None => found.iter().map(|above| join(above, part)).collect(),
+                Some((begin, _)) => {
+                    let names = |above: &String| -> Vec<String> {
+                        let listed = self.list_in(project, above);
+                        listed.iter().filter(|name| name.starts_with(begin)).map(|name| join(above, name)).collect()
+                    };
+                    found.iter().flat_map(names).collect()
+                }
+            };
+        }
+        found
+    }
+
+    fn insert(&mut self, name: &str) {
+        let name = name.to_lowercase();
+        if let Some((stem, _)) = name.split_once('.').filter(|(stem, _)| !stem.is_empty()) {
+            self.names.insert(stem.to_owned());
+        }
+        self.names.insert(name);
     }
 
     fn take(&mut self, folder: &Path) {
@@ -105,11 +163,7 @@ impl Outside {
                 self.is_cut = true;
                 return;
             }
-            let name = entry.file_name().to_string_lossy().to_lowercase();
-            if let Some((stem, _)) = name.split_once('.').filter(|(stem, _)| !stem.is_empty()) {
-                self.names.insert(stem.to_owned());
-            }
-            self.names.insert(name);
+            self.insert(&entry.file_name().to_string_lossy());
         }
     }
 
@@ -192,6 +246,21 @@ mod tests {
             ["src/zebra_crossing.py", "src/zebra/__init__.py", "docs/json.md", "docs/http/x_zebra.py", "src/index.js", "src/main.rs"]
         {
             assert_eq!(shadowed(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_installed_behind_a_link_is_not_looked_at_and_puts_all_in_doubt() {
+        let folder = tempfile::tempdir().unwrap();
+        let project = folder.path().join("project");
+        std::fs::create_dir_all(folder.path().join("private/zebra_key")).unwrap();
+        for link in ["node_modules", ".venv", "env"] {
+            std::fs::create_dir_all(&project).unwrap();
+            assert!(!Outside::look(&project, &[]).is_cut, "the control");
+            std::os::unix::fs::symlink(folder.path().join("private"), project.join(link)).unwrap();
+            let outside = Outside::look(&project, &[]);
+            assert!(outside.is_cut && !outside.names.contains("zebra_key"), "{link}");
+            std::fs::remove_dir_all(&project).unwrap();
         }
     }
 

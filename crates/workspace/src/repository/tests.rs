@@ -291,6 +291,21 @@ fn no_file_of_a_repository_is_read_through_a_link_or_from_a_pipe() {
             fs::write(&file, kept).unwrap();
         }
     }
+    // Git in a room would wait for what it opens by itself.
+    for name in ["HEAD", "index", "packed-refs", "info/exclude", "objects/info/alternates"] {
+        let file = yard.at("project/.git").join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let kept = fs::read(&file).ok();
+        drop(fs::remove_file(&file));
+        mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let why = yard.outside("project").unwrap_err();
+        assert_eq!(why.what, format!("`{name}` of the repository is not an ordinary file"));
+        fs::remove_file(&file).unwrap();
+        if let Some(kept) = kept {
+            fs::write(&file, kept).unwrap();
+        }
+        assert_eq!(yard.outside("project"), Ok(None), "the control");
+    }
     fs::remove_dir(yard.at("project/.git/refs/heads")).unwrap();
     fs::create_dir(yard.at("heads")).unwrap();
     yard.write("heads/main", format!("{COMMIT}\n"));

@@ -69,8 +69,12 @@ fn links_of_the_project_keep_leading_inside() {
     check(&["l -> k/../../x", "k -> a/b/c", "a/b/c/f"], &["-k", "a/new"], &["k"]);
     check(&["l -> k/../../x", "k -> a/b/c", "a/b/c/f"], &["k -> a"], &["k"]);
     check(&["l -> k/../../x", "k -> a/b/c", "a/b/c/f"], &["k -> a/b"], &[]);
-    // One that led out before is the person's own matter.
-    check(&["l -> k/../../../../x", "k -> a/b/c", "a/b/c/f"], &["k -> a"], &[]);
+    // One that led out before is the person's own matter, and so is where it leads.
+    check(&["l -> k/../../../../x", "k -> a/b/c", "a/b/c/f"], &["k -> a"], &["k"]);
+    check(&["l -> k/../../../../x", "k -> a/b/c", "m -> a", "a/b/c/f"], &["m -> a/b", "n -> a"], &[]);
+    // One that led round in a circle led nowhere, and not out.
+    check(&["l -> k/../../x", "k -> k", "a/f"], &["k -> a"], &["k"]);
+    check(&["l -> k/../x", "k -> k", "a/f"], &["k -> a"], &[]);
 }
 
 #[test]

@@ -1,0 +1,31 @@
+//! What a change must satisfy before its tests run. The quickest comes first.
+
+use crate::run::{cargo, root, run};
+use anyhow::{Result, ensure};
+
+pub fn lint(arguments: &[String]) -> Result<()> {
+    ensure!(arguments.is_empty(), "`cargo xtask lint` takes no arguments");
+    run(cargo().args(["fmt", "--all", "--check"]))?;
+    crate::tidy::tidy(&[])?;
+    unsafe_stays_home()?;
+    crate::facts::have_one_maker()?;
+    run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    crate::deny::deny()?;
+    run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// `unsafe` lives in the sandbox and in testkit's fault-injecting VFS; every other crate forbids it.
+fn unsafe_stays_home() -> Result<()> {
+    let crates = std::fs::read_dir(root().join("crates"))?;
+    for entry in crates {
+        let path = entry?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if ["sandbox", "testkit"].contains(&name.as_str()) {
+            continue;
+        }
+        let entry = [path.join("src/lib.rs"), path.join("src/main.rs")].into_iter().find(|file| file.exists());
+        let text = entry.map(std::fs::read_to_string).transpose()?.unwrap_or_default();
+        ensure!(text.contains("#![forbid(unsafe_code)]"), "crates/{name} does not forbid unsafe code");
+    }
+    Ok(())
+}

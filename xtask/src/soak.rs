@@ -1,0 +1,41 @@
+//! The long form of tests that have a short one: `SKEP_SOAK` is set, and they take many more rounds, kills, rooms and seeds.
+
+use crate::run::{cargo, run};
+use crate::test::{has_nextest, install_needs};
+use anyhow::{Result, ensure};
+
+/// Name of a soak, and a part of the names of its tests that no other test has.
+const SOAKS: &[(&str, &str)] = &[
+    ("kills", "killed_before_each"),
+    ("power", "power_goes"),
+    ("edits", "edits::edits_"),
+    ("merges", "overlays_of_any_kind"),
+    ("tasks", "work_in_rooms"),
+    ("rooms", "many_rooms_leave_nothing"),
+    ("containers", "podman::root::"),
+    ("policies", "every_call_is_judged_by_the_policy_that_was_in_force"),
+    ("laws", "laws::"),
+    ("view", "what_is_shown_may_be_read"),
+    ("budgets", "nobody_overspends"),
+    ("books", "the_books_say_what_went_out"),
+];
+
+/// All soaks, or those that are named.
+pub fn soak(names: &[String]) -> Result<()> {
+    for name in names {
+        let known: Vec<&str> = SOAKS.iter().map(|(soak, _)| *soak).collect();
+        ensure!(known.contains(&name.as_str()), "there is no soak `{name}`\n  there are: {}", known.join(", "));
+    }
+    install_needs()?;
+    let nextest = has_nextest();
+    for (name, part) in SOAKS.iter().filter(|(name, _)| names.is_empty() || names.iter().any(|wanted| wanted == name)) {
+        eprintln!("soak {name}");
+        let mut command = cargo();
+        match nextest {
+            true => command.args(["nextest", "run", "--workspace", "--profile", "soak", "--no-tests", "fail", part]),
+            false => command.args(["test", "--workspace", "--", part]),
+        };
+        run(command.env("SKEP_SOAK", "1"))?;
+    }
+    Ok(())
+}

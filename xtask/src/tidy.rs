@@ -1,0 +1,64 @@
+//! What neither the compiler nor clippy sees: names, lengths, layers, words.
+//!
+//! Names, lengths and texts that are not mended yet are known to `xtask/tidy.txt`, which can only get shorter. Edges, events,
+//! titles, chores and files of tests have no such list.
+
+mod chores;
+mod edges;
+mod events;
+mod list;
+mod size;
+mod source;
+mod targets;
+mod texts;
+mod titles;
+mod types;
+
+use crate::run::{cargo, output, root};
+use anyhow::{Context, Result, bail, ensure};
+use list::Finding;
+
+const LIST: &str = "xtask/tidy.txt";
+const ARGUMENTS: &str = "crates/cli/src/args.rs";
+
+pub fn tidy(arguments: &[String]) -> Result<()> {
+    let write = match arguments {
+        [] => false,
+        [flag] if flag == "--write" => true,
+        _ => bail!("`cargo xtask tidy` takes `--write` and nothing else"),
+    };
+    let findings = findings()?;
+    let list = root().join(LIST);
+    if write {
+        std::fs::write(&list, list::written(&findings)).with_context(|| format!("{LIST} cannot be written"))?;
+    }
+    let known = if list.exists() { std::fs::read_to_string(&list)? } else { String::new() };
+    let mut complaints = list::complaints(&findings, &known)?;
+    let architecture = std::fs::read_to_string(root().join("ARCHITECTURE.md"))?;
+    let metadata = output(cargo().args(["metadata", "--no-deps", "--format-version", "1", "--offline"]))?;
+    complaints.extend(edges::complaints(&edges::built(&metadata)?, &edges::drawn(&architecture).context("ARCHITECTURE.md")?));
+    complaints.extend(targets::check(&metadata)?);
+    complaints.extend(events::check(&root())?);
+    complaints.extend(chores::check(&root())?);
+    match titles::read(&root()) {
+        titles::Titles::Read(long) => complaints.extend(long),
+        titles::Titles::Unknown(why) => eprintln!("{why}"),
+    }
+    for complaint in &complaints {
+        eprintln!("✗ {complaint}");
+    }
+    ensure!(complaints.is_empty(), "{} findings", complaints.len());
+    Ok(())
+}
+
+fn findings() -> Result<Vec<Finding>> {
+    let sources = source::read(&root(), &["crates", "xtask"])?;
+    let arguments = sources.iter().find(|source| source.path == ARGUMENTS).with_context(|| format!("{ARGUMENTS} is missing"))?;
+    let commands = texts::commands(arguments);
+    ensure!(commands.iter().any(|command| command == "trust"), "{ARGUMENTS} names no commands");
+    let mut findings = size::files(&sources);
+    findings.extend(size::functions(&sources));
+    findings.extend(types::doubled(&sources));
+    findings.extend(texts::below_faces(&sources, &commands));
+    Ok(findings)
+}

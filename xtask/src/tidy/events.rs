@@ -1,0 +1,135 @@
+//! Every kind of event is told twice: by a row of the glossary, and by a scenario.
+//!
+//! A kind that no scenario can tell stands in `ELSEWHERE`, with the reason and the test that names it instead.
+
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+
+/// Kinds without a scenario: the test that names each, from the workspace's root, and why no scenario can.
+const ELSEWHERE: &[Elsewhere] = &[
+    Elsewhere { kind: "journal.resealed", test: "crates/cli/tests/doubt.rs", _why: DIES },
+    Elsewhere { kind: "call.lost", test: "crates/cli/tests/crash.rs", _why: DIES },
+    Elsewhere { kind: "model.held", test: "crates/cli/tests/bill.rs", _why: DIES },
+    Elsewhere { kind: "budget.lost", test: "crates/cli/tests/lease.rs", _why: "this version reads it and does not write it" },
+    Elsewhere {
+        kind: "workspace.based",
+        test: "crates/cli/tests/crash.rs",
+        _why: "it comes when the base is read, at another place each time",
+    },
+    Elsewhere { kind: "proc.exited", test: "crates/cli/tests/cancel.rs", _why: COMMAND },
+    Elsewhere { kind: "task.tried", test: "crates/cli/tests/merge.rs", _why: COMMAND },
+    Elsewhere { kind: "blob.forgotten", test: "crates/cli/tests/doubt.rs", _why: COMMAND },
+    Elsewhere { kind: "call.retried", test: "crates/testkit/tests/door/web.rs", _why: "it needs a server that fails once" },
+    Elsewhere { kind: "budget.warned", test: "crates/cli/tests/gateway.rs", _why: MODEL },
+    Elsewhere { kind: "budget.asked", test: "crates/cli/tests/spending.rs", _why: MODEL },
+    Elsewhere { kind: "budget.returned", test: "crates/cli/tests/gateway.rs", _why: MODEL },
+    Elsewhere { kind: "budget.reconciled", test: "crates/cli/tests/bill.rs", _why: MODEL },
+    Elsewhere { kind: "model.released", test: "crates/cli/tests/bill.rs", _why: MODEL },
+];
+
+const DIES: &str = "a kernel must die for it, and a scenario's lives in the test's own process";
+const COMMAND: &str = "it comes of a command that scenarios have no word for";
+const MODEL: &str = "it needs a request of a certain size, a client that hangs up, or a bill";
+
+/// A kind that a test tells.
+#[derive(Clone, Copy)]
+struct Elsewhere {
+    kind: &'static str,
+    test: &'static str,
+    /// For whoever reads this list.
+    _why: &'static str,
+}
+
+pub fn check(root: &Path) -> Result<Vec<String>> {
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).with_context(|| format!("{path} cannot be read"));
+    let kinds = kinds(&read("crates/world/src/event.rs")?);
+    ensure!(!kinds.is_empty(), "crates/world/src/event.rs names no events");
+    let mut stories = Vec::new();
+    for entry in std::fs::read_dir(root.join("crates/testkit/scenarios"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "scn") {
+            stories.push(std::fs::read_to_string(&path)?);
+        }
+    }
+    let told = told(&stories);
+    let mut elsewhere = Vec::new();
+    for entry in ELSEWHERE {
+        elsewhere.push((entry.kind, entry.test, read(entry.test)?));
+    }
+    Ok(complaints(&kinds, &read("docs/GLOSSARY.md")?, &told, &elsewhere))
+}
+
+/// The wire names of the table `events!`: each row reads `Name = "kind", Weight {`.
+fn kinds(text: &str) -> Vec<String> {
+    let table = text.split_once("\nevents! {").map_or("", |(_, table)| table);
+    let table = table.split_once("\n}").map_or(table, |(table, _)| table);
+    let rows = table.lines().filter_map(|line| line.trim().split_once(" = \""));
+    let named =
+        rows.filter(|(name, _)| name.starts_with(|letter: char| letter.is_ascii_uppercase()) && name.chars().all(char::is_alphanumeric));
+    named.filter_map(|(_, rest)| rest.split_once('"').map(|(kind, _)| kind.to_owned())).collect()
+}
+
+/// The kinds that scenarios tell: the second word of each line below `----`.
+fn told(stories: &[String]) -> Vec<String> {
+    let journals = stories.iter().filter_map(|story| story.split_once("\n----\n").map(|(_, journal)| journal));
+    journals.flat_map(str::lines).filter_map(|line| line.split_whitespace().nth(1)).map(ToOwned::to_owned).collect()
+}
+
+/// Does a test name the kind, as the journal or as Rust spells it?
+fn names(test: &str, kind: &str) -> bool {
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    test.contains(kind) || test.contains(&kind.split(['.', '_']).map(capital).collect::<String>())
+}
+
+fn complaints(kinds: &[String], glossary: &str, told: &[String], elsewhere: &[(&str, &str, String)]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for kind in kinds {
+        if !glossary.lines().any(|line| line.starts_with(&format!("| `{kind}` |"))) {
+            complaints.push(format!("the event `{kind}` has no row in docs/GLOSSARY.md"));
+        }
+        let entry = elsewhere.iter().find(|(other, ..)| other == kind);
+        match (told.contains(kind), entry) {
+            (false, None) => complaints.push(format!("no scenario tells the event `{kind}`")),
+            (false, Some((_, test, text))) if !names(text, kind) => {
+                complaints.push(format!("the event `{kind}` should be told by {test}, which does not name it"));
+            }
+            (true, Some(_)) => complaints.push(format!("a scenario tells the event `{kind}`: take it out of the list in {}", file!())),
+            (true, None) | (false, Some(_)) => {}
+        }
+    }
+    let gone = elsewhere.iter().filter(|(kind, ..)| !kinds.iter().any(|other| other == kind));
+    complaints.extend(gone.map(|(kind, ..)| format!("there is no event `{kind}`: take it out of the list in {}", file!())));
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_read_from_the_table() {
+        let table = "macro_rules! events { ($a) => { A = \"no\" } }\nevents! {\n    /// One.\n    TaskQueued = \"task.queued\", Fact { zone: ZoneId }\n\
+                     \x20   CallLost = \"call.lost\", Security {\n        #[serde(rename = \"x\")]\n        a: u8,\n    }\n}\nconst B: &str = \"b\";";
+        assert_eq!(kinds(table), ["task.queued", "call.lost"]);
+        let real = std::fs::read_to_string(crate::run::root().join("crates/world/src/event.rs")).unwrap();
+        assert!(kinds(&real).iter().any(|kind| kind == "records.dropped"), "{:?}", kinds(&real));
+    }
+
+    #[test]
+    fn a_kind_that_is_not_told_is_found() {
+        let kinds: Vec<String> = ["task.queued", "call.lost"].map(ToOwned::to_owned).into();
+        let told = told(&["brain done\n----\n1  task.queued       p3 act\n".to_owned(), "no line\n1 call.lost p3".to_owned()]);
+        assert_eq!(told, ["task.queued"]);
+        let rows = "| `task.queued` | work waits |\n| `call.lost` | no outcome |\n";
+        let check = |rows: &str, elsewhere: &[(&str, &str, String)]| complaints(&kinds, rows, &told, elsewhere);
+        assert_eq!(check(rows, &[("call.lost", "crash.rs", "CallLost(_)".to_owned())]), Vec::<String>::new());
+        assert_eq!(check(rows, &[]), ["no scenario tells the event `call.lost`"]);
+        assert_eq!(check("| `task.queued` | x |\n", &[]).len(), 2);
+        assert_eq!(check(rows, &[("call.lost", "crash.rs", "nothing".to_owned())]).len(), 1);
+        assert_eq!(
+            check(rows, &[("call.lost", "a.rs", "call.lost".to_owned()), ("task.queued", "b.rs", "task.queued".to_owned())]).len(),
+            1
+        );
+        assert_eq!(check(rows, &[("call.lost", "a.rs", "call.lost".to_owned()), ("no.event", "b.rs", String::new())]).len(), 1);
+    }
+}

@@ -12,7 +12,7 @@ const MAKERS: [&str; 4] = [
     // The policy's own corpus, which needs `tool` to read paths.
     "crates/testkit/tests/corpus.rs",
     // Tests of the walk over a project, with readers of their own.
-    "crates/kernel/src/mask/tests.rs",
+    "crates/workspace/src/mask/tests.rs",
     // A bench that measures `decide` alone, and decides nothing.
     "xtask/rivals/src/main.rs",
 ];

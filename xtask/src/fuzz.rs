@@ -19,14 +19,14 @@ const TARGETS: &[(&str, &str)] = &[
     ("scripts", "gateway"),
     ("cassettes", "gateway"),
     ("prices", "gateway"),
-    ("git_files", "kernel"),
+    ("git_files", "workspace"),
     ("speeches", "brain"),
     ("memories", "brain"),
 ];
 
 /// Targets that need what no crate shows to others: tests of the library itself, by their whole names.
 const INSIDE: &[(&str, &str, &str)] =
-    &[("links", "kernel", "merge::tests::fuzzed::links"), ("merge_sets", "kernel", "merge::tests::fuzzed::merge_sets")];
+    &[("links", "workspace", "tests::fuzzed::links"), ("merge_sets", "workspace", "tests::fuzzed::merge_sets")];
 
 const SECONDS: &str = "60";
 

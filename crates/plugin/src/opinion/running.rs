@@ -49,7 +49,8 @@ impl Running {
             Err(why) => return Err(child(why)),
         }
         frame::send(&mut self.orders, load).await.map_err(|error| child(error.to_string()))?;
-        let rules = match self.hear().await.map_err(child)? {
+        let heard = self.hear().await.map_err(|why| child(if why == ENDED { ENDED_READING.to_owned() } else { why }))?;
+        let rules = match heard {
             Reply::Loaded { rules } => rules,
             Reply::Flawed(flaw) => return Err(PluginError::Flawed(flaw)),
             _ => return Err(child("it did not say what it loaded".to_owned())),
@@ -130,6 +131,8 @@ impl Running {
 }
 
 const ENDED: &str = "it ended";
+/// A parser has no better way to say that its stack or its memory is at an end.
+const ENDED_READING: &str = "it ended while it read the rule files; one of them may nest too deeply or need too much memory";
 
 async fn within<T>(limit: Duration, future: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     timeout(limit, future).await.unwrap_or_else(|_| Err(format!("it took more than {} ms and was killed", limit.as_millis())))

@@ -55,8 +55,18 @@ fn flaws_have_their_place(host: &Host) {
 /// Parsers recurse; the one that gives up here is the child's.
 fn a_file_that_kills_its_reader_is_an_error(host: &Host) {
     let nested = |depth: usize| format!("{GOOD} export const deep = {}1{};", "(".repeat(depth), ")".repeat(depth));
-    host.try_start(&[("a.ts", &nested(100_000))]).unwrap_err();
+    match host.try_start(&[("a.ts", &nested(100_000))]) {
+        Err(PluginError::Flawed(flaw)) => assert_eq!(flaw.to_string(), "a.ts:1:1064: brackets are nested more than 1000 deep here"),
+        other => panic!("{other:?}"),
+    }
     host.try_start(&[("a.ts", &nested(10))]).unwrap();
+    // No bracket tells how deep this is.
+    let chained = |depth: usize| format!("{GOOD} export const deep = {}1;", "!".repeat(depth));
+    match host.try_start(&[("a.ts", &chained(900_000))]) {
+        Err(PluginError::Child { why }) => assert!(why.starts_with("it ended while it read the rule files"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    host.try_start(&[("a.ts", &chained(100))]).unwrap();
 }
 
 fn a_set_too_large_is_refused(host: &Host) {

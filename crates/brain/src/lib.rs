@@ -7,18 +7,25 @@
 pub mod model;
 mod native;
 pub mod script;
+mod spec;
 
+pub use dialect::{Dialect, ToolSpec};
 pub use native::Native;
+pub use spec::{BrainSpec, UnknownBrain};
 
 use serde_json::Value;
 use std::{future::Future, pin::Pin};
 
 /// A call that a brain wants made.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wish {
+pub struct ToolCall {
     pub tool: String,
     pub input: Value,
 }
+
+/// Which of a brain's calls with its own hands is meant. The brain chooses it, and no two that are open share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OwnCallId(pub u64);
 
 /// What a brain does next.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,11 +33,11 @@ pub enum Move {
     /// Tells the person something.
     Say(String),
     /// Asks the kernel to make calls, side by side where they don't touch the same things.
-    Call(Vec<Wish>),
-    /// Asks leave to make a call with hands of its own.
-    Own(Wish),
-    /// Reports how the last call with its own hands went: a claim, not a fact.
-    Report { ok: bool, text: String },
+    Call(Vec<ToolCall>),
+    /// Asks leave to make a call with hands of its own. It stays open until it is reported; several may be.
+    Own { id: OwnCallId, call: ToolCall },
+    /// Reports how a call with its own hands went: a claim, not a fact. A report on a call that is not open is ignored.
+    Report { id: OwnCallId, ok: bool, text: String },
     /// Can't go on before a person has answered.
     Wait(world::ReviewId),
     /// Considers the task finished.
@@ -39,53 +46,45 @@ pub enum Move {
 
 /// What a brain is told before its next move.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Heard {
-    /// The task begins; or, `resumed`, begins again behind `settled` calls that have their outcome already, with what the brain
-    /// gave to be kept, oldest first.
+pub enum BrainInput {
+    /// The task begins; or, `resumed`, begins again behind `settled` calls that have their outcome already, with the checkpoints that the
+    /// brain gave, oldest first.
     Start { prompt: String, settled: u64, resumed: bool, memory: Vec<Vec<u8>> },
-    /// What came of the calls, in their order.
-    Ended(Vec<Ended>),
-    /// Leave was given; the brain acts itself now.
-    Leave,
-    /// Leave was refused.
-    Refused { reason: String, hint: Option<String> },
+    /// The results of the calls, in their order.
+    Results(Vec<CallResult>),
+    /// The brain may make this call itself now.
+    OwnCallAllowed(OwnCallId),
+    /// The brain may not make this call.
+    OwnCallRefused { id: OwnCallId, reason: String, hint: Option<String> },
     /// Nothing to tell: it only said something.
-    Silence,
+    Continue,
 }
 
-/// What came of one call.
+/// The result of one call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ended {
+pub enum CallResult {
     Output { ok: bool, value: Value },
     Refused(world::Refusal),
-}
-
-/// What a brain is told about a tool.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolCard {
-    pub name: String,
-    pub description: String,
-    pub input_schema: Value,
 }
 
 /// What a brain is told about its place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Brief {
     pub role: String,
-    /// May the work change files?
+    /// Whether the work may change files.
     pub may_change: bool,
     /// Where the work stands, and what may be written now.
     pub workflow: Option<String>,
-    /// What must stay in sight however long the work gets.
+    /// What every request repeats however long the work gets.
     pub pins: Vec<String>,
-    pub tools: Vec<ToolCard>,
+    pub tools: Vec<ToolSpec>,
 }
 
 /// What a brain wants kept, so that it can go on after a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keep {
-    /// It stands for all that was kept before.
-    pub anew: bool,
+pub struct Checkpoint {
+    /// It replaces all checkpoints before it.
+    pub replaces_all: bool,
     pub bytes: Vec<u8>,
 }
 
@@ -104,10 +103,10 @@ impl BrainFault {
 }
 
 pub trait Brain: Send {
-    fn next(&mut self, heard: Heard) -> Pin<Box<dyn Future<Output = Result<Move, BrainFault>> + Send + '_>>;
+    fn next(&mut self, input: BrainInput) -> Pin<Box<dyn Future<Output = Result<Move, BrainFault>> + Send + '_>>;
 
     /// What is to be kept before the last move is carried out; `None` when nothing is new.
-    fn keep(&mut self) -> Option<Keep> {
+    fn checkpoint(&mut self) -> Option<Checkpoint> {
         None
     }
 }

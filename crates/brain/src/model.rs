@@ -1,24 +1,13 @@
-//! The way to a model, as a brain sees it: one request, one streamed answer.
+//! A model as a brain sees it: one request, one streamed response.
 //!
-//! Who stands behind it meters, caps and records; the brain only says what it wants and reads what comes.
+//! Whoever stands behind it meters, caps and records; the brain only says what it wants and reads what comes.
 
 use bytes::Bytes;
+use dialect::Dialect;
+pub use dialect::error_message;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
-
-/// The wire format that the model behind a [`Model`] speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speech {
-    /// Anthropic Messages.
-    Messages,
-    /// OpenAI Responses.
-    Responses,
-    /// OpenAI Chat Completions, and the many servers that speak it.
-    Chat,
-    /// Gemini generateContent.
-    Gemini,
-}
 
 /// Why a request is made; a summary may go to a cheaper model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +18,8 @@ pub enum Purpose {
 
 /// Which model answers, and how much it can hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
-    pub speech: Speech,
+pub struct ModelInfo {
+    pub dialect: Dialect,
     /// As the request names it.
     pub model: String,
     pub context_tokens: u64,
@@ -38,19 +27,19 @@ pub struct Card {
 }
 
 /// What came back. The body streams; dropping it cancels the request.
-pub struct Answer {
+pub struct ModelResponse {
     pub status: u16,
-    /// What the server said about when to come again.
+    /// How long the server wants the brain to wait before it asks again.
     pub retry_after: Option<Duration>,
     /// The server said that asking again is of no use.
-    pub settled: bool,
-    pub body: Box<dyn Body>,
+    pub is_final: bool,
+    pub body: Box<dyn ResponseBody>,
 }
 
-/// A body that comes in pieces.
-pub trait Body: Send {
-    /// The next piece; `None` at the end.
-    fn piece(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, ModelFault>> + Send + '_>>;
+/// A body that comes in chunks.
+pub trait ResponseBody: Send {
+    /// The next chunk; `None` at the end.
+    fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, ModelFault>> + Send + '_>>;
 }
 
 /// The model could not be reached, or went away in the middle.
@@ -58,30 +47,30 @@ pub trait Body: Send {
 #[error("{what}")]
 pub struct ModelFault {
     pub what: String,
-    pub then: Then,
+    pub retry: RetryClass,
     pub hint: Option<String>,
 }
 
 /// What a brain can do about a model that did not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
+pub enum RetryClass {
     /// Ask again after a while.
-    Again,
+    Transient,
     /// Say why, and ask again: it waited long already, and may go on waiting.
-    Later,
+    Waiting,
     /// A person must answer first.
-    Wait(world::ReviewId),
-    Stop,
-}
-
-/// What an error's body says.
-pub fn complaint(body: &[u8]) -> String {
-    crate::native::complaint(body)
+    NeedsReview(world::ReviewId),
+    Final,
 }
 
 pub trait Model: Send + Sync {
-    fn card(&self, purpose: Purpose) -> Card;
+    fn info(&self, purpose: Purpose) -> ModelInfo;
 
-    /// Sends a request. `path` starts with a slash and belongs to the speech of the card.
-    fn ask(&self, purpose: Purpose, path: String, body: Vec<u8>) -> Pin<Box<dyn Future<Output = Result<Answer, ModelFault>> + Send + '_>>;
+    /// Sends a request. `path` starts with a slash and belongs to the dialect of [`ModelInfo`].
+    fn send(
+        &self,
+        purpose: Purpose,
+        path: String,
+        body: Vec<u8>,
+    ) -> Pin<Box<dyn Future<Output = Result<ModelResponse, ModelFault>> + Send + '_>>;
 }

@@ -1,47 +1,39 @@
 //! The built-in brain: a loop around a model, with no vendor's program between.
 //!
-//! It asks, says what it hears as it comes, and turns what the model wants into moves; several calls of one answer are one move.
-//! **Invariant.** Whatever it needs to go on after a crash is in what it gives to be kept, before any call of that answer is made.
+//! It sends the conversation, passes on the model's text as it comes, and turns the model's calls into moves; several calls of one answer
+//! are one move. **Invariant.** What it needs to go on after a crash is in its checkpoint before any call of that answer is made.
 
-mod ask;
-mod chat;
 mod context;
-mod gemini;
-mod messages;
+mod loop_guard;
 mod prompt;
-mod responses;
-mod rounds;
-mod sse;
-mod talk;
-mod turn;
+mod send;
 
-use crate::model::{Answer, Model, ModelFault, Purpose, Then};
-use crate::{Brain, BrainFault, Brief, Ended, Heard, Keep, Move, Wish};
-use ask::{Miss, Why, room_for_answer, send, sum_up, unreadable};
+use crate::model::{Model, ModelFault, ModelResponse, Purpose, RetryClass};
+use crate::{Brain, BrainFault, BrainInput, Brief, CallResult, Checkpoint, Move, ToolCall};
 use context::{ANSWER_TOKENS, Conversation, SUMMARY_TOKENS, fit_tools};
-use rounds::Rounds;
+use dialect::{ChatRequest, DecodedAnswer, ServerQuirks, Speaker, StopReason, StreamDecoder, Turn, TurnPart, estimate_tokens, vendor_name};
+use loop_guard::LoopGuard;
+use send::{FailureCause, RequestFailure, decode_fault, room_for_answer, sum_up};
 use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-pub(crate) use talk::complaint;
-use talk::{Quirks, Reader, Reply, Stop, Wanted};
-use turn::{By, Part, Turn, tokens};
 
 /// How often a request is made again before the brain gives up.
 const TRIES_MAX: u32 = 6;
 /// How often a summary is asked for again before the work goes on without one.
 const SUMMARY_TRIES_MAX: u32 = 2;
 /// The first wait; each next one is twice as long, and all vary by half.
-const WAIT: Duration = Duration::from_millis(500);
+const FIRST_DELAY: Duration = Duration::from_millis(500);
 /// The longest wait that a server may ask for.
-const AFTER_MAX: Duration = Duration::from_secs(30);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// How often a model that stops in the middle or says nothing is asked to go on.
 const NUDGES_MAX: u32 = 3;
-/// Rounds of calls in a row that bring nothing new: so many are remarked upon, so many end the work.
+/// Rounds of calls in a row that bring nothing new: after so many the model is told …
 const STALE_TOLD: u32 = 5;
+/// … and after so many the work ends.
 const STALE_MAX: u32 = 20;
 /// Text is passed on in lines, or in pieces of this size.
 const SAY_BYTES: usize = 400;
@@ -51,31 +43,31 @@ const SHARE_MIN: u64 = 2_000;
 pub struct Native {
     model: Arc<dyn Model>,
     brief: Brief,
-    talk: Conversation,
+    conversation: Conversation,
     /// The answer that is being read.
     stream: Option<Stream>,
-    /// Something of it was passed on already.
-    heard: bool,
-    /// Text that is on its way out.
-    saying: String,
-    /// What comes after it.
-    then: Option<Move>,
-    /// What the brain itself has to tell, before anything else.
+    /// Some of its text was passed on already.
+    was_passed_on: bool,
+    /// Text that is not yet a whole line.
+    pending_text: String,
+    /// The move after that text.
+    next_move: Option<Move>,
+    /// What the brain itself has to say, before anything else.
     notes: VecDeque<String>,
-    /// How long to rest before the next request.
-    rest: Duration,
+    /// How long to wait before the next request.
+    delay: Duration,
     tries: u32,
     nudges: u32,
-    rounds: Rounds,
-    quirks: Quirks,
+    loop_guard: LoopGuard,
+    quirks: ServerQuirks,
     /// Another server may be asked for summaries.
-    quirks_of_summaries: Quirks,
-    wait: Duration,
+    summary_quirks: ServerQuirks,
+    first_delay: Duration,
 }
 
 struct Stream {
-    answer: Answer,
-    reader: Reader,
+    response: ModelResponse,
+    decoder: StreamDecoder,
     /// Our estimate of the request, to learn from the vendor's figure.
     estimated: u64,
 }
@@ -85,78 +77,79 @@ impl Native {
         Native {
             model,
             brief,
-            talk: Conversation::default(),
+            conversation: Conversation::default(),
             stream: None,
-            heard: false,
-            saying: String::new(),
-            then: None,
+            was_passed_on: false,
+            pending_text: String::new(),
+            next_move: None,
             notes: VecDeque::new(),
-            rest: Duration::ZERO,
+            delay: Duration::ZERO,
             tries: 0,
             nudges: 0,
-            rounds: Rounds::default(),
-            quirks: Quirks::default(),
-            quirks_of_summaries: Quirks::default(),
-            wait: WAIT,
+            loop_guard: LoopGuard::default(),
+            quirks: ServerQuirks::default(),
+            summary_quirks: ServerQuirks::default(),
+            first_delay: FIRST_DELAY,
         }
     }
 
-    /// Sets how long to wait before the first try after a failed one.
-    pub fn wait_first(mut self, wait: Duration) -> Native {
-        self.wait = wait;
+    /// Sets how long to wait before the first retry.
+    pub fn with_first_delay(mut self, delay: Duration) -> Native {
+        self.first_delay = delay;
         self
     }
 
-    /// Takes in what came of the last move. Calls that were wanted and have no outcome yet are wanted again.
-    fn hear(&mut self, heard: Heard) -> Result<Option<Move>, BrainFault> {
-        match heard {
-            Heard::Start { prompt, memory, .. } => {
-                self.talk = Conversation::new(prompt, self.brief.pins.clone());
-                self.talk.recall(&memory).map_err(|error| BrainFault::new(format!("its memory does not read: {error}")))?;
-                let open = self.talk.open_calls();
+    /// Takes the result of the last move. Calls that were wanted and have no result yet are wanted again.
+    fn take_input(&mut self, input: BrainInput) -> Result<Option<Move>, BrainFault> {
+        match input {
+            BrainInput::Start { prompt, memory, .. } => {
+                self.conversation = Conversation::new(prompt, self.brief.pins.clone());
+                self.conversation.recall(&memory).map_err(|error| BrainFault::new(format!("its checkpoint cannot be read: {error}")))?;
+                let open = self.conversation.open_calls();
                 if !open.is_empty() {
-                    return Ok(Some(Move::Call(wishes(open))));
+                    return Ok(Some(Move::Call(tool_calls(open))));
                 }
-                // It had finished, and the word did not get out.
-                if let Some(turn) = self.talk.turns.last().filter(|turn| turn.by == By::Brain) {
+                // It had finished, and the kernel was not told.
+                if let Some(turn) = self.conversation.turns.last().filter(|turn| turn.speaker == Speaker::Model) {
                     return Ok(Some(Move::Done(turn.text())));
                 }
             }
-            Heard::Ended(ends) => self.settle(ends)?,
-            Heard::Leave | Heard::Refused { .. } | Heard::Silence => {}
+            BrainInput::Results(results) => self.take_results(results)?,
+            BrainInput::OwnCallAllowed(_) | BrainInput::OwnCallRefused { .. } | BrainInput::Continue => {}
         }
-        Ok(self.then.take())
+        Ok(self.next_move.take())
     }
 
-    /// Takes in what came of the open calls. A model that goes round in circles is told so, and stopped when it does not listen.
-    fn settle(&mut self, ends: Vec<Ended>) -> Result<(), BrainFault> {
-        let open = self.talk.open_calls();
-        let stale = self.rounds.add(&wishes(open.clone()), &ends);
+    /// Takes the results of the open calls. A model that repeats itself is told so, and stopped when it goes on.
+    fn take_results(&mut self, results: Vec<CallResult>) -> Result<(), BrainFault> {
+        let open = self.conversation.open_calls();
+        let stale = self.loop_guard.add(&tool_calls(open.clone()), &results);
         let circles = format!("the model goes round in circles: {stale} rounds of calls in a row brought nothing new");
         if stale >= STALE_MAX {
-            let what = format!("{circles}; it makes these again and again: {}", self.rounds.circle());
+            let what = format!("{circles}; it makes these again and again: {}", self.loop_guard.circle());
             return Err(BrainFault { what, hint: Some("word the task differently, or use another model".to_owned()) });
         }
         if stale == STALE_TOLD {
             self.notes.push_back(format!("{circles}; it was told so"));
         }
-        let mut parts: Vec<Part> = open.into_iter().zip(ends).map(|((id, tool, _), end)| result(id, tool, end)).collect();
-        if let (true, Some(Part::Result { text, .. })) = (stale >= STALE_TOLD, parts.last_mut()) {
+        let mut parts: Vec<TurnPart> = open.into_iter().zip(results).map(|((id, tool, _), result)| result_part(id, tool, result)).collect();
+        if let (true, Some(TurnPart::Result { text, .. })) = (stale >= STALE_TOLD, parts.last_mut()) {
             text.push_str(&format!(
                 "\n[{stale} rounds of calls in a row gave what you had already; do something else, or say what is in the way]"
             ));
         }
-        self.talk.turns.push(Turn { by: By::User, parts });
+        self.conversation.turns.push(Turn { speaker: Speaker::User, parts });
         Ok(())
     }
 
-    async fn go_on(&mut self) -> Result<Move, BrainFault> {
+    /// Goes on with the conversation up to the next move.
+    async fn proceed(&mut self) -> Result<Move, BrainFault> {
         loop {
             if let Some(note) = self.notes.pop_front() {
                 return Ok(Move::Say(note));
             }
-            if !self.rest.is_zero() {
-                tokio::time::sleep(std::mem::take(&mut self.rest)).await;
+            if !self.delay.is_zero() {
+                tokio::time::sleep(std::mem::take(&mut self.delay)).await;
             }
             let step = match &self.stream {
                 Some(_) => self.read().await,
@@ -168,10 +161,10 @@ impl Native {
             match step {
                 Ok(Some(next)) => return Ok(next),
                 Ok(None) => {}
-                Err(miss) => {
-                    self.saying.clear();
+                Err(failure) => {
+                    self.pending_text.clear();
                     self.stream = None;
-                    if let Some(wait) = self.bear(miss)? {
+                    if let Some(wait) = self.on_failure(failure)? {
                         return Ok(wait);
                     }
                 }
@@ -180,200 +173,200 @@ impl Native {
     }
 
     /// Sends the conversation, shortened where it has grown too long.
-    async fn open(&mut self) -> Result<Stream, Miss> {
-        let card = self.model.card(Purpose::Work);
+    async fn open(&mut self) -> Result<Stream, RequestFailure> {
+        let info = self.model.info(Purpose::Work);
         let system = prompt::system(&self.brief);
         let (tools, tool_tokens) = fit_tools(&self.brief.tools);
-        let answer_tokens = room_for_answer(&card, ANSWER_TOKENS);
-        let said = tokens(&system) + tool_tokens;
-        let (told, kept_free) = (said + self.talk.opening().tokens(), SUMMARY_TOKENS + answer_tokens);
-        if card.context_tokens < told + kept_free + SHARE_MIN {
-            return Err(ask::too_small(&card.model, card.context_tokens, told + kept_free + SHARE_MIN));
+        let answer_tokens = room_for_answer(&info, ANSWER_TOKENS);
+        let fixed = estimate_tokens(&system) + tool_tokens;
+        let (opening, kept_free) = (fixed + self.conversation.opening().tokens(), SUMMARY_TOKENS + answer_tokens);
+        if info.context_tokens < opening + kept_free + SHARE_MIN {
+            return Err(send::too_small(&info.model, info.context_tokens, opening + kept_free + SHARE_MIN));
         }
-        let share = card.context_tokens.saturating_sub(self.talk.scaled(told) + kept_free).max(SHARE_MIN);
+        let share = info.context_tokens.saturating_sub(self.conversation.scaled(opening) + kept_free).max(SHARE_MIN);
         self.make_room(share).await?;
-        self.talk.squeeze(share);
-        let turns = self.talk.shown();
-        let estimated = said + turns.iter().map(Turn::tokens).sum::<u64>();
-        let wanted =
-            Wanted { card: &card, system: &system, tools: &tools, turns: &turns, output_tokens: answer_tokens, quirks: self.quirks };
-        let answer = send(&*self.model, Purpose::Work, &wanted).await?;
-        self.heard = false;
-        Ok(Stream { answer, reader: Reader::new(card.speech), estimated })
+        self.conversation.squeeze(share);
+        let turns = self.conversation.shown();
+        let estimated = fixed + turns.iter().map(Turn::tokens).sum::<u64>();
+        let (output_tokens, quirks) = (answer_tokens, self.quirks);
+        let request = ChatRequest { model: &info.model, system: &system, tools: &tools, turns: &turns, output_tokens, quirks };
+        let response = send::send(&*self.model, Purpose::Work, info.dialect, &request).await?;
+        self.was_passed_on = false;
+        Ok(Stream { response, decoder: StreamDecoder::new(info.dialect), estimated })
     }
 
     /// Puts summaries in the place of the oldest turns, until the rest has room to grow. Where none can be had, the bare list of calls
     /// stands in: a model that won't sum up must not end the work.
-    async fn make_room(&mut self, share: u64) -> Result<(), Miss> {
-        while let Some(at) = self.talk.overfull(share) {
-            let card = self.model.card(Purpose::Summary);
-            let (told, at) = self.talk.told(at, ask::room_for_summary(&card));
-            let summary = match sum_up(&*self.model, &card, told, self.quirks_of_summaries).await {
+    async fn make_room(&mut self, share: u64) -> Result<(), RequestFailure> {
+        while let Some(at) = self.conversation.split_point(share) {
+            let info = self.model.info(Purpose::Summary);
+            let (told, at) = self.conversation.quoted(at, send::room_for_summary(&info));
+            let summary = match sum_up(&*self.model, &info, told, self.summary_quirks).await {
                 Ok(summary) => summary,
-                Err(Miss { why: Why::Quirk(quirks), .. }) if quirks != self.quirks_of_summaries => {
-                    self.quirks_of_summaries = quirks;
+                Err(RequestFailure { cause: FailureCause::Quirk(quirks), .. }) if quirks != self.summary_quirks => {
+                    self.summary_quirks = quirks;
                     continue;
                 }
-                Err(miss) if miss.lasts() || (miss.fault.then == Then::Again && self.tries >= SUMMARY_TRIES_MAX) => {
-                    self.notes.push_back(format!("no summary could be made ({}); a list of the calls stands in for it", miss.fault.what));
-                    self.talk.listed(at)
+                Err(failure) if failure.is_final() || (failure.fault.retry == RetryClass::Transient && self.tries >= SUMMARY_TRIES_MAX) => {
+                    self.notes.push_back(format!("no summary could be made ({}); a list of the calls stands in for it", failure.fault.what));
+                    self.conversation.call_list(at)
                 }
-                Err(miss) => return Err(miss),
+                Err(failure) => return Err(failure),
             };
-            self.talk.shorten(at, summary);
+            self.conversation.shorten(at, summary);
         }
         Ok(())
     }
 
     /// Reads on, up to the next thing to say or to do.
-    async fn read(&mut self) -> Result<Option<Move>, Miss> {
+    async fn read(&mut self) -> Result<Option<Move>, RequestFailure> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
-        match stream.answer.body.piece().await? {
-            Some(piece) => {
-                self.saying.push_str(&stream.reader.feed(&piece).map_err(unreadable)?);
-                let spoken = self.spoken();
-                self.heard |= spoken.is_some();
-                Ok(spoken.map(Move::Say))
+        match stream.response.body.chunk().await? {
+            Some(chunk) => {
+                self.pending_text.push_str(&stream.decoder.push(&chunk).map_err(decode_fault)?);
+                let line = self.whole_line();
+                self.was_passed_on |= line.is_some();
+                Ok(line.map(Move::Say))
             }
             None => {
-                let Some(Stream { reader, estimated, .. }) = self.stream.take() else { return Ok(None) };
-                let (said, reply) = reader.finish().map_err(unreadable)?;
-                self.saying.push_str(&said);
-                self.talk.calibrate(reply.input_tokens.unwrap_or(0), estimated);
-                let next = self.take(reply)?;
-                let rest = std::mem::take(&mut self.saying);
+                let Some(Stream { decoder, estimated, .. }) = self.stream.take() else { return Ok(None) };
+                let (text, answer) = decoder.finish().map_err(decode_fault)?;
+                self.pending_text.push_str(&text);
+                self.conversation.calibrate(answer.input_tokens.unwrap_or(0), estimated);
+                let next = self.take_answer(answer)?;
+                let rest = std::mem::take(&mut self.pending_text);
                 if rest.trim().is_empty() {
                     return Ok(next);
                 }
-                self.then = next;
+                self.next_move = next;
                 Ok(Some(Move::Say(rest.trim_end().to_owned())))
             }
         }
     }
 
-    /// A whole line of what is being said, or a long piece of one.
-    fn spoken(&mut self) -> Option<String> {
-        let end = match self.saying.rfind('\n') {
+    /// A whole line of the text so far, or a long piece of one.
+    fn whole_line(&mut self) -> Option<String> {
+        let end = match self.pending_text.rfind('\n') {
             Some(end) => end + 1,
-            None if self.saying.len() > SAY_BYTES => self.saying.rfind(' ')? + 1,
+            None if self.pending_text.len() > SAY_BYTES => self.pending_text.rfind(' ')? + 1,
             None => return None,
         };
-        let rest = self.saying.split_off(end);
-        let said = std::mem::replace(&mut self.saying, rest);
+        let rest = self.pending_text.split_off(end);
+        let said = std::mem::replace(&mut self.pending_text, rest);
         let said = said.trim_end();
         (!said.is_empty()).then(|| said.to_owned())
     }
 
     /// What a whole answer means. `None` when the model is to go on.
-    fn take(&mut self, reply: Reply) -> Result<Option<Move>, ModelFault> {
+    fn take_answer(&mut self, answer: DecodedAnswer) -> Result<Option<Move>, ModelFault> {
         self.tries = 0;
-        let mut turn = Turn { by: By::Brain, parts: reply.parts };
+        let mut turn = Turn::model(answer.parts);
         // No vendor takes back a text of nothing but space, though some write one.
-        turn.parts.retain(|part| !matches!(part, Part::Text(text) if text.trim().is_empty()));
+        turn.parts.retain(|part| !matches!(part, TurnPart::Text(text) if text.trim().is_empty()));
         self.name_calls(&mut turn);
         let said = turn.text();
-        if let Stop::Withheld(why) = reply.stop {
+        if let StopReason::Withheld(why) = answer.stop {
             let hint = Some("word the task differently, or use another model".to_owned());
-            return Err(ModelFault { what: format!("the model would not answer: {why}"), then: Then::Stop, hint });
+            return Err(ModelFault { what: format!("the model would not answer: {why}"), retry: RetryClass::Final, hint });
         }
-        let cut = reply.stop == Stop::Length;
-        if cut || (turn.calls().count() == 0 && said.is_empty()) {
-            return self.nudge(cut, said).map(|()| None);
+        let is_cut = answer.stop == StopReason::Length;
+        if is_cut || (turn.calls().count() == 0 && said.is_empty()) {
+            return self.nudge(is_cut, said).map(|()| None);
         }
         self.nudges = 0;
-        self.talk.turns.push(turn);
-        let calls = self.talk.open_calls();
-        Ok(Some(if calls.is_empty() { Move::Done(said) } else { Move::Call(wishes(calls)) }))
+        self.conversation.turns.push(turn);
+        let calls = self.conversation.open_calls();
+        Ok(Some(if calls.is_empty() { Move::Done(said) } else { Move::Call(tool_calls(calls)) }))
     }
 
     /// Asks a model to go on that stopped in the middle or said nothing. Only its words stay: the last call of an answer that was cut
     /// may be half a call, and no vendor takes a thought back that nothing follows.
-    fn nudge(&mut self, cut: bool, said: String) -> Result<(), ModelFault> {
+    fn nudge(&mut self, is_cut: bool, said: String) -> Result<(), ModelFault> {
         self.nudges += 1;
         if self.nudges > NUDGES_MAX {
-            let (what, hint) = if cut {
+            let (what, hint) = if is_cut {
                 ("the model's answers are cut off each time", "give its provider more `output_tokens`, or make the task smaller")
             } else {
                 ("the model says nothing", "use another model")
             };
-            return Err(ModelFault { what: what.into(), then: Then::Stop, hint: Some(hint.into()) });
+            return Err(ModelFault { what: what.into(), retry: RetryClass::Final, hint: Some(hint.into()) });
         }
         let said = if said.is_empty() { "…".to_owned() } else { said };
-        let nudge = if cut { "You were cut off. Go on, in smaller steps." } else { "Go on; or say what you did, if you are finished." };
-        self.talk.turns.extend([Turn { by: By::Brain, parts: vec![Part::Text(said)] }, Turn::user(nudge)]);
+        let nudge = if is_cut { "You were cut off. Go on, in smaller steps." } else { "Go on; or say what you did, if you are finished." };
+        self.conversation.turns.extend([Turn::model(vec![TurnPart::Text(said)]), Turn::user(nudge)]);
         Ok(())
     }
 
     /// Gives calls the names that the kernel knows, and ids of their own where the vendor gave none or the same to several.
     fn name_calls(&self, turn: &mut Turn) {
-        let at = self.talk.turns.len();
-        let mut taken: HashSet<String> = self.talk.turns.iter().flat_map(Turn::calls).map(|(id, ..)| id.to_owned()).collect();
+        let at = self.conversation.turns.len();
+        let mut taken: HashSet<String> = self.conversation.turns.iter().flat_map(Turn::calls).map(|(id, ..)| id.to_owned()).collect();
         for (n, part) in turn.parts.iter_mut().enumerate() {
-            if let Part::Call { id, tool, .. } = part {
+            if let TurnPart::Call { id, tool, .. } = part {
                 if id.is_empty() || !taken.insert(id.clone()) {
                     *id = format!("call_{at}_{n}");
                 }
-                if let Some(card) = self.brief.tools.iter().find(|card| talk::name_for(&card.name) == *tool) {
-                    tool.clone_from(&card.name);
+                if let Some(spec) = self.brief.tools.iter().find(|spec| vendor_name(&spec.name) == *tool) {
+                    tool.clone_from(&spec.name);
                 }
             }
         }
     }
 
-    /// Rests before another try, or gives up. `Some` where there is something to tell or the whole task must wait.
-    fn bear(&mut self, miss: Miss) -> Result<Option<Move>, BrainFault> {
-        let Miss { fault, after, why } = miss;
-        match why {
-            Why::Quirk(quirks) if quirks != self.quirks => {
+    /// Waits before another try, or gives up. `Some` where there is something to say or the whole task must wait.
+    fn on_failure(&mut self, failure: RequestFailure) -> Result<Option<Move>, BrainFault> {
+        let RequestFailure { fault, retry_after, cause } = failure;
+        match cause {
+            FailureCause::Quirk(quirks) if quirks != self.quirks => {
                 self.quirks = quirks;
                 return Ok(None);
             }
             // Our figure was too low; with a higher one the older turns are summed up.
-            Why::TooLong if self.talk.doubt() => return Ok(None),
+            FailureCause::TooLong if self.conversation.lower_cap() => return Ok(None),
             _ => {}
         }
-        match fault.then {
-            Then::Later => Ok(Some(Move::Say(format!("waiting: {}", fault.what)))),
-            Then::Wait(review) => Ok(Some(Move::Wait(review))),
-            Then::Again if self.tries < TRIES_MAX => {
-                let wait = self.wait * (1 << self.tries);
+        match fault.retry {
+            RetryClass::Waiting => Ok(Some(Move::Say(format!("waiting: {}", fault.what)))),
+            RetryClass::NeedsReview(review) => Ok(Some(Move::Wait(review))),
+            RetryClass::Transient if self.tries < TRIES_MAX => {
+                let wait = self.first_delay * (1 << self.tries);
                 // Brains that failed together must not come back together.
                 let jitter = RandomState::new().hash_one(self.tries) % 1000;
-                self.rest = (wait / 2 + wait * jitter as u32 / 1000).max(after.min(AFTER_MAX));
+                self.delay = (wait / 2 + wait * jitter as u32 / 1000).max(retry_after.min(RETRY_AFTER_MAX));
                 self.tries += 1;
                 // A single failure passes unnoticed, unless what was said before it will be said again.
-                let told = self.heard || self.tries > 1;
+                let told = self.was_passed_on || self.tries > 1;
                 Ok(told.then(|| Move::Say(format!("{}; asking again, {} of {TRIES_MAX}", fault.what, self.tries))))
             }
-            Then::Again => Err(BrainFault { what: format!("{}, {} times in a row", fault.what, self.tries + 1), hint: fault.hint }),
-            Then::Stop => Err(BrainFault { what: fault.what, hint: fault.hint }),
+            RetryClass::Transient => Err(BrainFault { what: format!("{}, {} times in a row", fault.what, self.tries + 1), hint: fault.hint }),
+            RetryClass::Final => Err(BrainFault { what: fault.what, hint: fault.hint }),
         }
     }
 }
 
 impl Brain for Native {
-    fn next(&mut self, heard: Heard) -> Pin<Box<dyn Future<Output = Result<Move, BrainFault>> + Send + '_>> {
+    fn next(&mut self, input: BrainInput) -> Pin<Box<dyn Future<Output = Result<Move, BrainFault>> + Send + '_>> {
         Box::pin(async move {
-            match self.hear(heard)? {
+            match self.take_input(input)? {
                 Some(next) => Ok(next),
-                None => self.go_on().await,
+                None => self.proceed().await,
             }
         })
     }
 
-    fn keep(&mut self) -> Option<Keep> {
-        self.talk.keep().map(|(anew, bytes)| Keep { anew, bytes })
+    fn checkpoint(&mut self) -> Option<Checkpoint> {
+        self.conversation.checkpoint()
     }
 }
 
-fn wishes(calls: Vec<(String, String, serde_json::Value)>) -> Vec<Wish> {
-    calls.into_iter().map(|(_, tool, input)| Wish { tool, input }).collect()
+fn tool_calls(calls: Vec<(String, String, serde_json::Value)>) -> Vec<ToolCall> {
+    calls.into_iter().map(|(_, tool, input)| ToolCall { tool, input }).collect()
 }
 
-fn result(id: String, tool: String, end: Ended) -> Part {
-    let (ok, text) = match end {
-        Ended::Output { ok, value } => (ok, value.to_string()),
-        Ended::Refused(refusal) => (false, refusal.told().to_string()),
+fn result_part(id: String, tool: String, result: CallResult) -> TurnPart {
+    let (ok, text) = match result {
+        CallResult::Output { ok, value } => (ok, value.to_string()),
+        CallResult::Refused(refusal) => (false, refusal.told().to_string()),
     };
-    Part::Result { id, tool, ok, text }
+    TurnPart::Result { id, tool, ok, text }
 }

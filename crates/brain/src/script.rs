@@ -1,32 +1,34 @@
 //! A brain that follows a text file: for tests, demos, and people who try out their own policy.
 //!
 //! One move a line: `say`, `call TOOL key=value…`, `own TOOL key=value…`, `report ok|failed TEXT`, `done TEXT`; `#` starts a comment. A value is
-//! a word, a "quoted string" with JSON escapes, JSON itself, or a heredoc (`content=<<END` … `END`). A refused call does not stop it.
+//! a word, a "quoted string" with JSON escapes, JSON itself, or a heredoc (`content=<<END` … `END`). A refused call does not stop it. Several
+//! calls of its own may be open; `report` is about the oldest that has none yet.
 
-use crate::{Brain, BrainFault, Heard, Move, Wish};
+use crate::{Brain, BrainFault, BrainInput, Move, OwnCallId, ToolCall};
 use serde_json::{Map, Value};
-use std::{future::Future, pin::Pin};
+use std::{collections::VecDeque, future::Future, pin::Pin};
 
-/// A script that does not parse, and where.
+/// A brain's script that does not parse, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
-pub struct ScriptError {
+pub struct BrainScriptError {
     pub line: usize,
     pub what: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Script {
+pub struct BrainScript {
     moves: Vec<Move>,
     at: usize,
 }
 
-impl Script {
-    pub fn parse(text: &str) -> Result<Script, ScriptError> {
+impl BrainScript {
+    pub fn parse(text: &str) -> Result<BrainScript, BrainScriptError> {
         let mut lines = text.lines().enumerate();
         let mut moves = Vec::new();
+        let (mut own_calls, mut unreported) = (0, VecDeque::new());
         while let Some((index, line)) = lines.next() {
-            let fail = |what: String| ScriptError { line: index + 1, what };
+            let fail = |what: String| BrainScriptError { line: index + 1, what };
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -36,11 +38,15 @@ impl Script {
             moves.push(match verb {
                 "say" => Move::Say(rest.to_owned()),
                 "done" => Move::Done(rest.to_owned()),
-                "report" => match rest.split_once(' ').unwrap_or((rest, "")) {
-                    ("ok", text) => Move::Report { ok: true, text: text.to_owned() },
-                    ("failed", text) => Move::Report { ok: false, text: text.to_owned() },
-                    _ => return Err(fail("`report` wants `ok` or `failed` first".into())),
-                },
+                "report" => {
+                    let (ok, text) = match rest.split_once(' ').unwrap_or((rest, "")) {
+                        ("ok", text) => (true, text),
+                        ("failed", text) => (false, text),
+                        _ => return Err(fail("`report` wants `ok` or `failed` first".into())),
+                    };
+                    let id = unreported.pop_front().ok_or_else(|| fail("`report` has no `own` before it".into()))?;
+                    Move::Report { id, ok, text: text.to_owned() }
+                }
                 "call" | "own" => {
                     let (tool, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
                     if tool.is_empty() {
@@ -58,20 +64,26 @@ impl Script {
                         None
                     };
                     let input = arguments_of(arguments, &mut heredoc).map_err(fail)?;
-                    let wish = Wish { tool: tool.to_owned(), input };
-                    if verb == "call" { Move::Call(vec![wish]) } else { Move::Own(wish) }
+                    let call = ToolCall { tool: tool.to_owned(), input };
+                    if verb == "call" {
+                        Move::Call(vec![call])
+                    } else {
+                        own_calls += 1;
+                        unreported.push_back(OwnCallId(own_calls));
+                        Move::Own { id: OwnCallId(own_calls), call }
+                    }
                 }
                 other => return Err(fail(format!("`{other}` is not one of say, call, own, report, done"))),
             });
         }
-        Ok(Script { moves, at: 0 })
+        Ok(BrainScript { moves, at: 0 })
     }
 
     /// Steps over the moves that were made before: all up to and with the `settled`-th call, and what was said on the way to the next.
     fn resume(&mut self, settled: u64) {
         let mut left = settled;
         while left > 0 && self.at < self.moves.len() {
-            if matches!(self.moves[self.at], Move::Call(_) | Move::Own(_)) {
+            if matches!(self.moves[self.at], Move::Call(_) | Move::Own { .. }) {
                 left -= 1;
             }
             self.at += 1;
@@ -86,9 +98,9 @@ impl Script {
     }
 }
 
-impl Brain for Script {
-    fn next(&mut self, heard: Heard) -> Pin<Box<dyn Future<Output = Result<Move, BrainFault>> + Send + '_>> {
-        if let Heard::Start { settled, resumed, .. } = heard {
+impl Brain for BrainScript {
+    fn next(&mut self, input: BrainInput) -> Pin<Box<dyn Future<Output = Result<Move, BrainFault>> + Send + '_>> {
+        if let BrainInput::Start { settled, resumed, .. } = input {
             self.at = 0;
             if resumed {
                 self.resume(settled);
@@ -146,11 +158,11 @@ mod tests {
     use serde_json::json;
 
     fn moves(text: &str) -> Vec<Move> {
-        Script::parse(text).unwrap().moves
+        BrainScript::parse(text).unwrap().moves
     }
 
     fn call(tool: &str, input: Value) -> Move {
-        Move::Call(vec![Wish { tool: tool.into(), input }])
+        Move::Call(vec![ToolCall { tool: tool.into(), input }])
     }
 
     #[test]
@@ -167,18 +179,26 @@ mod tests {
 
     #[test]
     fn a_bad_line_is_named() {
-        for (text, line) in [("sing a song", 1), ("say a\ncall", 2), ("call a.b x", 1), ("call a.b x=<<END\n", 1), ("call a x=1 x=2", 1)] {
-            assert_eq!(Script::parse(text).unwrap_err().line, line, "{text}");
+        for (text, line) in [("sing a song", 1), ("say a\ncall", 2), ("call a.b x", 1), ("call a.b x=<<END\n", 1), ("call a x=1 x=2", 1), ("own a\nreport ok\nreport ok", 3)] {
+            assert_eq!(BrainScript::parse(text).unwrap_err().line, line, "{text}");
         }
+    }
+
+    #[test]
+    fn each_report_is_about_the_oldest_call_without_one() {
+        let report = |id| Move::Report { id: OwnCallId(id), ok: true, text: String::new() };
+        let own = |id, tool: &str| Move::Own { id: OwnCallId(id), call: ToolCall { tool: tool.into(), input: json!({}) } };
+        let expected = vec![own(1, "a"), own(2, "b"), report(1), own(3, "c"), report(2), report(3)];
+        assert_eq!(moves("own a\nown b\nreport ok\nown c\nreport ok\nreport ok\n"), expected);
     }
 
     #[tokio::test]
     async fn a_resumed_script_steps_over_what_is_settled_and_said() {
-        let mut script = Script::parse("say a\ncall x\nsay b\nown y\nreport ok\ncall z\n").unwrap();
-        let start = |settled, resumed| Heard::Start { prompt: String::new(), settled, resumed, memory: Vec::new() };
+        let mut script = BrainScript::parse("say a\ncall x\nsay b\nown y\nreport ok\ncall z\n").unwrap();
+        let start = |settled, resumed| BrainInput::Start { prompt: String::new(), settled, resumed, memory: Vec::new() };
         assert_eq!(script.next(start(0, false)).await.unwrap(), Move::Say("a".into()));
         assert_eq!(script.next(start(0, true)).await.unwrap(), call("x", json!({})));
-        assert_eq!(script.next(start(1, true)).await.unwrap(), Move::Own(Wish { tool: "y".into(), input: json!({}) }));
+        assert_eq!(script.next(start(1, true)).await.unwrap(), Move::Own { id: OwnCallId(1), call: ToolCall { tool: "y".into(), input: json!({}) } });
         assert_eq!(script.next(start(2, true)).await.unwrap(), call("z", json!({})));
         assert_eq!(script.next(start(9, true)).await.unwrap(), Move::Done(String::new()));
     }

@@ -4,8 +4,9 @@
 #[path = "../../testkit/fuzz/fuzz.rs"]
 mod fuzz;
 
-use brain::model::{Answer, Body, Card, Model, ModelFault, Purpose, Speech, Then};
-use brain::{Brain, Brief, Ended, Heard, Move, Native, ToolCard};
+use brain::Dialect;
+use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
+use brain::{Brain, Brief, CallResult, BrainInput, Move, Native, ToolSpec};
 use bytes::Bytes;
 use serde_json::json;
 use std::collections::VecDeque;
@@ -14,7 +15,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const SPEECHES: [Speech; 4] = [Speech::Messages, Speech::Responses, Speech::Chat, Speech::Gemini];
 /// Requests until the server is gone for good, and moves that a brain may make of their answers.
 const ASKED_MAX: u32 = 4;
 const MOVES_MAX: usize = 2_000;
@@ -59,50 +59,50 @@ const ANSWER: &[&str] = &[
 
 /// Says the same text to everybody, and then no more.
 struct Server {
-    speech: Speech,
+    dialect: Dialect,
     text: String,
     asked: AtomicU32,
 }
 
 struct Pieces(VecDeque<Bytes>);
 
-impl Body for Pieces {
-    fn piece(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, ModelFault>> + Send + '_>> {
+impl ResponseBody for Pieces {
+    fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, ModelFault>> + Send + '_>> {
         Box::pin(ready(Ok(self.0.pop_front())))
     }
 }
 
 impl Model for Server {
-    fn card(&self, _: Purpose) -> Card {
-        Card { speech: self.speech, model: "m".into(), context_tokens: 50_000, output_tokens_max: 8_000 }
+    fn info(&self, _: Purpose) -> ModelInfo {
+        ModelInfo { dialect: self.dialect, model: "m".into(), context_tokens: 50_000, output_tokens_max: 8_000 }
     }
 
-    fn ask(&self, _: Purpose, _: String, body: Vec<u8>) -> Pin<Box<dyn Future<Output = Result<Answer, ModelFault>> + Send + '_>> {
+    fn send(&self, _: Purpose, _: String, body: Vec<u8>) -> Pin<Box<dyn Future<Output = Result<ModelResponse, ModelFault>> + Send + '_>> {
         assert!(serde_json::from_slice::<serde_json::Value>(&body).is_ok_and(|body| body.is_object()), "what it asks is a request");
         if self.asked.fetch_add(1, Ordering::Relaxed) >= ASKED_MAX {
-            return Box::pin(ready(Err(ModelFault { what: "gone".into(), then: Then::Stop, hint: None })));
+            return Box::pin(ready(Err(ModelFault { what: "gone".into(), retry: RetryClass::Final, hint: None })));
         }
         let body = Box::new(Pieces(self.text.as_bytes().chunks(5).map(Bytes::copy_from_slice).collect()));
-        Box::pin(ready(Ok(Answer { status: 200, retry_after: None, settled: false, body })))
+        Box::pin(ready(Ok(ModelResponse { status: 200, retry_after: None, is_final: false, body })))
     }
 }
 
-fn brain(speech: Speech, text: &str) -> Native {
-    let tool = |name: &str| ToolCard { name: name.into(), description: "Does it.".into(), input_schema: json!({"type": "object"}) };
+fn brain(dialect: Dialect, text: &str) -> Native {
+    let tool = |name: &str| ToolSpec { name: name.into(), description: "Does it.".into(), input_schema: json!({"type": "object"}) };
     let brief = Brief { role: "worker".into(), tools: vec![tool("fs.read"), tool("shell.run")], ..Brief::default() };
-    Native::new(Arc::new(Server { speech, text: text.to_owned(), asked: AtomicU32::new(0) }), brief)
+    Native::new(Arc::new(Server { dialect, text: text.to_owned(), asked: AtomicU32::new(0) }), brief)
 }
 
-fn start(memory: Vec<Vec<u8>>) -> Heard {
-    Heard::Start { prompt: "work".into(), settled: 0, resumed: !memory.is_empty(), memory }
+fn start(memory: Vec<Vec<u8>>) -> BrainInput {
+    BrainInput::Start { prompt: "work".into(), settled: 0, resumed: !memory.is_empty(), memory }
 }
 
 /// The first move that is not a word; `None` when the brain gives up.
-async fn act(brain: &mut Native, heard: Heard) -> Option<Move> {
+async fn act(brain: &mut Native, heard: BrainInput) -> Option<Move> {
     let mut next = brain.next(heard).await;
     for _ in 0..MOVES_MAX {
         match next {
-            Ok(Move::Say(_)) => next = brain.next(Heard::Silence).await,
+            Ok(Move::Say(_)) => next = brain.next(BrainInput::Continue).await,
             other => return other.ok(),
         }
     }
@@ -115,26 +115,26 @@ fn run(work: impl Future<Output = ()>) {
 }
 
 #[test]
-fn speeches() {
-    fuzz::text("speeches", ANSWER, |text| {
-        for speech in SPEECHES {
+fn dialects() {
+    fuzz::text("dialects", ANSWER, |text| {
+        for dialect in Dialect::ALL {
             run(async {
-                let mut first = brain(speech, text);
+                let mut first = brain(dialect, text);
                 let mut next = act(&mut first, start(Vec::new())).await;
                 let mut memory = Vec::new();
                 for _ in 0..MOVES_MAX {
-                    if let Some(keep) = first.keep() {
-                        if keep.anew {
+                    if let Some(keep) = first.checkpoint() {
+                        if keep.replaces_all {
                             memory.clear();
                         }
                         memory.push(keep.bytes);
                     }
                     let Some(Move::Call(calls)) = next else { return };
                     // Killed here, it wants the same again.
-                    let again = act(&mut brain(speech, text), start(memory.clone())).await;
-                    assert_eq!(again, Some(Move::Call(calls.clone())), "{speech:?}");
-                    let ends = calls.iter().map(|call| Ended::Output { ok: true, value: call.input.clone() }).collect();
-                    next = act(&mut first, Heard::Ended(ends)).await;
+                    let again = act(&mut brain(dialect, text), start(memory.clone())).await;
+                    assert_eq!(again, Some(Move::Call(calls.clone())), "{dialect:?}");
+                    let ends = calls.iter().map(|call| CallResult::Output { ok: true, value: call.input.clone() }).collect();
+                    next = act(&mut first, BrainInput::Results(ends)).await;
                 }
                 panic!("it works without end");
             });
@@ -148,7 +148,7 @@ fn memories() {
         let halves = bytes.split_at(bytes.len() / 2);
         for memory in [vec![bytes.to_vec()], vec![halves.0.to_vec(), halves.1.to_vec()]] {
             run(async {
-                act(&mut brain(Speech::Chat, ""), start(memory)).await;
+                act(&mut brain(Dialect::Chat, ""), start(memory)).await;
             });
         }
     });

@@ -12,7 +12,8 @@ mod http;
 mod npm;
 
 use common::Site;
-use gateway::script::{Rendered, Script};
+use gateway::RenderedAnswer;
+use gateway::script::Script;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -152,7 +153,7 @@ impl Vendor {
         let address = http::serve(0, move |request| {
             hears.lock().unwrap().push(request.clone());
             let paid = request.headers.iter().any(|(key, value)| key == name && *value == format!("{before}{SECRET}"));
-            if paid { http::scripted(&script, request) } else { Rendered { status: 401, ..http::absent() } }
+            if paid { http::scripted(&script, request) } else { RenderedAnswer { status: 401, ..http::absent() } }
         });
         Vendor { port: address.unwrap().port(), heard }
     }

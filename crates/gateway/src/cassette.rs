@@ -14,8 +14,7 @@ mod tape;
 #[cfg(test)]
 mod tests;
 
-pub use crate::script::Chunk;
-use crate::{Dialect, dialect::sse};
+use dialect::{Dialect, TimedChunk, sse};
 pub use file::{CassetteError, Recorder, text};
 use std::{fmt, sync::Arc};
 pub use tape::Tape;
@@ -40,7 +39,7 @@ pub struct Exchange {
 pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
-    pub chunks: Vec<Chunk>,
+    pub chunks: Vec<TimedChunk>,
     /// The answer came to its end; else the connection broke.
     pub complete: bool,
 }
@@ -165,10 +164,10 @@ impl Answer {
             return self.clone();
         }
         // The old places of the cuts mean nothing in the new text; an event each is how it came, more or less.
-        let mut chunks: Vec<Chunk> = Vec::new();
-        for event in sse::split(&clean) {
+        let mut chunks: Vec<TimedChunk> = Vec::new();
+        for event in sse::split_events(&clean) {
             let after_ms = self.chunks.get(chunks.len()).map_or(0, |chunk| chunk.after_ms);
-            chunks.push(Chunk { after_ms, bytes: event.as_bytes().to_vec() });
+            chunks.push(TimedChunk { after_ms, bytes: event.as_bytes().to_vec() });
         }
         Answer { chunks, ..self.clone() }
     }

@@ -1,7 +1,7 @@
 //! The gateway's side of the kernel's door: every request asks to pass, and says afterwards what it used.
 
 use crate::cassette::Tape;
-use crate::dialect::{Ask, Metered, Trouble};
+use dialect::{ParsedRequest, Metered, DenialKind};
 use crate::provider::Provider;
 use crate::route::Tier;
 use crate::settings::Names;
@@ -32,7 +32,7 @@ pub trait Door: Send + Sync + 'static {
 /// A request that somebody wants made, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish<'a> {
-    pub ask: &'a Ask,
+    pub ask: &'a ParsedRequest,
     pub provider: &'a str,
     /// The host that would be asked; empty for a script.
     pub host: &'a str,
@@ -104,7 +104,7 @@ pub struct Forbidden {
 /// A no, for the provider's own client to understand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    pub trouble: Trouble,
+    pub kind: DenialKind,
     /// What, why, and the way to a yes.
     pub message: String,
     pub retry_after: Option<Duration>,

@@ -3,7 +3,7 @@
 //! **Invariant.** Only who has the key of this door is heard, and no answer of a provider reaches a client unmetered.
 
 use crate::cassette::Redact;
-use crate::dialect::{Ask, Dialect, Endpoint, Reply, Trouble, elsewhere};
+use dialect::{DenialKind, Dialect, Endpoint, ParsedRequest, PlainResponse, unsupported};
 use crate::door::{Denial, Door};
 use crate::header;
 use crate::intake::{self, REQUEST_BYTES_MAX};
@@ -117,18 +117,14 @@ impl Gateway {
         let start = Instant::now();
         let (head, body) = request.into_parts();
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-        let known = match Dialect::of(head.method.as_str(), path) {
-            Some((_, Endpoint::Models)) if head.headers.contains_key("anthropic-version") => Some((Dialect::Anthropic, Endpoint::Models)),
-            known => known,
-        };
-        // Told apart by what they ask for even before we know who they are, so that every client understands its refusal.
-        let dialect = known.map_or_else(|| elsewhere::likely(path, &head.headers), |(dialect, _)| dialect);
+        // Even before the key is checked, so that every client understands its refusal.
+        let (dialect, endpoint) = Dialect::detect_request(head.method.as_str(), path, &|name| head.headers.contains_key(name));
         if !header::carries(&head.headers, head.uri.query(), &session.key) {
             let message = "this key does not belong to this process's gateway; use the key and base url that skep gave it";
-            return refuse(dialect, no(Trouble::Unauthorized, message));
+            return refuse(dialect, no(DenialKind::Unauthorized, message));
         }
-        let Some((dialect, endpoint)) = known else {
-            return refuse(dialect, no(Trouble::NotFound, elsewhere::why_not(head.method.as_str(), head.uri.path())));
+        let Some(endpoint) = endpoint else {
+            return refuse(dialect, no(DenialKind::NotFound, unsupported::reason(head.method.as_str(), head.uri.path())));
         };
         match self.carry(session, dialect, endpoint, &head, body, start).await {
             Ok(response) => response,
@@ -155,9 +151,9 @@ impl Gateway {
         let body = intake::read(&head.headers, body).await?;
         let names = session.door.names();
         if endpoint == Endpoint::Models {
-            return Ok(reply(dialect.models(&self.known(&names))));
+            return Ok(reply(dialect.render_models(&self.known(&names))));
         }
-        let ask = dialect.read(path, &body).map_err(|error| no(Trouble::BadRequest, error.to_string()))?;
+        let ask = dialect.parse_request(path, &body).map_err(|error| no(DenialKind::BadRequest, error.to_string()))?;
         let targets = self.targets(session, &names, &ask)?;
         let mut last = None;
         for (at, target) in targets.iter().enumerate() {
@@ -179,7 +175,7 @@ impl Gateway {
                 Err(denial) => return Err(denial),
             }
         }
-        Err(last.unwrap_or_else(|| no(Trouble::Overloaded, "no provider could be asked")))
+        Err(last.unwrap_or_else(|| no(DenialKind::Overloaded, "no provider could be asked")))
     }
 
     /// Names that a client may ask for; a provider's own models are not listed here.
@@ -188,7 +184,7 @@ impl Gateway {
         names.into_iter().collect()
     }
 
-    fn targets(&self, session: &Session, names: &Names, ask: &Ask) -> Result<Vec<Target>, Denial> {
+    fn targets(&self, session: &Session, names: &Names, ask: &ParsedRequest) -> Result<Vec<Target>, Denial> {
         let found = self.routes.find(names, &ask.model, ask.dialect);
         if let Some(provider) = session.door.replay() {
             // As it was when it was recorded, for rules that ask for model and tier; the provider need not be set up any more.
@@ -198,7 +194,7 @@ impl Gateway {
             };
             return Ok(vec![Target { provider, model, tier }]);
         }
-        let found = found.map_err(|none| no(Trouble::NotFound, format!("{}; {}", none.what, none.fix)))?;
+        let found = found.map_err(|none| no(DenialKind::NotFound, format!("{}; {}", none.what, none.fix)))?;
         let (mine, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|target| match target.provider.only_for() {
             None => true,
             Some(client) => session.client == Some(client),
@@ -209,27 +205,27 @@ impl Gateway {
                     "`{}` is a subscription login: it works for its vendor's own client, and this process is not that; add a provider with an API key",
                     other.provider.name
                 );
-                Err(no(Trouble::Denied, message))
+                Err(no(DenialKind::Denied, message))
             }
             _ => Ok(mine),
         }
     }
 }
 
-pub(crate) fn no(trouble: Trouble, message: impl Into<String>) -> Denial {
-    Denial { trouble, message: message.into(), retry_after: None }
+pub(crate) fn no(kind: DenialKind, message: impl Into<String>) -> Denial {
+    Denial { kind, message: message.into(), retry_after: None }
 }
 
 /// A refusal as the provider's own client expects it.
 fn refuse(dialect: Dialect, denial: Denial) -> Response<Tee> {
-    let mut response = reply(dialect.refusal(dialect.status(denial.trouble), denial.trouble, &denial.message));
+    let mut response = reply(dialect.render_error(dialect.error_status(denial.kind), denial.kind, &denial.message));
     if let Some(wait) = denial.retry_after {
         response.headers_mut().insert(HeaderName::from_static("retry-after"), HeaderValue::from(wait.as_secs().max(1)));
     }
     response
 }
 
-fn reply(reply: Reply) -> Response<Tee> {
+fn reply(reply: PlainResponse) -> Response<Tee> {
     let mut response = Response::new(Tee::whole(Bytes::from(reply.body)));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();

@@ -3,7 +3,7 @@
 //! A request is read whole, because it is decided by what is in it. **Invariant.** A body that is too long, or a client that stops in the
 //! middle, is not waited for.
 
-use crate::dialect::Trouble;
+use dialect::DenialKind;
 use crate::door::Denial;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
@@ -24,7 +24,7 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return Err(no(Trouble::BadRequest, "the gateway reads requests; send this one uncompressed"));
+        return Err(no(DenialKind::BadRequest, "the gateway reads requests; send this one uncompressed"));
     }
     let mut body = pin!(body);
     let mut first = Bytes::new();
@@ -32,14 +32,14 @@ where
     loop {
         let frame = match tokio::time::timeout(STALL, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(error))) => return Err(no(Trouble::BadRequest, format!("the request broke off: {}", error.into()))),
+            Ok(Some(Err(error))) => return Err(no(DenialKind::BadRequest, format!("the request broke off: {}", error.into()))),
             Ok(None) => break,
-            Err(_) => return Err(no(Trouble::BadRequest, format!("the request did not go on for {} s", STALL.as_secs()))),
+            Err(_) => return Err(no(DenialKind::BadRequest, format!("the request did not go on for {} s", STALL.as_secs()))),
         };
         // Trailers say nothing that counts.
         let Ok(data) = frame.into_data() else { continue };
         if first.len().max(more.len()) + data.len() > REQUEST_BYTES_MAX {
-            return Err(no(Trouble::TooLarge, format!("the request is longer than {} MiB", REQUEST_BYTES_MAX / 1024 / 1024)));
+            return Err(no(DenialKind::TooLarge, format!("the request is longer than {} MiB", REQUEST_BYTES_MAX / 1024 / 1024)));
         }
         if first.is_empty() {
             first = data;
@@ -53,8 +53,8 @@ where
     Ok(if more.is_empty() { first } else { more.into() })
 }
 
-fn no(trouble: Trouble, message: impl Into<String>) -> Denial {
-    Denial { trouble, message: message.into(), retry_after: None }
+fn no(kind: DenialKind, message: impl Into<String>) -> Denial {
+    Denial { kind, message: message.into(), retry_after: None }
 }
 
 #[cfg(test)]
@@ -78,13 +78,13 @@ mod tests {
         assert_eq!(denial.message, "the request broke off: it is gone");
         let of = |length: usize| Full::new(Bytes::from(vec![b'x'; length]));
         assert_eq!(read(&none, of(REQUEST_BYTES_MAX)).await.unwrap().len(), REQUEST_BYTES_MAX);
-        assert_eq!(read(&none, of(REQUEST_BYTES_MAX + 1)).await.unwrap_err().trouble, Trouble::TooLarge);
+        assert_eq!(read(&none, of(REQUEST_BYTES_MAX + 1)).await.unwrap_err().kind, DenialKind::TooLarge);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_stops_in_the_middle_is_not_waited_for() {
         let body = StreamBody::new(stream::iter([piece("{")]).chain(stream::pending()));
         let denial = read(&HeaderMap::new(), body).await.unwrap_err();
-        assert_eq!((denial.trouble, denial.message.as_str()), (Trouble::BadRequest, "the request did not go on for 30 s"));
+        assert_eq!((denial.kind, denial.message.as_str()), (DenialKind::BadRequest, "the request did not go on for 30 s"));
     }
 }

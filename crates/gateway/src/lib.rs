@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cassette;
-pub mod dialect;
 mod door;
 mod gateway;
 mod header;
@@ -26,7 +25,10 @@ mod tee;
 mod trip;
 mod upstream;
 
-pub use dialect::{Ask, BadRequest, Dialect, Endpoint, Meter, Metered, Mode, Pace, Reply, Source, Trouble, Usage};
+pub use dialect::{
+    DenialKind, Dialect, Endpoint, IMAGE_TOKENS, KeyHeader, Meter, Metered, Pace, ParsedRequest, PlainResponse, RenderedAnswer, RequestError,
+    ServiceMode, TimedChunk, TokenUsage, UsageSource,
+};
 pub use door::{Denial, Door, Ended, Forbidden, Leave, Pass, Wish, Work};
 pub use gateway::{Gateway, Learn, Session};
 pub use hyper::body::Bytes;
@@ -37,7 +39,7 @@ pub use provider::{BadSettings, Provider};
 pub use route::{NoRoute, Routes, Target, Tier};
 pub use secret::{NoKey, Secret};
 pub use serve::listen;
-pub use settings::{Auth, Client, Dialects, GatewaySettings, KeySettings, LoginSettings, Names, ProviderSettings, Runs, Settings, Targets};
+pub use settings::{Client, Dialects, GatewaySettings, KeySettings, LoginSettings, Names, ProviderSettings, Runs, Settings, Targets};
 pub use stop::{Stop, Stopped, Stopper};
 pub use tee::{Broken, Tee};
 pub use upstream::Upstream;

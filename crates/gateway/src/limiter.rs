@@ -263,7 +263,7 @@ impl Drop for Slot {
 fn wait_of(status: u16, headers: &HeaderMap, now: jiff::Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let none_left = |name: &str| text(name).and_then(|text| text.parse::<f64>().ok()) == Some(0.0);
-    let reset = |name: &str| text(name).and_then(|text| moment(text, now).or_else(|| span(text)));
+    let reset = |name: &str| text(name).and_then(|text| moment(text, now).or_else(|| dialect::parse_duration(text)));
     let mut waits: Vec<Duration> = Vec::new();
     if status == 429 || status == 503 || status == 529 {
         waits.extend(retry_after(headers, now));
@@ -314,31 +314,6 @@ fn moment(text: &str, now: jiff::Timestamp) -> Option<Duration> {
         Err(_) => text.parse().ok()?,
     };
     Some(Duration::try_from(moment.duration_since(now)).unwrap_or_default())
-}
-
-/// A span as providers write it: `1s`, `6m0s`, `120ms`, `1h2m3.5s`, and seconds without a unit.
-pub(crate) fn span(text: &str) -> Option<Duration> {
-    if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let mut rest = text;
-    let mut sum = 0.0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..end].parse().ok()?;
-        let unit_end = rest[end..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |at| end + at);
-        sum += number
-            * match &rest[end..unit_end] {
-                "ms" => 0.001,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3_600.0,
-                "d" => 86_400.0,
-                _ => return None,
-            };
-        rest = &rest[unit_end..];
-    }
-    Duration::try_from_secs_f64(sum).ok()
 }
 
 #[cfg(test)]

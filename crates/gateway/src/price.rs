@@ -5,7 +5,7 @@
 //!
 //! **Invariant.** A model without a price has none: nobody makes one up, and whoever needs one is told.
 
-use crate::{Ask, Mode, Pace, Usage};
+use crate::{ParsedRequest, ServiceMode, Pace, TokenUsage};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -179,7 +179,7 @@ impl Prices {
 
 impl Price {
     /// Millionths of a dollar for this usage, rounded up.
-    pub fn micros(&self, usage: &Usage) -> u64 {
+    pub fn micros(&self, usage: &TokenUsage) -> u64 {
         let rate = self.rate_for(usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write));
         let hour = usage.cache_write_1h.min(usage.cache_write);
         let each = [
@@ -196,16 +196,16 @@ impl Price {
 
     /// The most that a request can cost: all its input at the dearest kind, all its output, served as it wants and searching as often
     /// as it may.
-    pub fn micros_max(&self, ask: &Ask, input: u64, output: u64) -> u64 {
+    pub fn micros_max(&self, ask: &ParsedRequest, input: u64, output: u64) -> u64 {
         let rate = self.rate_for(input);
         let dear = rate.input.max(rate.cache_read).max(rate.cache_write).max(rate.cache_write_1h);
         let tokens = (u128::from(input) * u128::from(dear)).saturating_add(u128::from(output) * u128::from(rate.output));
         // Who asks for less haste may get the usual.
         let pace = if ask.mode.pace == Pace::Flex { Pace::Standard } else { ask.mode.pace };
-        self.sum(tokens, Mode { pace, ..ask.mode }, ask.searches)
+        self.sum(tokens, ServiceMode { pace, ..ask.mode }, ask.searches)
     }
 
-    fn sum(&self, tokens: u128, mode: Mode, searches: u64) -> u64 {
+    fn sum(&self, tokens: u128, mode: ServiceMode, searches: u64) -> u64 {
         let modes = self.modes.unwrap_or(LIST);
         let pace = match mode.pace {
             Pace::Standard => PRICE,

@@ -1,12 +1,12 @@
 //! One upstream: where it is, what it speaks, how it is told who pays, and how much it can take.
 
 use crate::cassette::Reel;
-use crate::dialect::{Ask, Dialect, runs};
+use dialect::{Dialect, KeyHeader, ParsedRequest, provider_tools};
 use crate::limiter::Limiter;
 use crate::login::Login;
 use crate::script::Script;
 use crate::secret::{NoKey, Secret};
-use crate::settings::{Auth, Client, KeySettings, ProviderSettings};
+use crate::settings::{Client, KeySettings, ProviderSettings};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
@@ -42,7 +42,7 @@ pub struct Provider {
     credential: Credential,
     /// The credential that whoever takes secrets out of texts was told of last.
     told: Mutex<Option<Secret>>,
-    auth: Option<Auth>,
+    key_header: Option<KeyHeader>,
 }
 
 /// How a request gets there.
@@ -158,7 +158,7 @@ impl Provider {
             road,
             credential,
             told: Mutex::new(None),
-            auth: settings.auth,
+            key_header: settings.auth,
         })
     }
 
@@ -178,7 +178,7 @@ impl Provider {
             idle: IDLE,
             credential: Credential::None,
             told: Mutex::new(None),
-            auth: None,
+            key_header: None,
         }
     }
 
@@ -205,12 +205,12 @@ impl Provider {
     }
 
     /// What it would run for a request for this model, and may not. A script and a recording run nothing.
-    pub(crate) fn may_not_run(&self, ask: &Ask, model: &str) -> Vec<String> {
+    pub(crate) fn may_not_run(&self, ask: &ParsedRequest, model: &str) -> Vec<String> {
         if !matches!(self.road, Road::Http(_)) {
             return Vec::new();
         }
-        let mut asked = ask.runs.clone();
-        asked.extend(runs::of_model(model).map(str::to_owned));
+        let mut asked = ask.provider_tools.clone();
+        asked.extend(provider_tools::of_model(model).map(str::to_owned));
         asked.into_iter().filter(|name| !self.runs.contains(name)).collect()
     }
 
@@ -298,17 +298,14 @@ impl Provider {
 
     /// Puts the credential in, in the way that this provider wants it.
     pub(crate) fn sign(&self, dialect: Dialect, secret: &Secret, headers: &mut HeaderMap) -> Result<(), NoKey> {
-        let auth = match (&self.credential, self.auth, dialect) {
-            (Credential::Login(_), ..) => Auth::Bearer,
-            (_, Some(auth), _) => auth,
-            (_, None, Dialect::Anthropic) => Auth::ApiKey,
-            (_, None, Dialect::Gemini) => Auth::Google,
-            (_, None, Dialect::Responses | Dialect::Chat) => Auth::Bearer,
+        let header = match &self.credential {
+            Credential::Login(_) => KeyHeader::Bearer,
+            Credential::None | Credential::Key(..) => self.key_header.unwrap_or(dialect.key_header()),
         };
-        let (name, text) = match auth {
-            Auth::ApiKey => (HeaderName::from_static("x-api-key"), secret.reveal().to_owned()),
-            Auth::Google => (HeaderName::from_static("x-goog-api-key"), secret.reveal().to_owned()),
-            Auth::Bearer => (AUTHORIZATION, format!("Bearer {}", secret.reveal())),
+        let (name, text) = match header {
+            KeyHeader::ApiKey => (HeaderName::from_static("x-api-key"), secret.reveal().to_owned()),
+            KeyHeader::Google => (HeaderName::from_static("x-goog-api-key"), secret.reveal().to_owned()),
+            KeyHeader::Bearer => (AUTHORIZATION, format!("Bearer {}", secret.reveal())),
         };
         let mut value = HeaderValue::from_str(&text).map_err(|_| NoKey {
             what: format!("the key of `{}` has characters that no header can carry", self.name),
@@ -326,13 +323,13 @@ impl Provider {
 /// The names that may be run. One that nobody here knows is a tool's own, as a vendor may have brought it out yesterday.
 fn runs(settings: &ProviderSettings) -> Result<Vec<String>, (String, String)> {
     let names = &settings.runs.0;
-    for name in names.iter().filter(|name| !runs::KNOWN.contains(&name.as_str())) {
-        let known = format!("there are {}, and names of tools as their vendor has them", runs::KNOWN.join(", "));
+    for name in names.iter().filter(|name| !provider_tools::KNOWN.contains(&name.as_str())) {
+        let known = format!("there are {}, and names of tools as their vendor has them", provider_tools::KNOWN.join(", "));
         if name.is_empty() || name.contains(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && !"_-.:$".contains(c)) {
             return Err((format!("`runs`: `{}` is no name of what a provider runs", name.escape_debug()), known));
         }
         let near = |known: &&&str| if name.starts_with(&format!("{known}_")) { 0 } else { distance(name, known) };
-        if let Some(near) = runs::KNOWN.iter().min_by_key(near).filter(|known| near(known) <= 2) {
+        if let Some(near) = provider_tools::KNOWN.iter().min_by_key(near).filter(|known| near(known) <= 2) {
             return Err((format!("`runs`: there is no `{name}`"), format!("did you mean `{near}`? {known}")));
         }
     }

@@ -3,7 +3,7 @@
 //! Pure. A project's own names come first, then the operator's; both lead only to providers that the operator set up. A name may lead to
 //! another name, and in a circle to nobody.
 
-use crate::dialect::Dialect;
+use dialect::Dialect;
 use crate::provider::Provider;
 use crate::settings::{Names, Targets};
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ impl Routes {
         let wanted = targets.len();
         let targets: Vec<Target> = targets.into_iter().filter(fits).collect();
         if targets.is_empty() {
-            let what = format!("none of the {wanted} places for `{model}` speaks {}", dialect.word());
+            let what = format!("none of the {wanted} places for `{model}` speaks {}", dialect.name());
             return Err(NoRoute { what, fix: "name a provider with that dialect under `models` in config.yml or skep.yml".into() });
         }
         Ok(targets)
@@ -142,7 +142,7 @@ impl Routes {
         let speaks = || self.providers.values().filter(|provider| provider.dialects.contains(&dialect));
         let picky = speaks().find(|provider| provider.models.as_ref().is_some_and(|globs| globs.is_match(model)));
         let provider = picky.or_else(|| speaks().find(|provider| provider.models.is_none())).ok_or_else(|| NoRoute {
-            what: format!("no provider speaks {} and has `{model}`", dialect.word()),
+            what: format!("no provider speaks {} and has `{model}`", dialect.name()),
             fix: format!("add one under `providers` in $SKEP_HOME/config.yml; {}", self.known()),
         })?;
         Ok(Target { provider: provider.clone(), model: model.to_owned(), tier: self.tier(own, &provider.name, model) })

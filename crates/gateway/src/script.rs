@@ -6,21 +6,19 @@
 //!
 //! *Does not know* sockets or time: an answer says when its pieces are due, and the server waits.
 
-mod heard;
 mod parse;
-mod render;
 #[cfg(test)]
 mod tests;
 mod tools;
 
-use crate::{Dialect, Endpoint, Trouble, Usage, dialect::count};
-use heard::{Heard, Turn as Said};
+use dialect::{
+    AnswerPart, ClientRequest, ClientTurn, DenialKind, Dialect, Endpoint, ModelAnswer, RenderedAnswer, StopReason, TokenUsage, UsageSource,
+    count,
+};
 pub use parse::ScriptError;
-pub use render::{Chunk, Rendered};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::{collections::HashMap, sync::Mutex};
-use tools::{Called, Input};
 
 /// Answers for conversations, and one for all else.
 #[derive(Debug)]
@@ -66,10 +64,10 @@ enum Move {
     Say(String),
     Think(String),
     Call { tool: String, input: Map<String, Value>, line: usize },
-    Usage(Usage),
+    Usage(TokenUsage),
     Delay(u64),
     Error(Fail),
-    Stop(Stop),
+    Stop(StopReason),
     Cut,
 }
 
@@ -80,29 +78,6 @@ struct Fail {
     times: Option<u32>,
     message: String,
     line: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
-    Length,
-    Refusal,
-}
-
-/// What a model's answer is made of, the same for every dialect.
-#[derive(Clone, Debug, PartialEq)]
-enum Part {
-    Say(String),
-    Think(String),
-    Call(Called),
-    Delay(u64),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Answer {
-    parts: Vec<Part>,
-    usage: Usage,
-    stop: Option<Stop>,
-    cut: bool,
 }
 
 /// A request that the script refuses, or cannot answer.
@@ -120,60 +95,60 @@ impl Script {
     }
 
     /// Answers one request as the provider would.
-    pub fn respond(&self, dialect: Dialect, endpoint: Endpoint, path: &str, body: &[u8]) -> Rendered {
+    pub fn respond(&self, dialect: Dialect, endpoint: Endpoint, path: &str, body: &[u8]) -> RenderedAnswer {
         if endpoint == Endpoint::Models {
-            return Rendered::plain(dialect.models(&["script"]));
+            return RenderedAnswer::from(dialect.render_models(&["script"]));
         }
-        let ask = match dialect.read(path, body) {
-            Ok(ask) => ask,
-            Err(error) => return Rendered::plain(dialect.refusal(400, Trouble::BadRequest, &error.to_string())),
+        let parsed = match dialect.parse_request(path, body) {
+            Ok(parsed) => parsed,
+            Err(error) => return RenderedAnswer::from(dialect.render_error(400, DenialKind::BadRequest, &error.to_string())),
         };
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
         // INVARIANT: a body that was read as UTF-8 above.
         let input = count::estimate(std::str::from_utf8(body).unwrap_or_default());
         if endpoint == Endpoint::CountTokens {
-            return render::count(dialect, input);
+            return dialect.render_token_count(input).into();
         }
-        let heard = Heard::read(dialect, &value);
-        match self.answer(&heard, body, input) {
-            Ok(answer) => render::answer(dialect, path, &ask, &heard, body, &answer),
-            Err(No { status, message }) => Rendered::plain(dialect.refusal(status, trouble(status), &message)),
+        let client = dialect.read_conversation(&value);
+        match self.answer(&client, body, input) {
+            Ok(answer) => answer.render(path, &parsed, &client, body),
+            Err(No { status, message }) => RenderedAnswer::from(dialect.render_error(status, denial_kind(status), &message)),
         }
     }
 
-    fn answer(&self, heard: &Heard, body: &[u8], input: u64) -> Result<Answer, No> {
-        let moves = match self.place(heard) {
+    fn answer(&self, client: &ClientRequest, body: &[u8], input: u64) -> Result<ModelAnswer, No> {
+        let moves = match self.place(client) {
             Some((talk, step)) => match talk.turn(step) {
-                Some(turn) => turn.choose(heard)?.to_vec(),
+                Some(turn) => turn.choose(client)?.to_vec(),
                 None => vec![Move::Say("The script has no more answers.".to_owned())],
             },
-            None => self.aside(heard)?,
+            None => self.aside(client)?,
         };
-        self.fulfil(&moves, heard, body, input)
+        self.fulfil(&moves, client, body, input)
     }
 
     /// Which conversation this is and how many answers it has had. None for what runs beside a conversation, as titles do.
-    fn place(&self, heard: &Heard) -> Option<(&Conversation, usize)> {
-        let spoken = |from: usize| heard.turns[from..].iter().filter(|turn| **turn == Said::Model).count();
-        let started = heard.turns.iter().enumerate().rev().find_map(|(at, turn)| {
-            let Said::User(text) = turn else { return None };
+    fn place(&self, client: &ClientRequest) -> Option<(&Conversation, usize)> {
+        let spoken = |from: usize| client.turns[from..].iter().filter(|turn| **turn == ClientTurn::Model).count();
+        let started = client.turns.iter().enumerate().rev().find_map(|(at, turn)| {
+            let ClientTurn::User(text) = turn else { return None };
             let talk = self.conversations.iter().find(|talk| talk.on.as_ref().is_some_and(|on| text.contains(on.as_str())))?;
             Some((talk, spoken(at)))
         });
         let any = || self.conversations.iter().find(|talk| talk.on.is_none()).map(|talk| (talk, spoken(0)));
         // Clients ask for titles and routes with the same words but without tools.
-        started.or_else(any).filter(|(talk, _)| !heard.tools.is_empty() || !talk.calls())
+        started.or_else(any).filter(|(talk, _)| !client.tools.is_empty() || !talk.calls())
     }
 
-    fn aside(&self, heard: &Heard) -> Result<Vec<Move>, No> {
+    fn aside(&self, client: &ClientRequest) -> Result<Vec<Move>, No> {
         if let Some(moves) = &self.otherwise {
             return Ok(moves.clone());
         }
-        match &heard.schema {
+        match &client.answer_schema {
             Some(schema) => Ok(vec![Move::Say(tools::least(schema).to_string())]),
-            None if heard.tools.is_empty() => Ok(vec![Move::Say("ok".to_owned())]),
+            None if client.tools.is_empty() => Ok(vec![Move::Say("ok".to_owned())]),
             None => {
-                let last = heard.turns.iter().rev().find_map(|turn| if let Said::User(text) = turn { Some(text.as_str()) } else { None });
+                let last = client.turns.iter().rev().find_map(|turn| if let ClientTurn::User(text) = turn { Some(text.as_str()) } else { None });
                 let last: String = last.unwrap_or_default().chars().take(200).collect();
                 Err(No {
                     status: 400,
@@ -183,22 +158,23 @@ impl Script {
         }
     }
 
-    fn fulfil(&self, moves: &[Move], heard: &Heard, body: &[u8], input: u64) -> Result<Answer, No> {
-        let mut answer = Answer { parts: Vec::new(), usage: Usage::default(), stop: None, cut: false };
+    fn fulfil(&self, moves: &[Move], client: &ClientRequest, body: &[u8], input: u64) -> Result<ModelAnswer, No> {
+        let mut answer =
+            ModelAnswer { parts: Vec::new(), usage: TokenUsage::default(), stop: StopReason::EndTurn, is_cut: false };
         let (mut usage, mut output) = (None, 0);
         for made in moves {
             match made {
-                Move::Say(text) => answer.parts.push(Part::Say(text.clone())),
-                Move::Think(text) => answer.parts.push(Part::Think(text.clone())),
-                Move::Delay(ms) => answer.parts.push(Part::Delay(*ms)),
+                Move::Say(text) => answer.parts.push(AnswerPart::Text(text.clone())),
+                Move::Think(text) => answer.parts.push(AnswerPart::Thought(text.clone())),
+                Move::Delay(ms) => answer.parts.push(AnswerPart::Delay(*ms)),
                 Move::Usage(given) => usage = Some(*given),
-                Move::Stop(stop) => answer.stop = Some(*stop),
-                Move::Cut => answer.cut = true,
+                Move::Stop(stop) => answer.stop = stop.clone(),
+                Move::Cut => answer.is_cut = true,
                 Move::Call { tool, input, line } => {
-                    let called = tools::resolve(tool, input, heard);
+                    let called = tools::resolve(tool, input, client);
                     answer
                         .parts
-                        .push(Part::Call(called.map_err(|why| No { status: 400, message: format!("script, line {line}: {why}") })?));
+                        .push(AnswerPart::Call(called.map_err(|why| No { status: 400, message: format!("script, line {line}: {why}") })?));
                 }
                 Move::Error(fail) if self.fails(fail, body) => return Err(No { status: fail.status, message: fail.message.clone() }),
                 Move::Error(_) => {}
@@ -207,16 +183,16 @@ impl Script {
         let mut reasoning = 0;
         for part in &answer.parts {
             output += match part {
-                Part::Say(text) => count::estimate(text),
-                Part::Think(text) => {
+                AnswerPart::Text(text) => count::estimate(text),
+                AnswerPart::Thought(text) => {
                     reasoning += count::estimate(text);
                     count::estimate(text)
                 }
-                Part::Call(called) => 10 + count::estimate(&called.input.text()),
-                Part::Delay(_) => 0,
+                AnswerPart::Call(called) => 10 + count::estimate(&called.input.text()),
+                AnswerPart::Delay(_) => 0,
             };
         }
-        answer.usage = usage.unwrap_or(Usage { input, output, reasoning, source: crate::Source::Reported, ..Usage::default() });
+        answer.usage = usage.unwrap_or(TokenUsage { input, output, reasoning, source: UsageSource::Reported, ..TokenUsage::default() });
         Ok(answer)
     }
 
@@ -246,10 +222,10 @@ impl Conversation {
 }
 
 impl Turn {
-    fn choose(&self, heard: &Heard) -> Result<&[Move], No> {
+    fn choose(&self, client: &ClientRequest) -> Result<&[Move], No> {
         let empty = Vec::new();
-        let results = match heard.turns.last() {
-            Some(Said::Results(results)) => results,
+        let results = match client.turns.last() {
+            Some(ClientTurn::Results(results)) => results,
             _ => &empty,
         };
         let fits = |when: &When| match when {
@@ -273,21 +249,17 @@ impl Turn {
     }
 }
 
-/// The folder that a client says it is in, where it does.
-pub(crate) fn cwd(dialect: Dialect, body: &Value) -> Option<String> {
-    Heard::read(dialect, body).cwd
-}
-
-fn trouble(status: u16) -> Trouble {
+/// The kind of refusal that a script's `error STATUS` is.
+fn denial_kind(status: u16) -> DenialKind {
     match status {
-        401 => Trouble::Unauthorized,
-        402 => Trouble::Budget,
-        403 => Trouble::Denied,
-        404 => Trouble::NotFound,
-        413 => Trouble::TooLarge,
-        429 => Trouble::RateLimited,
-        503 | 529 => Trouble::Overloaded,
-        500..600 => Trouble::Upstream,
-        _ => Trouble::BadRequest,
+        401 => DenialKind::Unauthorized,
+        402 => DenialKind::Budget,
+        403 => DenialKind::Denied,
+        404 => DenialKind::NotFound,
+        413 => DenialKind::TooLarge,
+        429 => DenialKind::RateLimited,
+        503 | 529 => DenialKind::Overloaded,
+        500..600 => DenialKind::Upstream,
+        _ => DenialKind::BadRequest,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! From `$SKEP_HOME/config.yml` alone; a project may only choose among what is here. A typo is an error.
 
-use crate::dialect::Dialect;
+use dialect::{Dialect, KeyHeader};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ pub struct ProviderSettings {
     pub login: Option<LoginSettings>,
     /// How the key is sent; each dialect has its own way.
     #[serde(default)]
-    pub auth: Option<Auth>,
+    pub auth: Option<KeyHeader>,
     /// Models it is asked for when nobody names the provider; globs, all without any.
     #[serde(default)]
     pub models: Vec<String>,
@@ -187,16 +187,6 @@ pub struct LoginSettings {
 pub enum Client {
     Claude,
     Codex,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub enum Auth {
-    #[serde(rename = "x-api-key")]
-    ApiKey,
-    #[serde(rename = "bearer")]
-    Bearer,
-    #[serde(rename = "x-goog-api-key")]
-    Google,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

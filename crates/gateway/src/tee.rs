@@ -5,7 +5,7 @@
 //! that has seen the end of its answer knows that the usage is on disk.
 
 use crate::cassette::Taking;
-use crate::dialect::{Dialect, Meter, Source as Counted, Trouble};
+use dialect::{Dialect, Meter, UsageSource, DenialKind};
 use crate::door::{Denial, Ended, Pass, Work};
 use crate::limiter::Slot;
 use crate::mask::Masked;
@@ -75,7 +75,7 @@ impl Open {
         let pass = self.pass.take()?;
         self.end.metered = self.meter.take().map(Meter::finish);
         // Codex hangs up at the last event, before the end of the answer itself: it has heard everything, and what it cost is known.
-        if self.end.metered.as_ref().is_some_and(|metered| metered.complete && metered.usage.source == Counted::Reported) {
+        if self.end.metered.as_ref().is_some_and(|metered| metered.complete && metered.usage.source == UsageSource::Reported) {
             (self.end.ending, self.end.why) = (Ending::Complete, None);
         }
         self.end.answer = self.record.take();
@@ -228,7 +228,7 @@ async fn watch(mut stop: Stop, shared: std::sync::Weak<Mutex<Shared>>) {
     let last = match passing.events {
         // Behind whatever came last, so that a broken event does not swallow it.
         Some(dialect) => {
-            let event = dialect.refusal_event(dialect.status(Trouble::Cancelled), Trouble::Cancelled, &words);
+            let event = dialect.render_error_event(dialect.error_status(DenialKind::Cancelled), DenialKind::Cancelled, &words);
             Ok(Bytes::from([b"\n\n".as_slice(), &event].concat()))
         }
         None => Err(Broken(words.clone())),

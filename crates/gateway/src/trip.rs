@@ -3,8 +3,8 @@
 //! **Invariant.** No request reaches a provider without a [`Leave`], and nothing of an answer reaches a client before the admission is on
 //! disk.
 
-use crate::cassette::{Answer, Chunk, Reel, Taking, Tape};
-use crate::dialect::{Ask, Dialect, Endpoint, Trouble};
+use crate::cassette::{Answer, Reel, Taking, Tape};
+use dialect::{DenialKind, Dialect, Endpoint, ParsedRequest, RenderedAnswer, TimedChunk, provider_tools};
 use crate::door::{Denial, Forbidden, Leave, Wish};
 use crate::gateway::{Gateway, Session, no};
 use crate::header;
@@ -12,7 +12,6 @@ use crate::limiter::{Entrant, Slot};
 use crate::mask::{self, Masked};
 use crate::provider::{Play, Road};
 use crate::route::Target;
-use crate::script::Rendered;
 use crate::secret::Secret;
 use crate::space::Space;
 use crate::stop::Stopped;
@@ -37,7 +36,7 @@ const TRIES_MAX: u32 = 8;
 pub(crate) struct Trip<'a> {
     pub gateway: &'a Gateway,
     pub session: &'a Session,
-    pub ask: &'a Ask,
+    pub ask: &'a ParsedRequest,
     pub target: &'a Target,
     pub head: &'a hyper::http::request::Parts,
     pub path: &'a str,
@@ -74,19 +73,19 @@ impl Trip<'_> {
         };
         if let Some(forbidden) = self.forbidden() {
             self.session.door.refused(&wish, &forbidden).await;
-            return Err(no(Trouble::Denied, format!("{}; {}", forbidden.reason, forbidden.hint)));
+            return Err(no(DenialKind::Denied, format!("{}; {}", forbidden.reason, forbidden.hint)));
         }
         let leave = self.session.door.admit(&wish).await?;
         let renamed = (*model != self.ask.model).then_some(model.as_str());
         let Leave { output_max, record, tape, stop, pass } = leave;
         let open = Open::new(pass, stop, self.space.clone());
         if let Some(why) = tape.as_ref().and_then(|tape| tape.broken()) {
-            return self.fail(open, no(Trouble::Upstream, why)).await;
+            return self.fail(open, no(DenialKind::Upstream, why)).await;
         }
         let keep = Keep { record, tape };
-        let (path, body) = match self.ask.dialect.rewrite(self.path, self.body, renamed, output_max) {
+        let (path, body) = match self.ask.dialect.rewrite_request(self.path, self.body, renamed, output_max) {
             Ok(rewritten) => rewritten,
-            Err(error) => return self.fail(open, no(Trouble::BadRequest, error.to_string())).await,
+            Err(error) => return self.fail(open, no(DenialKind::BadRequest, error.to_string())).await,
         };
         let mut stop = open.stop();
         let asked = async {
@@ -100,7 +99,7 @@ impl Trip<'_> {
             biased;
             arrival = asked => arrival,
             // What is dropped here settles itself as stopped.
-            Some(Stopped { words, .. }) = stop.stopped() => Err(no(Trouble::Cancelled, words)),
+            Some(Stopped { words, .. }) = stop.stopped() => Err(no(DenialKind::Cancelled, words)),
         }
     }
 
@@ -110,18 +109,16 @@ impl Trip<'_> {
         let names = provider.may_not_run(self.ask, model);
         let all = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         names.first()?;
-        let codex = names.iter().filter_map(|name| match name.as_str() {
-            "web_search" => Some("-c web_search=disabled"),
-            "image_generation" => Some("-c features.image_generation=false"),
-            _ => None,
-        });
-        let codex = codex.collect::<Vec<_>>().join(" ");
-        let instead = match self.ask.dialect {
-            _ if names.iter().any(|name| name == "web_fetch") => {
+        let flags: Vec<(&str, &str)> = names.iter().filter_map(|name| self.ask.dialect.client_flag_without(name)).collect();
+        let instead = match flags.first() {
+            _ if names.iter().any(|name| name == provider_tools::WEB_FETCH) => {
                 "send pictures and files themselves, and leave out tools that fetch".to_owned()
             }
-            Dialect::Responses if !codex.is_empty() => format!("leave it out (codex: `{codex}`)"),
-            _ => "leave it out".to_owned(),
+            Some((client, _)) => {
+                let flags: Vec<&str> = flags.iter().map(|(_, flag)| *flag).collect();
+                format!("leave it out ({client}: `{}`)", flags.join(" "))
+            }
+            None => "leave it out".to_owned(),
         };
         let reason = format!("`{}` would run {all} for `{model}` by itself, out of sight and reach of any room", provider.name);
         let list = names.join(", ");
@@ -143,7 +140,7 @@ impl Trip<'_> {
                 Ok(slot) => slot,
                 Err(busy) => {
                     let message = format!("`{}` is busy with other requests and its limits", provider.name);
-                    return self.overloaded(open, Denial { retry_after: busy.retry_after, ..no(Trouble::RateLimited, message) }).await;
+                    return self.overloaded(open, Denial { retry_after: busy.retry_after, ..no(DenialKind::RateLimited, message) }).await;
                 }
             };
             let (request, secret) = match self.request(path, body.clone()).await {
@@ -157,8 +154,8 @@ impl Trip<'_> {
                 Ok(response) => mask::masked(response, secret.as_ref()),
                 Err(Unanswered { why, unseen }) => {
                     open.end.sent = !unseen;
-                    let trouble = if unseen { Trouble::Overloaded } else { Trouble::Upstream };
-                    let denial = no(trouble, format!("`{}`: {why}", provider.name));
+                    let kind = if unseen { DenialKind::Overloaded } else { DenialKind::Upstream };
+                    let denial = no(kind, format!("`{}`: {why}", provider.name));
                     if unseen {
                         return self.overloaded(open, denial).await;
                     }
@@ -170,17 +167,17 @@ impl Trip<'_> {
             open.end.status = Some(status);
             if response.status().is_informational() {
                 let message = format!("`{}` answered with {status}, which nobody asked for", provider.name);
-                return self.fail(open, no(Trouble::Upstream, message)).await;
+                return self.fail(open, no(DenialKind::Upstream, message)).await;
             }
             if response.status().is_redirection() {
                 let message =
                     format!("`{}` sends requests elsewhere ({status}), and its key goes nowhere else; mend its `url`", provider.name);
-                return self.fail(open, no(Trouble::Unset, message)).await;
+                return self.fail(open, no(DenialKind::Misconfigured, message)).await;
             }
             // Asked for uncompressed. What cannot be looked through could carry the key that it was asked with.
             if secret.is_some() && !is_plain(response.headers()) {
                 let message = format!("`{}` answered compressed, which nobody asked for, and it cannot be looked through", provider.name);
-                return self.fail(open, no(Trouble::Upstream, message)).await;
+                return self.fail(open, no(DenialKind::Upstream, message)).await;
             }
             if status == 401 {
                 provider.forget().await;
@@ -191,23 +188,23 @@ impl Trip<'_> {
             let (head, refusal) = match small(response, provider.idle).await {
                 Ok(refusal) => refusal,
                 Err(why) => {
-                    return self.fail(open, no(Trouble::Overloaded, format!("`{}` is overloaded ({status}): {why}", provider.name))).await;
+                    return self.fail(open, no(DenialKind::Overloaded, format!("`{}` is overloaded ({status}): {why}", provider.name))).await;
                 }
             };
-            let told = || self.ask.dialect.wait_in(&refusal).inspect(|wait| provider.limiter.close(&self.target.model, *wait));
+            let told = || self.ask.dialect.retry_delay(&refusal).inspect(|wait| provider.limiter.close(&self.target.model, *wait));
             let wait = wait.or_else(told);
             if self.more {
                 let message = format!("`{}` is overloaded ({status})", provider.name);
-                return self.overloaded(open, no(Trouble::Overloaded, message)).await;
+                return self.overloaded(open, no(DenialKind::Overloaded, message)).await;
             }
             // Worth waiting for where the provider says until when, and that is soon enough for the client.
             if wait.and_then(|wait| Instant::now().checked_add(wait)).is_none_or(|until| until >= deadline) {
-                let whole = Chunk { after_ms: 0, bytes: refusal.to_vec() };
+                let whole = TimedChunk { after_ms: 0, bytes: refusal.to_vec() };
                 return self.play(open, keep, status, header::to_client(&head.headers), vec![whole], false).await;
             }
         }
         let message = format!("`{}` said to wait, {TRIES_MAX} times", provider.name);
-        self.overloaded(open, no(Trouble::RateLimited, message)).await
+        self.overloaded(open, no(DenialKind::RateLimited, message)).await
     }
 
     /// Answers out of a file, as a provider would: metered, and at the pace that the script has.
@@ -215,21 +212,21 @@ impl Trip<'_> {
         let script = match play.script() {
             Ok(script) => script,
             // Asking again is of no use before somebody has mended the file.
-            Err(why) => return self.fail(open, no(Trouble::BadRequest, why)).await,
+            Err(why) => return self.fail(open, no(DenialKind::BadRequest, why)).await,
         };
-        let Rendered { status, content_type, headers, chunks, cut } = script.respond(self.ask.dialect, self.ask.endpoint, path, body);
+        let RenderedAnswer { status, content_type, headers, chunks, is_cut } = script.respond(self.ask.dialect, self.ask.endpoint, path, body);
         if let Err(denial) = open.leaves().await {
             return self.fail(open, denial).await;
         }
         open.end.status = Some(status);
         if matches!(status, 429 | 503 | 529) && self.more {
             let message = format!("`{}` is overloaded ({status})", self.target.provider.name);
-            return self.overloaded(open, no(Trouble::Overloaded, message)).await;
+            return self.overloaded(open, no(DenialKind::Overloaded, message)).await;
         }
         let named = |(name, value): (&'static str, String)| Some((HeaderName::from_static(name), HeaderValue::from_str(&value).ok()?));
         let mut own: HeaderMap = headers.into_iter().filter_map(named).collect();
         own.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        self.play(open, keep, status, own, chunks, cut).await
+        self.play(open, keep, status, own, chunks, is_cut).await
     }
 
     /// Answers with what was recorded, or with the difference to it.
@@ -237,7 +234,7 @@ impl Trip<'_> {
         let played = reel.play(self.session.who, self.ask.dialect, self.path, self.body, &self.gateway.redact);
         let Answer { status, headers, chunks, complete } = match played {
             Ok(answer) => answer,
-            Err(why) => return self.fail(open, no(Trouble::BadRequest, why)).await,
+            Err(why) => return self.fail(open, no(DenialKind::BadRequest, why)).await,
         };
         if let Err(denial) = open.leaves().await {
             return self.fail(open, denial).await;
@@ -255,7 +252,7 @@ impl Trip<'_> {
         keep: Keep,
         status: u16,
         headers: HeaderMap,
-        chunks: Vec<Chunk>,
+        chunks: Vec<TimedChunk>,
         cut: bool,
     ) -> Result<Arrival, Denial> {
         if let Err(denial) = open.recorded().await {
@@ -285,19 +282,13 @@ impl Trip<'_> {
     /// The request as the provider gets it, and the credential in it.
     async fn request(&self, path: &str, body: Bytes) -> Result<(Request<Full<Bytes>>, Option<Secret>), Denial> {
         let provider = &self.target.provider;
-        let bug = |what: &str| no(Trouble::Upstream, format!("the request to `{}` cannot be made: {what}", provider.name));
-        // A client may leave the version out of its paths; a provider wants it.
-        let whole = match self.ask.dialect {
-            Dialect::Gemini => path.to_owned(),
-            _ if path.starts_with("/v1/") => path.to_owned(),
-            _ => format!("/v1{path}"),
-        };
-        let uri = provider.url(&whole).and_then(|url| url.as_str().parse().ok()).ok_or_else(|| bug("its url"))?;
+        let bug = |what: &str| no(DenialKind::Upstream, format!("the request to `{}` cannot be made: {what}", provider.name));
+        let uri = provider.url(&self.ask.dialect.upstream_path(path)).and_then(|url| url.as_str().parse().ok()).ok_or_else(|| bug("its url"))?;
         let mut headers = header::to_provider(&self.head.headers);
         let secret = provider.credential(&self.gateway.upstream).await;
         // A login may have failed to be renewed for a moment; a key that is not there comes back by nobody's waiting.
-        let trouble = if provider.only_for().is_some() { Trouble::Upstream } else { Trouble::Unset };
-        let secret = secret.map_err(|none| no(trouble, format!("`{}` has no key: {}; {}", provider.name, none.what, none.fix)))?;
+        let kind = if provider.only_for().is_some() { DenialKind::Upstream } else { DenialKind::Misconfigured };
+        let secret = secret.map_err(|none| no(kind, format!("`{}` has no key: {}; {}", provider.name, none.what, none.fix)))?;
         if let Some(secret) = &secret {
             provider.news(secret).iter().for_each(|secret| (self.gateway.learn)(secret));
             provider.sign(self.ask.dialect, secret, &mut headers).map_err(|none| bug(&none.what))?;

@@ -9,9 +9,10 @@ mod http;
 #[path = "npm/npm.rs"]
 mod npm;
 
-use gateway::cassette::{Answer, Chunk, Exchange, Player, Recorder, Redact};
-use gateway::script::{Rendered, Script};
-use gateway::{Dialect, Source};
+use gateway::cassette::{Answer, Exchange, Player, Recorder, Redact};
+use gateway::RenderedAnswer;
+use gateway::script::Script;
+use gateway::{Dialect, TimedChunk, UsageSource};
 use http::Request;
 use std::fs;
 use std::path::Path;
@@ -117,12 +118,12 @@ fn at_a_cap_each_client_shows_our_words_and_does_not_try_again() {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&asked);
         let (_, told) = ended(&program, &folder, prepare, move |request| {
-            let Some((dialect, _)) = Dialect::of(&request.method, &request.path) else { return http::absent() };
+            let Some((dialect, _)) = Dialect::detect(&request.method, &request.path) else { return http::absent() };
             heard.lock().unwrap().push(request.path.clone());
-            let trouble = gateway::Trouble::Budget;
-            let reply = dialect.refusal(dialect.status(trouble), trouble, AT_CAP);
-            let chunks = vec![Chunk { after_ms: 0, bytes: reply.body }];
-            Rendered { status: reply.status, content_type: reply.content_type, headers: reply.headers, chunks, cut: false }
+            let kind = gateway::DenialKind::Budget;
+            let reply = dialect.render_error(dialect.error_status(kind), kind, AT_CAP);
+            let chunks = vec![TimedChunk { after_ms: 0, bytes: reply.body }];
+            RenderedAnswer { status: reply.status, content_type: reply.content_type, headers: reply.headers, chunks, is_cut: false }
         });
         assert!(told.contains(AT_CAP), "{name}: {told}");
         assert_eq!(asked.lock().unwrap().len(), requests, "{name} asked for {:?}\n{told}", asked.lock().unwrap());
@@ -140,7 +141,7 @@ fn check(name: &str, package: &str, dialect: Dialect, prepare: Prepare) {
     let script = Script::parse(include_str!("scripts/greet.script")).unwrap();
     run(&program, &folder, prepare, move |request| {
         let rendered = http::scripted(&script, request);
-        if let Some((dialect, _)) = Dialect::of(&request.method, &request.path) {
+        if let Some((dialect, _)) = Dialect::detect(&request.method, &request.path) {
             metered(dialect, request, &rendered);
             tape.lock().unwrap().record(&exchange(dialect, request, &rendered)).unwrap();
         }
@@ -150,10 +151,10 @@ fn check(name: &str, package: &str, dialect: Dialect, prepare: Prepare) {
     let text = fs::read_to_string(&cassette).unwrap();
     let player = Arc::new(Mutex::new(Player::read(&text, keep()).unwrap()));
     assert!(player.lock().unwrap().count().0 >= 3, "{name} asked its model for three answers");
-    assert!(text.contains(&format!("\"dialect\":\"{}\"", dialect.word())));
+    assert!(text.contains(&format!("\"dialect\":\"{}\"", dialect.name())));
     let (playing, missed) = (Arc::clone(&player), Arc::new(Mutex::new(Vec::new())));
     let misses = Arc::clone(&missed);
-    run(&program, &folder, prepare, move |request| match Dialect::of(&request.method, &request.path) {
+    run(&program, &folder, prepare, move |request| match Dialect::detect(&request.method, &request.path) {
         None => http::absent(),
         Some((dialect, _)) => match playing.lock().unwrap().play(dialect, &request.path, &request.body) {
             Ok(answer) => replayed(answer),
@@ -173,7 +174,7 @@ fn keep() -> Redact {
 }
 
 /// One run from an empty home, with what must come of it.
-fn run(program: &Path, folder: &Path, prepare: Prepare, answer: impl Fn(&Request) -> Rendered + Send + Sync + 'static) {
+fn run(program: &Path, folder: &Path, prepare: Prepare, answer: impl Fn(&Request) -> RenderedAnswer + Send + Sync + 'static) {
     let (status, told) = ended(program, folder, prepare, answer);
     assert!(status.success(), "{status}\n{told}");
     assert_eq!(fs::read_to_string(folder.join("work/hello.txt")).expect(&told), "hello from the script\n");
@@ -186,7 +187,7 @@ fn ended(
     program: &Path,
     folder: &Path,
     prepare: Prepare,
-    answer: impl Fn(&Request) -> Rendered + Send + Sync + 'static,
+    answer: impl Fn(&Request) -> RenderedAnswer + Send + Sync + 'static,
 ) -> (std::process::ExitStatus, String) {
     let _ = fs::remove_dir_all(folder);
     let (home, work) = (folder.join("home"), folder.join("work"));
@@ -218,14 +219,14 @@ fn told(out: &Path, err: &Path) -> String {
     format!("{}\n{}", fs::read_to_string(out).unwrap_or_default(), fs::read_to_string(err).unwrap_or_default())
 }
 
-fn metered(dialect: Dialect, request: &Request, rendered: &Rendered) {
-    let mut meter = dialect.read(&request.path, &request.body).unwrap().meter();
+fn metered(dialect: Dialect, request: &Request, rendered: &RenderedAnswer) {
+    let mut meter = dialect.parse_request(&request.path, &request.body).unwrap().meter();
     rendered.chunks.iter().for_each(|chunk| meter.feed(&chunk.bytes));
     let metered = meter.finish();
-    assert_eq!((metered.usage.source, metered.complete), (Source::Reported, true), "{:?}", metered.notes);
+    assert_eq!((metered.usage.source, metered.complete), (UsageSource::Reported, true), "{:?}", metered.notes);
 }
 
-fn exchange(dialect: Dialect, request: &Request, rendered: &Rendered) -> Exchange {
+fn exchange(dialect: Dialect, request: &Request, rendered: &RenderedAnswer) -> Exchange {
     let headers = vec![("content-type".to_owned(), rendered.content_type.to_owned())];
     let answer = Answer { status: rendered.status, headers, chunks: rendered.chunks.clone(), complete: true };
     Exchange {
@@ -238,9 +239,9 @@ fn exchange(dialect: Dialect, request: &Request, rendered: &Rendered) -> Exchang
     }
 }
 
-fn replayed(answer: Answer) -> Rendered {
+fn replayed(answer: Answer) -> RenderedAnswer {
     let stream = answer.headers.iter().any(|(_, value)| value == "text/event-stream");
-    let chunks: Vec<Chunk> = answer.chunks;
+    let chunks: Vec<TimedChunk> = answer.chunks;
     let content_type = if stream { "text/event-stream" } else { "application/json" };
-    Rendered { status: answer.status, content_type, headers: Vec::new(), chunks, cut: !answer.complete }
+    RenderedAnswer { status: answer.status, content_type, headers: Vec::new(), chunks, is_cut: !answer.complete }
 }

@@ -2,9 +2,9 @@
 //! replayed without a changed byte. `SKEP_UPDATE=1` rewrites the answers.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test panics where it fails")]
 
-use gateway::cassette::{Answer, Chunk, Exchange, Player, Recorder, Redact};
+use gateway::cassette::{Answer, Exchange, Player, Recorder, Redact};
 use gateway::script::Script;
-use gateway::{Dialect, Endpoint, Source};
+use gateway::{Dialect, Endpoint, TimedChunk, UsageSource};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -43,9 +43,9 @@ fn request(name: &str) -> Vec<u8> {
 #[test]
 fn requests_are_read_as_they_are() {
     for (name, path, model, stream, output_max) in REQUESTS {
-        let (dialect, endpoint) = Dialect::of("POST", path).unwrap();
+        let (dialect, endpoint) = Dialect::detect("POST", path).unwrap();
         let body = request(name);
-        let ask = dialect.read(path, &body).unwrap();
+        let ask = dialect.parse_request(path, &body).unwrap();
         assert_eq!((ask.endpoint, ask.model.as_str(), ask.stream, ask.output_max), (endpoint, *model, *stream, *output_max), "{name}");
         assert_eq!((ask.input_bytes, ask.images, ask.answers), (body.len() as u64, 0, 1), "{name}");
     }
@@ -54,13 +54,13 @@ fn requests_are_read_as_they_are() {
 #[test]
 fn a_rewrite_and_back_is_the_same_request() {
     for (name, path, model, _, output_max) in REQUESTS {
-        let (dialect, _) = Dialect::of("POST", path).unwrap();
+        let (dialect, _) = Dialect::detect("POST", path).unwrap();
         let body = request(name);
-        assert_eq!(dialect.rewrite(path, &body, None, None).unwrap(), ((*path).to_owned(), body.clone()), "{name}");
-        let (other_path, other) = dialect.rewrite(path, &body, Some("another-model"), output_max.map(|_| 77)).unwrap();
+        assert_eq!(dialect.rewrite_request(path, &body, None, None).unwrap(), ((*path).to_owned(), body.clone()), "{name}");
+        let (other_path, other) = dialect.rewrite_request(path, &body, Some("another-model"), output_max.map(|_| 77)).unwrap();
         assert_ne!((other_path.as_str(), &other), (*path, &body), "{name}");
-        assert_eq!(dialect.read(&other_path, &other).unwrap().model, "another-model", "{name}");
-        let back = dialect.rewrite(&other_path, &other, Some(model), *output_max).unwrap();
+        assert_eq!(dialect.parse_request(&other_path, &other).unwrap().model, "another-model", "{name}");
+        let back = dialect.rewrite_request(&other_path, &other, Some(model), *output_max).unwrap();
         assert_eq!(back, ((*path).to_owned(), body), "{name}");
     }
 }
@@ -74,7 +74,7 @@ fn answers_are_as_they_were_and_meter_and_replay() {
     let mut recorder = Recorder::open(&cassette, Arc::clone(&keep)).unwrap();
     let mut exchanges = Vec::new();
     for (name, path, model, stream, _) in REQUESTS {
-        let (dialect, _) = Dialect::of("POST", path).unwrap();
+        let (dialect, _) = Dialect::detect("POST", path).unwrap();
         let body = request(name);
         let rendered = script.respond(dialect, Endpoint::Generate, path, &body);
         assert_eq!(rendered.status, 200, "{name}: {}", String::from_utf8_lossy(&rendered.body()));
@@ -85,13 +85,13 @@ fn answers_are_as_they_were_and_meter_and_replay() {
         let bytes = std::fs::read(&golden).unwrap();
         assert_eq!(String::from_utf8_lossy(&rendered.body()), String::from_utf8_lossy(&bytes), "{name}: `SKEP_UPDATE=1` rewrites it");
 
-        let mut meter = dialect.read(path, &body).unwrap().meter();
+        let mut meter = dialect.parse_request(path, &body).unwrap().meter();
         meter.feed(&bytes);
         let metered = meter.finish();
-        assert_eq!((metered.usage.source, metered.complete, metered.model.as_deref()), (Source::Reported, true, Some(*model)), "{name}");
+        assert_eq!((metered.usage.source, metered.complete, metered.model.as_deref()), (UsageSource::Reported, true, Some(*model)), "{name}");
         assert!(metered.usage.input > 50 && metered.usage.output > 0, "{name} {:?}", metered.usage);
 
-        let chunks: Vec<Chunk> = bytes.chunks(100).map(|bytes| Chunk { after_ms: 1, bytes: bytes.to_vec() }).collect();
+        let chunks: Vec<TimedChunk> = bytes.chunks(100).map(|bytes| TimedChunk { after_ms: 1, bytes: bytes.to_vec() }).collect();
         let answer = Answer { status: 200, headers: Vec::new(), chunks, complete: true };
         let exchange = Exchange { dialect, method: "POST".into(), path: (*path).to_owned(), headers: Vec::new(), body, answer };
         recorder.record(&exchange).unwrap();

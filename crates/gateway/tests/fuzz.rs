@@ -167,9 +167,9 @@ fn requests() {
         let text = format!("{{\"model\":\"m\",{text}");
         for dialect in Dialect::ALL {
             let path = path(dialect);
-            if let Ok(ask) = dialect.read(path, text.as_bytes()) {
-                let rewritten = dialect.rewrite(path, text.as_bytes(), Some("other"), Some(7));
-                let again = rewritten.map(|(path, body)| dialect.read(&path, &body));
+            if let Ok(ask) = dialect.parse_request(path, text.as_bytes()) {
+                let rewritten = dialect.rewrite_request(path, text.as_bytes(), Some("other"), Some(7));
+                let again = rewritten.map(|(path, body)| dialect.parse_request(&path, &body));
                 assert!(matches!(&again, Ok(Ok(ask)) if ask.model == "other" && ask.output_max == Some(7)), "{text}\n{ask:?}\n{again:?}");
             }
             if let Some(script) = &script {
@@ -217,7 +217,7 @@ fn cassettes() {
 fn prices() {
     fuzz::text("prices", PRICES, |text| {
         if let Ok(prices) = Prices::parse(text) {
-            let most = gateway::Usage { input: u64::MAX, output: u64::MAX, ..gateway::Usage::default() };
+            let most = gateway::TokenUsage { input: u64::MAX, output: u64::MAX, ..gateway::TokenUsage::default() };
             prices.price("p", "m").map(|price| price.micros(&most));
         }
     });

@@ -5,7 +5,7 @@
 mod bed;
 
 use bed::{Bed, Said, head, sse};
-use gateway::Source;
+use gateway::UsageSource;
 use std::time::Duration;
 
 const ASK: &str = r#"{"model":"m","stream":true}"#;
@@ -41,7 +41,7 @@ async fn a_compressed_answer_is_not_passed_on() {
         if encoding == "identity" {
             assert_eq!((answer.status(), answer.body.as_slice()), (200, body.as_bytes()), "the control");
             let metered = bed.ended().await.metered.unwrap();
-            assert_eq!((metered.usage.input, metered.usage.output, metered.usage.source), (11, 7, Source::Reported));
+            assert_eq!((metered.usage.input, metered.usage.output, metered.usage.source), (11, 7, UsageSource::Reported));
         } else {
             let said = String::from_utf8_lossy(&answer.body).to_string();
             assert!(answer.status() == 502 && said.contains("`anthropic` answered compressed"), "{said}");
@@ -123,7 +123,7 @@ async fn a_hundred_thousand_pieces_of_one_byte_are_passed_on_and_read() {
     let ended = bed.ended().await;
     assert!(ended.is_complete());
     let metered = ended.metered.unwrap();
-    assert_eq!((metered.usage.input, metered.usage.output, metered.usage.source), (11, 7, Source::Reported), "{:?}", metered.notes);
+    assert_eq!((metered.usage.input, metered.usage.output, metered.usage.source), (11, 7, UsageSource::Reported), "{:?}", metered.notes);
     assert!(metered.complete);
     bed.rest().await;
 }

@@ -138,7 +138,7 @@ async fn a_client_that_hangs_up_at_the_last_event_has_heard_everything() {
     let ended = bed.ended().await;
     assert!(ended.is_complete() && ended.why.is_none(), "{ended:?}");
     let metered = ended.metered.unwrap();
-    assert_eq!((metered.usage.source, metered.usage.input, metered.usage.output), (gateway::Source::Reported, 11, 7));
+    assert_eq!((metered.usage.source, metered.usage.input, metered.usage.output), (gateway::UsageSource::Reported, 11, 7));
     bed.rest().await;
 }
 

@@ -5,7 +5,7 @@
 mod bed;
 
 use bed::{Bed, Said, head};
-use gateway::{Client, Settings, Source};
+use gateway::{Client, Settings, UsageSource};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::path::Path;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ async fn every_dialect_passes_byte_for_byte_and_is_metered() {
         assert!(heard.ends_with(&asked), "{client}: the request is not what the client said");
         assert!(heard.contains(key) && !heard.contains(bed::KEY), "{client}: {}", heard.split("\r\n\r\n").next().unwrap());
         let metered = bed.ended().await.metered.unwrap();
-        assert!(metered.complete && metered.usage.source == Source::Reported, "{client}: {metered:?}");
+        assert!(metered.complete && metered.usage.source == UsageSource::Reported, "{client}: {metered:?}");
         assert!(
             metered.usage.input + metered.usage.cache_read + metered.usage.cache_write > 0 && metered.usage.output > 0,
             "{client}: {metered:?}"
@@ -126,7 +126,7 @@ async fn a_stream_that_is_none_passes_as_it_is_and_counts_as_an_estimate() {
         assert_eq!((answer.status(), answer.body.len(), answer.torn), (200, body.len(), false));
         assert_eq!(answer.body, body.as_bytes());
         let metered = bed.ended().await.metered.unwrap();
-        assert_eq!(metered.usage.source, Source::Estimated, "{:.60}: {metered:?}", body);
+        assert_eq!(metered.usage.source, UsageSource::Estimated, "{:.60}: {metered:?}", body);
         assert!(metered.usage.input > 0 && !metered.complete, "{:.60}: {metered:?}", body);
         bed.rest().await;
     }
@@ -144,7 +144,7 @@ async fn ten_megabytes_are_metered_by_the_usage_at_their_end() {
         let answer = bed.post("/v1/messages", r#"{"model":"m"}"#).await;
         assert!(answer.status() == 200 && answer.body == body.as_bytes());
         let metered = bed.ended().await.metered.unwrap();
-        assert_eq!((metered.usage.input, metered.usage.output, metered.usage.source), (11, 7, Source::Reported));
+        assert_eq!((metered.usage.input, metered.usage.output, metered.usage.source), (11, 7, UsageSource::Reported));
     }
     bed.rest().await;
 }

@@ -4,11 +4,12 @@ mod memory;
 
 use crate::call::{self, End, Request};
 use crate::job::JobTerms;
-use crate::{Kernel, merge, native};
-use brain::script::Script;
-use brain::{Brain, Ended, Heard, Move, Wish};
+use crate::{Kernel, merge};
+use brain::script::BrainScript;
+use brain::{Brain, BrainInput, BrainSpec, CallResult, Move, OwnCallId, ToolCall};
 use memory::Past;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::task::Poll;
@@ -63,45 +64,53 @@ async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
     let mut brain = open_brain(kernel, task)?;
     let memory = memory::recall(kernel, task)?;
     let mut past = Past::of(kernel, task)?;
-    let mut heard = Heard::Start { prompt: kernel.prompt(task).await?, settled: task.calls_settled, resumed: task.episodes > 0, memory };
-    let mut own: Option<CallId> = None;
+    let mut input = BrainInput::Start { prompt: kernel.prompt(task).await?, settled: task.calls_settled, resumed: task.episodes > 0, memory };
+    let mut own = OwnCalls::default();
     loop {
         let patience = Duration::from_millis(limits::NO_PROGRESS_MS);
-        let next = tokio::time::timeout(patience, brain.next(heard)).await;
+        let next = tokio::time::timeout(patience, brain.next(input)).await;
         let next = next
             .map_err(|_| Fault::new(FaultKind::Brain, "the brain made no move", format!("{} minutes passed", patience.as_secs() / 60)))?;
         let next = next.map_err(|fault| Fault { fix: fault.hint.clone(), ..Fault::new(FaultKind::Brain, "the brain stopped", fault) })?;
-        if let Some(call) = own.take_if(|_| !matches!(next, Move::Say(_))) {
-            let (ok, text) = match &next {
-                Move::Report { ok, text } => (*ok, text.as_str()),
-                _ => (false, "unreported"),
-            };
-            call::report(kernel, call, ok, text).await?;
+        if let Move::Report { id, ok, text } = &next {
+            own.report(kernel, *id, *ok, text).await?;
         }
-        if let Some(keep) = brain.keep() {
-            memory::keep(kernel, task, keep).await?;
+        if matches!(next, Move::Done(_) | Move::Wait(_)) {
+            own.close(kernel).await?;
         }
-        heard = match next {
+        if let Some(checkpoint) = brain.checkpoint() {
+            memory::keep(kernel, task, checkpoint).await?;
+        }
+        input = match next {
             Move::Say(text) => {
                 let text = kernel.redactor.text(&text).into_owned();
                 kernel.ledger.progress(pid, id, BrainSaid { pid, task: id, text })?;
-                Heard::Silence
+                BrainInput::Continue
             }
-            Move::Report { .. } => Heard::Silence,
+            Move::Report { .. } => BrainInput::Continue,
             Move::Done(summary) => return Ok(Thought::Done(kernel.redactor.text(&summary).into_owned())),
             Move::Wait(review) => return park(kernel, task, review).await,
-            Move::Call(wishes) => match ask_all(kernel, task, wishes, &mut past).await? {
-                Said::Ended(ended) => Heard::Ended(ended),
-                Said::Asked(review) => return park(kernel, task, review).await,
+            Move::Call(calls) => match ask_all(kernel, task, calls, &mut past).await? {
+                Said::Results(results) => BrainInput::Results(results),
+                Said::Asked(review) => {
+                    own.close(kernel).await?;
+                    return park(kernel, task, review).await;
+                }
             },
-            Move::Own(wish) => {
-                let outcome = ask(kernel, task, wish, Hands::Caller).await?;
+            Move::Own { id, call } => {
+                own.check_free(id)?;
+                let outcome = ask(kernel, task, call, Hands::Caller).await?;
                 match outcome.end {
-                    End::Pending(Refusal { review: Some(review), .. }) => return park(kernel, task, review).await,
-                    End::Refused(refusal) | End::Pending(refusal) => Heard::Refused { reason: refusal.reason, hint: refusal.hint },
+                    End::Pending(Refusal { review: Some(review), .. }) => {
+                        own.close(kernel).await?;
+                        return park(kernel, task, review).await;
+                    }
+                    End::Refused(refusal) | End::Pending(refusal) => {
+                        BrainInput::OwnCallRefused { id, reason: refusal.reason, hint: refusal.hint }
+                    }
                     End::Leave | End::Done { .. } => {
-                        own = outcome.call;
-                        Heard::Leave
+                        own.0.extend(outcome.call.map(|call| (id, call)));
+                        BrainInput::OwnCallAllowed(id)
                     }
                 }
             }
@@ -111,24 +120,54 @@ async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
     }
 }
 
+/// The open calls that a brain makes with its own hands.
+#[derive(Default)]
+struct OwnCalls(BTreeMap<OwnCallId, CallId>);
+
+impl OwnCalls {
+    /// Two open calls of one id could not be told apart when one is reported.
+    fn check_free(&self, id: OwnCallId) -> Result<(), Fault> {
+        if self.0.contains_key(&id) {
+            return Err(Fault::new(FaultKind::Brain, "the brain used an id twice", format!("its own call {} is open", id.0)));
+        }
+        Ok(())
+    }
+
+    /// Takes the brain's word for how a call went. A report on a call that is not open is ignored.
+    async fn report(&mut self, kernel: &Kernel, id: OwnCallId, ok: bool, text: &str) -> Result<(), Fault> {
+        match self.0.remove(&id) {
+            Some(call) => call::report(kernel, call, ok, text).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends what the brain did not report on before it stopped.
+    async fn close(&mut self, kernel: &Kernel) -> Result<(), Fault> {
+        while let Some((_, call)) = self.0.pop_first() {
+            call::report(kernel, call, false, "unreported").await?;
+        }
+        Ok(())
+    }
+}
+
 /// What came of a brain's calls.
 enum Said {
-    Ended(Vec<Ended>),
+    Results(Vec<CallResult>),
     /// A person must answer one of them. The others have their outcome on record, where the brain finds it when it asks again.
     Asked(ReviewId),
 }
 
 /// Takes calls through the door side by side. What has its outcome on record is not made again.
-async fn ask_all(kernel: &Kernel, task: &Task, wishes: Vec<Wish>, past: &mut Past) -> Result<Said, Stop> {
-    let known: Vec<Option<Ended>> = wishes.iter().map(|wish| past.take(kernel, wish)).collect();
+async fn ask_all(kernel: &Kernel, task: &Task, calls: Vec<ToolCall>, past: &mut Past) -> Result<Said, Stop> {
+    let known: Vec<Option<CallResult>> = calls.iter().map(|call| past.take(kernel, call)).collect();
     past.forget();
-    let calls = wishes.into_iter().zip(known).map(|(wish, known)| async {
+    let calls = calls.into_iter().zip(known).map(|(call, known)| async {
         match known {
             Some(ended) => Ok((Some(ended), None)),
-            None => Ok(match ask(kernel, task, wish, Hands::Kernel).await?.end {
-                End::Done { ok, value } => (Some(Ended::Output { ok, value }), None),
+            None => Ok(match ask(kernel, task, call, Hands::Kernel).await?.end {
+                End::Done { ok, value } => (Some(CallResult::Output { ok, value }), None),
                 End::Pending(Refusal { review: Some(review), .. }) => (None, Some(review)),
-                End::Refused(refusal) | End::Pending(refusal) => (Some(Ended::Refused(refusal)), None),
+                End::Refused(refusal) | End::Pending(refusal) => (Some(CallResult::Refused(refusal)), None),
                 End::Leave => unreachable!("leave is for the caller's own hands"),
             }),
         }
@@ -136,12 +175,12 @@ async fn ask_all(kernel: &Kernel, task: &Task, wishes: Vec<Wish>, past: &mut Pas
     let ends = side_by_side(calls.collect()).await.into_iter().collect::<Result<Vec<_>, Stop>>()?;
     Ok(match ends.iter().find_map(|(_, review)| *review) {
         Some(review) => Said::Asked(review),
-        None => Said::Ended(ends.into_iter().filter_map(|(ended, _)| ended).collect()),
+        None => Said::Results(ends.into_iter().filter_map(|(ended, _)| ended).collect()),
     })
 }
 
-async fn ask(kernel: &Kernel, task: &Task, wish: Wish, hands: Hands) -> Result<call::Outcome, Stop> {
-    let request = Request { hands, ..Request::new(task.pid, Some(task.id), task.zone, &wish.tool, wish.input) };
+async fn ask(kernel: &Kernel, task: &Task, call: ToolCall, hands: Hands) -> Result<call::Outcome, Stop> {
+    let request = Request { hands, ..Request::new(task.pid, Some(task.id), task.zone, &call.tool, call.input) };
     Ok(call::run(kernel, &request).await?)
 }
 
@@ -174,13 +213,13 @@ async fn park(kernel: &Kernel, task: &Task, review: ReviewId) -> Result<Thought,
 }
 
 fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn Brain>, Stop> {
-    if let Some(model) = native::model_of(&task.brain) {
-        return kernel.open_native(task, model);
-    }
-    let blob =
-        task.brain.strip_prefix("script:").ok_or_else(|| Refusal::new(Code::Unsupported, format!("there is no brain `{}`", task.brain)))?;
+    let spec = BrainSpec::parse(&task.brain).map_err(|unknown| Refusal::new(Code::Unsupported, unknown.to_string()))?;
+    let blob = match &spec {
+        BrainSpec::Native { .. } => return kernel.open_native(task, spec.model().unwrap_or_default()),
+        BrainSpec::Script(blob) => blob,
+    };
     let bytes = kernel.ledger.blob(blob)?;
-    let script = Script::parse(&String::from_utf8_lossy(&bytes))
+    let script = BrainScript::parse(&String::from_utf8_lossy(&bytes))
         .map_err(|error| Fault::new(FaultKind::Brain, "the script does not parse", error))?;
     Ok(Box::new(script))
 }

@@ -40,6 +40,7 @@ mod verify;
 mod work;
 mod zone;
 
+pub use brain::BrainSpec;
 pub use call::{End, Outcome, Request};
 pub use episode::{Ask, Called};
 pub use home::Home;

@@ -5,8 +5,8 @@
 
 use crate::Kernel;
 use crate::model::{No, ProcessDoor, Waited};
-use brain::model::{Answer, Body, Card, Model, ModelFault, Purpose, Speech, Then};
-use brain::{Brain, Brief, Native, ToolCard};
+use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
+use brain::{Brain, Brief, Native, ToolSpec};
 use gateway::{Denial, Dialect, Door, Forbidden, Gateway, Leave, Names, Session, Wish, Work};
 use parking_lot::Mutex;
 use std::pin::Pin;
@@ -15,29 +15,17 @@ use std::time::Instant;
 use world::{Code, Mode, Refusal, ReviewId, Task, ZoneId};
 use world::{Fault, FaultKind, Stop};
 
-/// What a task asks for to get this brain: alone, or with a tier, alias or model behind a colon.
-pub(crate) const NAME: &str = "native";
-/// The tier it thinks in when nobody names one, and the one that sums up.
-const TIER: &str = "tactical";
+/// The tier that sums up.
 const TIER_OF_SUMMARIES: &str = "operational";
 /// Tools that are only for people.
 const NOT_FOR_BRAINS: &[&str] = &[crate::SANDBOX_RUN];
 
-/// The model that a brain's name asks for; `None` when it is another brain's name.
-pub(crate) fn model_of(brain: &str) -> Option<&str> {
-    match brain.split_once(':') {
-        None => (brain == NAME).then_some(TIER),
-        Some((NAME, model)) if !model.is_empty() => Some(model),
-        Some(_) => None,
-    }
-}
-
 impl Kernel {
     /// Is there a model of this name for the zone? The reason where there is none.
-    pub(crate) fn model_card(&self, zone: ZoneId, model: &str) -> Result<Card, Refusal> {
+    pub(crate) fn model_card(&self, zone: ZoneId, model: &str) -> Result<ModelInfo, Refusal> {
         let names = self.trusted(zone).ok().flatten().map(|trusted| trusted.config.models.clone()).unwrap_or_default();
         let mut why = None;
-        for (dialect, speech, context_tokens) in SPEECHES {
+        for (dialect, context_tokens) in CONTEXTS {
             match self.gateway().find(&names, model, dialect) {
                 Ok(targets) => {
                     let provider = targets.first().map(|target| &target.provider);
@@ -46,7 +34,7 @@ impl Kernel {
                     }
                     let context_tokens = provider.and_then(|provider| provider.context_tokens).unwrap_or(context_tokens);
                     let output_tokens_max = provider.and_then(|provider| provider.output_tokens).unwrap_or(OUTPUT_TOKENS);
-                    return Ok(Card { speech, model: model.to_owned(), context_tokens, output_tokens_max });
+                    return Ok(ModelInfo { dialect, model: model.to_owned(), context_tokens, output_tokens_max });
                 }
                 Err(none) => drop(why.get_or_insert(none)),
             }
@@ -74,10 +62,10 @@ impl Kernel {
         Ok(Box::new(Native::new(Arc::new(road), Brief { role, may_change, workflow, pins, tools: self.tools_for(may_change) })))
     }
 
-    fn tools_for(&self, may_change: bool) -> Vec<ToolCard> {
+    fn tools_for(&self, may_change: bool) -> Vec<ToolSpec> {
         let manifests = self.tools.list().map(tool::Tool::manifest);
         let fit = manifests.filter(|manifest| !NOT_FOR_BRAINS.contains(&manifest.name.as_str()) && (may_change || manifest.read_only));
-        let card = |manifest: &tool::Manifest| ToolCard {
+        let card = |manifest: &tool::Manifest| ToolSpec {
             name: manifest.name.clone(),
             description: manifest.description.clone(),
             input_schema: manifest.input_schema.clone(),
@@ -90,11 +78,11 @@ impl Kernel {
 const OUTPUT_TOKENS: u64 = 8_192;
 
 /// The dialects in the order in which they are tried, and the context that their vendors' models have today.
-const SPEECHES: [(Dialect, Speech, u64); 4] = [
-    (Dialect::Anthropic, Speech::Messages, 200_000),
-    (Dialect::Responses, Speech::Responses, 200_000),
-    (Dialect::Chat, Speech::Chat, 128_000),
-    (Dialect::Gemini, Speech::Gemini, 1_000_000),
+const CONTEXTS: [(Dialect, u64); 4] = [
+    (Dialect::Anthropic, 200_000),
+    (Dialect::Responses, 200_000),
+    (Dialect::Chat, 128_000),
+    (Dialect::Gemini, 1_000_000),
 ];
 
 /// The brain's way to the gateway.
@@ -102,8 +90,8 @@ struct Road {
     gateway: Arc<Gateway>,
     session: Session,
     door: Arc<Patient>,
-    work: Card,
-    summary: Card,
+    work: ModelInfo,
+    summary: ModelInfo,
 }
 
 /// Why a request was put off.
@@ -155,32 +143,37 @@ impl Door for Patient {
 }
 
 impl Model for Road {
-    fn card(&self, purpose: Purpose) -> Card {
+    fn info(&self, purpose: Purpose) -> ModelInfo {
         match purpose {
             Purpose::Work => self.work.clone(),
             Purpose::Summary => self.summary.clone(),
         }
     }
 
-    fn ask(&self, _: Purpose, path: String, body: Vec<u8>) -> Pin<Box<dyn Future<Output = Result<Answer, ModelFault>> + Send + '_>> {
+    fn send(
+        &self,
+        _: Purpose,
+        path: String,
+        body: Vec<u8>,
+    ) -> Pin<Box<dyn Future<Output = Result<ModelResponse, ModelFault>> + Send + '_>> {
         Box::pin(async move {
             let answer = self.gateway.ask(&self.session, &path, body).await;
-            let mut answer = answer.map_err(|unheard| ModelFault { what: unheard.to_string(), then: Then::Again, hint: None })?;
+            let mut answer = answer.map_err(|unheard| ModelFault { what: unheard.to_string(), retry: RetryClass::Transient, hint: None })?;
             let put_off = self.door.put_off.lock().take();
             match put_off {
                 None => {
                     let gateway::Answer { status, retry_after, settled, .. } = answer;
-                    Ok(Answer { status, retry_after, settled, body: Box::new(Pieces(answer)) })
+                    Ok(ModelResponse { status, retry_after, is_final: settled, body: Box::new(Pieces(answer)) })
                 }
                 Some(PutOff::Review(review)) => {
-                    Err(ModelFault { what: format!("{review} must be answered first"), then: Then::Wait(review), hint: None })
+                    Err(ModelFault { what: format!("{review} must be answered first"), retry: RetryClass::NeedsReview(review), hint: None })
                 }
                 Some(PutOff::Budget) => {
                     let mut said = Vec::new();
                     while let Ok(Some(piece)) = answer.piece().await {
                         said.extend_from_slice(&piece);
                     }
-                    Err(ModelFault { what: brain::model::complaint(&said), then: Then::Later, hint: None })
+                    Err(ModelFault { what: brain::model::error_message(&said), retry: RetryClass::Waiting, hint: None })
                 }
             }
         })
@@ -189,30 +182,11 @@ impl Model for Road {
 
 struct Pieces(gateway::Answer);
 
-impl Body for Pieces {
-    fn piece(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<bytes::Bytes>, ModelFault>> + Send + '_>> {
+impl ResponseBody for Pieces {
+    fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<bytes::Bytes>, ModelFault>> + Send + '_>> {
         Box::pin(async move {
             let piece = self.0.piece().await;
-            piece.map_err(|unheard| ModelFault { what: unheard.to_string(), then: Then::Again, hint: None })
+            piece.map_err(|unheard| ModelFault { what: unheard.to_string(), retry: RetryClass::Transient, hint: None })
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_may_carry_a_model() {
-        for (name, model) in [
-            ("native", Some("tactical")),
-            ("native:strategic", Some("strategic")),
-            ("native:ollama/qwen3:8b", Some("ollama/qwen3:8b")),
-            ("native:", None),
-            ("natives", None),
-            ("script:x", None),
-        ] {
-            assert_eq!(model_of(name), model, "{name}");
-        }
     }
 }

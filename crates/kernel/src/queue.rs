@@ -5,8 +5,9 @@
 
 use crate::model::{Whose, file_of};
 use crate::work::Part;
-use crate::{Kernel, episode, native, zone};
-use brain::script::Script;
+use crate::{Kernel, episode, zone};
+use brain::BrainSpec;
+use brain::script::BrainScript;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use workspace::reader::{self, Folder};
@@ -101,7 +102,7 @@ impl Kernel {
         let brain = match (&new.brain, &trusted.config.brain) {
             (Some(asked), _) => self.brain_of(proposal.zone, asked, &proposal.path, Named::ByOperator).await?,
             (None, Some(own)) => self.brain_of(proposal.zone, own, &proposal.path, Named::ByProject).await?,
-            (None, None) => self.brain_of(proposal.zone, native::NAME, &proposal.path, Named::ByOperator).await?,
+            (None, None) => self.brain_of(proposal.zone, "native", &proposal.path, Named::ByOperator).await?,
         };
         let calls_max = match (new.calls_max, trusted.config.limits.calls) {
             (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
@@ -178,21 +179,18 @@ impl Kernel {
 
     /// The brain a task will have. A script is read and kept now, so that a later change of the file changes nothing.
     async fn brain_of(&self, zone: ZoneId, name: &str, top: &Path, named: Named) -> Result<String, Stop> {
-        if let Some(model) = native::model_of(name) {
+        let unknown = |unknown: brain::UnknownBrain| Refusal::new(Code::Unsupported, unknown.to_string()).hint(BrainSpec::KNOWN);
+        let spec = BrainSpec::parse(name).map_err(unknown)?;
+        if let Some(model) = spec.model() {
             self.model_card(zone, model)?;
-            return Ok(name.to_owned());
         }
-        let Some(file) = name.strip_prefix("script:") else {
-            return Err(Refusal::new(Code::Unsupported, format!("there is no brain `{name}`"))
-                .hint("there are native, native:MODEL and script:FILE")
-                .into());
-        };
+        let BrainSpec::Script(file) = &spec else { return Ok(spec.to_string()) };
         let text = script(top, file, named).await?;
-        Script::parse(&text).map_err(|error| {
+        BrainScript::parse(&text).map_err(|error| {
             Refusal::new(Code::BadInput, format!("`{}` is not a script: {error}", top.join(file).display())).hint("see docs/scripts.md")
         })?;
         let blob = self.ledger.keep(text.as_bytes())?;
-        Ok(format!("script:{blob}"))
+        Ok(BrainSpec::Script(blob).to_string())
     }
 
     pub fn task(&self, id: TaskId) -> Result<Task, Stop> {

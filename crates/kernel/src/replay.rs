@@ -14,6 +14,7 @@ use crate::scratch::Shows;
 use crate::{Kernel, merge};
 pub(crate) use answer::{Then, Yeses, answer};
 pub use compare::Divergence;
+use brain::BrainSpec;
 use journal::Filter;
 use workspace::tally::{self, Tally};
 use world::event::{ReplayFinished, TaskQueued};
@@ -109,13 +110,14 @@ impl Kernel {
             .hint(format!("wait for it: `skep watch {id}`"))
             .into());
         }
-        if !task.brain.starts_with("script:") && task.cassette.is_none() {
+        let is_script = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Script(_)));
+        if !is_script && task.cassette.is_none() {
             return Err(Refusal::new(Code::NotFound, format!("the traffic of {id} was not recorded"))
                 .hint("record the next one: `skep act … --record`, or `gateway: {record: true}` in config.yml in $SKEP_HOME")
                 .into());
         }
         if let Some(file) = &task.cassette
-            && !task.brain.starts_with("script:")
+            && !is_script
         {
             self.read_cassette(&self.home.cassettes().join(file))?;
         }

@@ -16,6 +16,7 @@ mod run;
 mod trial;
 mod view;
 
+pub use kernel::BrainSpec;
 pub use kernel::{is_unseen, readable, unified};
 pub use run::run;
 

@@ -1,7 +1,7 @@
 //! The world as clients see it.
 
 use crate::method::{fault, no};
-use kernel::{Called, End, Kernel, MergeDiff, Proposal};
+use kernel::{BrainSpec, Called, End, Kernel, MergeDiff, Proposal};
 use std::path::Path;
 use std::time::Duration;
 use wire::RpcError;
@@ -157,7 +157,8 @@ pub(crate) fn task(kernel: &Kernel, id: TaskId) -> Result<task::TaskView, RpcErr
 fn task_view(waits: &[kernel::Wait], world: &World, task: &Task) -> task::TaskView {
     let zone = world.zones.get(&task.zone);
     // The blob's name means nothing to a person; a model's does.
-    let brain = if task.brain.starts_with("script:") { "script" } else { task.brain.as_str() };
+    let is_script = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Script(_)));
+    let brain = if is_script { "script" } else { task.brain.as_str() };
     task::TaskView {
         task: task.id,
         pid: task.pid,

@@ -3,8 +3,8 @@
 //! The task and what is pinned are always there; the last turns are there whole; what is older becomes a summary when the turns fill
 //! more than 70 % of their share. **Invariant.** A call and its result are never parted: no vendor takes one without the other.
 
-use super::turn::{By, Part, Turn, tokens};
-use crate::ToolCard;
+use crate::{Checkpoint, ToolSpec};
+use dialect::{Speaker, Turn, TurnPart, estimate_tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -21,9 +21,9 @@ const FULL_PERCENT: u64 = 70;
 /// … down to this part.
 const KEPT_PERCENT: u64 = 35;
 /// How often a request may be too long before it is an end.
-const DOUBTS_MAX: u32 = 12;
+const REJECTIONS_MAX: u32 = 12;
 /// Bytes of a text, a call and a result that go into a summary.
-const TOLD_BYTES: (usize, usize, usize) = (2_000, 400, 600);
+const QUOTED_BYTES: (usize, usize, usize) = (2_000, 400, 600);
 /// Letters of a description that was cut to its first sentence.
 const SENTENCE_MAX: usize = 120;
 
@@ -41,22 +41,22 @@ pub struct Conversation {
     /// How many of the turns are kept already.
     kept: usize,
     /// The summary changed, so what was kept before is void.
-    anew: bool,
+    is_rewritten: bool,
     /// A thousandfold of what the vendor counted for a token of ours.
     scale: u64,
     /// The most that the turns may be, since a request was too long nevertheless.
     cap: Option<u64>,
     /// How often that was so.
-    doubts: u32,
+    rejections: u32,
 }
 
 /// A stretch of a conversation, as it is kept.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stretch {
-    /// Forget what came before.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    anew: bool,
+    /// It replaces all stretches before it.
+    #[serde(default, rename = "anew", skip_serializing_if = "std::ops::Not::not")]
+    replaces_all: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     summary: Option<String>,
     turns: Vec<Turn>,
@@ -73,7 +73,7 @@ impl Conversation {
     pub fn recall(&mut self, memory: &[Vec<u8>]) -> Result<(), serde_json::Error> {
         for stretch in memory {
             let stretch: Stretch = serde_json::from_slice(stretch)?;
-            if stretch.anew {
+            if stretch.replaces_all {
                 self.turns.clear();
             }
             self.summary = stretch.summary.or(self.summary.take());
@@ -84,15 +84,15 @@ impl Conversation {
     }
 
     /// What is to be kept since the last time, and whether it replaces all before.
-    pub fn keep(&mut self) -> Option<(bool, Vec<u8>)> {
-        if self.kept == self.turns.len() && !self.anew {
+    pub fn checkpoint(&mut self) -> Option<Checkpoint> {
+        if self.kept == self.turns.len() && !self.is_rewritten {
             return None;
         }
-        let from = if self.anew { 0 } else { self.kept };
-        let stretch = Stretch { anew: self.anew, summary: self.summary.clone().filter(|_| self.anew), turns: self.turns[from..].to_vec() };
+        let from = if self.is_rewritten { 0 } else { self.kept };
+        let stretch = Stretch { replaces_all: self.is_rewritten, summary: self.summary.clone().filter(|_| self.is_rewritten), turns: self.turns[from..].to_vec() };
         let bytes = serde_json::to_vec(&stretch).ok()?;
-        (self.kept, self.anew) = (self.turns.len(), false);
-        Some((stretch.anew, bytes))
+        (self.kept, self.is_rewritten) = (self.turns.len(), false);
+        Some(Checkpoint { replaces_all: stretch.replaces_all, bytes })
     }
 
     /// What each request begins with, whatever was summed up: the task and the pins.
@@ -121,10 +121,10 @@ impl Conversation {
     }
 
     /// Takes the turns as they are for too many; `false` when they can't be fewer.
-    pub fn doubt(&mut self) -> bool {
+    pub fn lower_cap(&mut self) -> bool {
         self.cap = Some(self.measure(&self.turns) * 2 / 3);
-        self.doubts += 1;
-        self.doubts <= DOUBTS_MAX && !self.turns.is_empty()
+        self.rejections += 1;
+        self.rejections <= REJECTIONS_MAX && !self.turns.is_empty()
     }
 
     /// A figure of ours as the vendor would put it.
@@ -137,12 +137,12 @@ impl Conversation {
     }
 
     /// Where to part the turns so that the rest has room to grow; `None` while they fit.
-    pub fn overfull(&self, share: u64) -> Option<usize> {
+    pub fn split_point(&self, share: u64) -> Option<usize> {
         let cap = self.cap.unwrap_or(u64::MAX);
         if self.measure(&self.turns) <= (share * FULL_PERCENT / 100).min(cap) {
             return None;
         }
-        let begins = |at: &usize| self.turns[*at].by == By::Brain;
+        let begins = |at: &usize| self.turns[*at].speaker == Speaker::Model;
         let fits = |at: &usize| self.measure(&self.turns[*at..]) <= (share * KEPT_PERCENT / 100).min(cap / 2);
         let starts: Vec<usize> = (1..self.turns.len()).filter(begins).collect();
         starts.iter().copied().find(fits).or(starts.last().copied())
@@ -152,24 +152,24 @@ impl Conversation {
     pub fn shorten(&mut self, at: usize, summary: String) {
         self.turns.drain(..at);
         self.summary = Some(summary);
-        self.anew = true;
+        self.is_rewritten = true;
     }
 
     /// Leaves the text of results out, oldest first and no more than must be, until the turns fit. The last resort where one turn alone
     /// is too much.
     pub fn squeeze(&mut self, share: u64) {
         let share = share.min(self.cap.unwrap_or(u64::MAX));
-        let too_much = |talk: &Conversation| talk.measure(&talk.turns) > share;
+        let is_too_much = |it: &Conversation| it.measure(&it.turns) > share;
         for at in 0..self.turns.len() {
             for n in 0..self.turns[at].parts.len() {
-                if !too_much(self) {
+                if !is_too_much(self) {
                     return;
                 }
-                if let Part::Result { text, .. } = &mut self.turns[at].parts[n]
+                if let TurnPart::Result { text, .. } = &mut self.turns[at].parts[n]
                     && text.len() > 200
                 {
                     *text = format!("[left out for want of room: {} bytes; ask again for the part you need]", text.len());
-                    self.anew = true;
+                    self.is_rewritten = true;
                 }
             }
         }
@@ -178,21 +178,21 @@ impl Conversation {
     /// Calls of the last turn that have no result yet.
     pub fn open_calls(&self) -> Vec<(String, String, Value)> {
         match self.turns.last() {
-            Some(turn) if turn.by == By::Brain => turn.calls().map(|(id, tool, input)| (id.into(), tool.into(), input.clone())).collect(),
+            Some(turn) if turn.speaker == Speaker::Model => turn.calls().map(|(id, tool, input)| (id.into(), tool.into(), input.clone())).collect(),
             _ => Vec::new(),
         }
     }
 
     /// The first turns as plain text, for the request that sums them up, and how many of them these are: up to `at`, and no more than
     /// fit into so many bytes.
-    pub fn told(&self, at: usize, max: usize) -> (String, usize) {
+    pub fn quoted(&self, at: usize, max: usize) -> (String, usize) {
         // A long summary must leave room for what comes behind it.
         let earlier = self.summary.as_ref().map(|summary| clip(summary, max / 2));
         let mut told = earlier.map_or_else(String::new, |summary| format!("[earlier]\n{summary}\n\n"));
         let mut reached = 0;
         while reached < at {
-            let next = (reached + 1..at).find(|at| self.turns[*at].by == By::Brain).unwrap_or(at);
-            let more: String = self.turns[reached..next].iter().flat_map(|turn| &turn.parts).filter_map(Part::told).collect();
+            let next = (reached + 1..at).find(|at| self.turns[*at].speaker == Speaker::Model).unwrap_or(at);
+            let more: String = self.turns[reached..next].iter().flat_map(|turn| &turn.parts).filter_map(quote).collect();
             if reached > 0 && told.len() + more.len() > max {
                 break;
             }
@@ -203,11 +203,11 @@ impl Conversation {
     }
 
     /// What stands in for a summary of the first turns where none can be had: the calls, the last ones if they are too many.
-    pub fn listed(&self, at: usize) -> String {
+    pub fn call_list(&self, at: usize) -> String {
         let half = SUMMARY_BYTES / 2;
         let earlier = self.summary.as_ref().map_or("", |summary| clip(summary, half));
         let parts = self.turns[..at].iter().flat_map(|turn| &turn.parts);
-        let lines: Vec<String> = parts.filter(|part| !matches!(part, Part::Text(_))).filter_map(Part::told).collect();
+        let lines: Vec<String> = parts.filter(|part| !matches!(part, TurnPart::Text(_))).filter_map(quote).collect();
         let mut room = half;
         let mut from = lines.len();
         while let Some(line) = from.checked_sub(1).map(|at| clip(&lines[at], LINE_BYTES)).filter(|line| line.len() < room) {
@@ -222,17 +222,15 @@ impl Conversation {
 /// Bytes of a line in a list of calls.
 const LINE_BYTES: usize = 200;
 
-impl Part {
-    /// A line or more of it for a summary.
-    fn told(&self) -> Option<String> {
-        let (texts, calls, results) = TOLD_BYTES;
-        Some(match self {
-            Part::Text(text) => format!("{}\n", clip(text, texts)),
-            Part::Call { tool, input, .. } => format!("→ {tool} {}\n", clip(&input.to_string(), calls)),
-            Part::Result { ok, text, .. } => format!("{} {}\n", if *ok { "✓" } else { "✗" }, clip(text, results)),
-            Part::Raw { .. } => return None,
-        })
-    }
+/// A part as a summary quotes it.
+fn quote(part: &TurnPart) -> Option<String> {
+    let (texts, calls, results) = QUOTED_BYTES;
+    Some(match part {
+        TurnPart::Text(text) => format!("{}\n", clip(text, texts)),
+        TurnPart::Call { tool, input, .. } => format!("→ {tool} {}\n", clip(&input.to_string(), calls)),
+        TurnPart::Result { ok, text, .. } => format!("{} {}\n", if *ok { "✓" } else { "✗" }, clip(text, results)),
+        TurnPart::Raw { .. } => return None,
+    })
 }
 
 /// The beginning of a text, in whole letters.
@@ -240,12 +238,12 @@ pub fn clip(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-fn cost(tool: &ToolCard) -> u64 {
-    tokens(&tool.name) + tokens(&tool.description) + tokens(&tool.input_schema.to_string())
+fn cost(tool: &ToolSpec) -> u64 {
+    estimate_tokens(&tool.name) + estimate_tokens(&tool.description) + estimate_tokens(&tool.input_schema.to_string())
 }
 
 /// Descriptions that fit their share: the costliest are cut to name, first sentence and bare parameters.
-pub fn fit_tools(tools: &[ToolCard]) -> (Vec<ToolCard>, u64) {
+pub fn fit_tools(tools: &[ToolSpec]) -> (Vec<ToolSpec>, u64) {
     let mut fitted = tools.to_vec();
     let mut by_cost: Vec<usize> = (0..fitted.len()).collect();
     by_cost.sort_by_key(|at| std::cmp::Reverse(cost(&fitted[*at])));
@@ -289,10 +287,10 @@ mod tests {
         let mut talk = Conversation::new("a task\n/pin never touch main".into(), vec!["use tabs".into()]);
         for n in 0..turns {
             let id = format!("c{n}");
-            let call = Part::Call { id: id.clone(), tool: "fs.read".into(), input: json!({"path": "a"}) };
-            talk.turns.push(Turn { by: By::Brain, parts: vec![call] });
-            let result = Part::Result { id, tool: "fs.read".into(), ok: true, text: "x".repeat(bytes) };
-            talk.turns.push(Turn { by: By::User, parts: vec![result] });
+            let call = TurnPart::Call { id: id.clone(), tool: "fs.read".into(), input: json!({"path": "a"}) };
+            talk.turns.push(Turn { speaker: Speaker::Model, parts: vec![call] });
+            let result = TurnPart::Result { id, tool: "fs.read".into(), ok: true, text: "x".repeat(bytes) };
+            talk.turns.push(Turn { speaker: Speaker::User, parts: vec![result] });
         }
         talk
     }
@@ -300,9 +298,9 @@ mod tests {
     #[test]
     fn turns_are_parted_only_before_the_brain_speaks_and_only_when_full() {
         let talk = worked(20, 4000);
-        assert_eq!(talk.overfull(100_000), None);
-        let at = talk.overfull(20_000).unwrap();
-        assert_eq!(talk.turns[at].by, By::Brain);
+        assert_eq!(talk.split_point(100_000), None);
+        let at = talk.split_point(20_000).unwrap();
+        assert_eq!(talk.turns[at].speaker, Speaker::Model);
         assert!(talk.measure(&talk.turns[at..]) <= 7_000 && talk.measure(&talk.turns[at - 2..]) > 7_000, "it keeps as much as it may");
     }
 
@@ -310,35 +308,35 @@ mod tests {
     fn seventy_percent_of_their_share_is_full() {
         let talk = worked(20, 4000);
         let edge = talk.measure(&talk.turns) * 100 / 70;
-        assert_eq!(talk.overfull(edge + 2), None);
-        assert!(talk.overfull(edge - 2).is_some());
+        assert_eq!(talk.split_point(edge + 2), None);
+        assert!(talk.split_point(edge - 2).is_some());
     }
 
     #[test]
     fn task_and_pins_outlive_every_summary() {
         let mut talk = worked(20, 4000);
-        let at = talk.overfull(20_000).unwrap();
+        let at = talk.split_point(20_000).unwrap();
         talk.shorten(at, "we read a lot".into());
         let opening = talk.shown()[0].text();
         for kept in ["a task", "[pinned] never touch main", "[pinned] use tabs", "we read a lot"] {
             assert!(opening.contains(kept), "{kept} is not in {opening}");
         }
-        assert_eq!(talk.overfull(20_000), None);
+        assert_eq!(talk.split_point(20_000), None);
     }
 
     #[test]
     fn what_is_kept_in_stretches_reads_back_as_one() {
         let mut talk = worked(3, 10);
-        let mut memory = vec![talk.keep().unwrap().1];
-        assert_eq!(talk.keep(), None);
-        talk.turns.push(Turn { by: By::Brain, parts: vec![Part::Text("hm".into())] });
-        memory.push(talk.keep().unwrap().1);
+        let mut memory = vec![talk.checkpoint().unwrap().bytes];
+        assert_eq!(talk.checkpoint(), None);
+        talk.turns.push(Turn { speaker: Speaker::Model, parts: vec![TurnPart::Text("hm".into())] });
+        memory.push(talk.checkpoint().unwrap().bytes);
         let mut back = Conversation::new(talk.task.clone(), Vec::new());
         back.recall(&memory).unwrap();
         assert_eq!((&back.turns, &back.summary), (&talk.turns, &None));
         talk.shorten(2, "short".into());
-        let (anew, stretch) = talk.keep().unwrap();
-        assert!(anew);
+        let Checkpoint { replaces_all, bytes: stretch } = talk.checkpoint().unwrap();
+        assert!(replaces_all);
         back.recall(&[memory, vec![stretch]].concat()).unwrap();
         assert_eq!((&back.turns[back.turns.len() - 5..], back.summary.as_deref()), (&talk.turns[..], Some("short")));
     }
@@ -347,7 +345,7 @@ mod tests {
     fn a_long_summary_leaves_room_for_the_turns_behind_it() {
         let mut talk = worked(4, 4000);
         talk.summary = Some("s".repeat(SUMMARY_BYTES));
-        let (told, at) = talk.told(4, 5_000);
+        let (told, at) = talk.quoted(4, 5_000);
         assert_eq!(at, 4);
         assert!(told.starts_with("[earlier]\nsss") && told.matches("→ fs.read").count() == 2 && told.len() <= 5_000, "{told}");
     }
@@ -355,25 +353,25 @@ mod tests {
     #[test]
     fn what_is_told_of_a_turn_is_bounded_part_by_part_and_in_all() {
         let long = "ä".repeat(5_000);
-        let part = |part: Part| part.told().unwrap().len();
-        let call = Part::Call { id: "c".into(), tool: "t".into(), input: json!(long) };
-        let result = Part::Result { id: "c".into(), tool: "t".into(), ok: true, text: long.clone() };
-        assert_eq!((part(Part::Text(long)), part(call.clone()), part(result)), (2_001, 406, 605));
+        let part = |part: TurnPart| quote(&part).unwrap().len();
+        let call = TurnPart::Call { id: "c".into(), tool: "t".into(), input: json!(long) };
+        let result = TurnPart::Result { id: "c".into(), tool: "t".into(), ok: true, text: long.clone() };
+        assert_eq!((part(TurnPart::Text(long)), part(call.clone()), part(result)), (2_001, 406, 605));
         let mut talk = worked(1, 10);
         talk.turns[0].parts = vec![call; 20];
-        assert_eq!(talk.told(2, 5_000), (clip(&talk.told(2, usize::MAX).0, 5_000).to_owned(), 2), "the first is told as far as it goes");
+        assert_eq!(talk.quoted(2, 5_000), (clip(&talk.quoted(2, usize::MAX).0, 5_000).to_owned(), 2), "the first is told as far as it goes");
     }
 
     #[test]
     fn a_list_in_the_place_of_a_summary_has_the_last_calls_and_half_of_what_was_there() {
         let mut talk = worked(100, 600);
         for (n, turn) in talk.turns.iter_mut().enumerate() {
-            if let Part::Call { input, .. } = &mut turn.parts[0] {
+            if let TurnPart::Call { input, .. } = &mut turn.parts[0] {
                 *input = json!({"path": format!("{n}-{}", "p".repeat(400))});
             }
         }
         talk.summary = Some("s".repeat(SUMMARY_BYTES));
-        let listed = talk.listed(200);
+        let listed = talk.call_list(200);
         assert_eq!(listed.matches('s').count() - listed.matches("fs.read").count(), SUMMARY_BYTES / 2);
         assert!(listed.len() <= SUMMARY_BYTES && listed.len() > SUMMARY_BYTES - 250, "{} bytes", listed.len());
         assert!(listed.lines().skip(1).all(|line| line.len() <= 200));
@@ -387,7 +385,7 @@ mod tests {
             talk.calibrate(counted, estimated);
             assert_eq!(talk.scaled(1_000), scaled, "{counted} of {estimated}");
         }
-        assert_eq!(tokens(&"x".repeat(400)), 101);
+        assert_eq!(estimate_tokens(&"x".repeat(400)), 101);
     }
 
     #[test]
@@ -398,7 +396,7 @@ mod tests {
         let mut talk = worked(3, 201);
         talk.squeeze(10);
         assert!(
-            talk.turns.iter().flat_map(|turn| &turn.parts).all(|part| !matches!(part, Part::Result { text, .. } if text.contains('x')))
+            talk.turns.iter().flat_map(|turn| &turn.parts).all(|part| !matches!(part, TurnPart::Result { text, .. } if text.contains('x')))
         );
     }
 
@@ -407,20 +405,20 @@ mod tests {
         let mut talk = worked(1, 400_000);
         talk.squeeze(20_000);
         assert!(talk.measure(&talk.turns) <= 20_000);
-        assert!(matches!(&talk.turns[1].parts[0], Part::Result { id, .. } if id == "c0"));
+        assert!(matches!(&talk.turns[1].parts[0], TurnPart::Result { id, .. } if id == "c0"));
     }
 
     #[test]
     fn long_descriptions_lose_their_tail_and_keep_their_parameters() {
         let schema = json!({"type": "object", "properties": {"description": {"type": "string", "description": "y".repeat(20_000)}}});
-        let wordy = ToolCard { name: "a.b".into(), description: format!("Does it. {}", "z".repeat(9000)), input_schema: schema };
-        let terse = ToolCard { name: "c.d".into(), description: "Short. And more.".into(), input_schema: json!({"type": "object"}) };
+        let wordy = ToolSpec { name: "a.b".into(), description: format!("Does it. {}", "z".repeat(9000)), input_schema: schema };
+        let terse = ToolSpec { name: "c.d".into(), description: "Short. And more.".into(), input_schema: json!({"type": "object"}) };
         let (fitted, total) = fit_tools(&[wordy, terse.clone()]);
         assert!(total <= 3_000);
         assert_eq!(fitted[0].description, "Does it.");
         assert_eq!(fitted[0].input_schema, json!({"type": "object", "properties": {"description": {"type": "string"}}}));
         assert_eq!(fitted[1], terse);
-        let endless = ToolCard { name: "e".into(), description: "e".repeat(20_000), input_schema: json!({}) };
+        let endless = ToolSpec { name: "e".into(), description: "e".repeat(20_000), input_schema: json!({}) };
         assert_eq!(fit_tools(&[endless]).0[0].description, "e".repeat(120));
     }
 }

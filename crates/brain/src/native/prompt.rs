@@ -10,7 +10,7 @@ pub fn system(brief: &Brief) -> String {
         if brief.may_change {
             "A person reviews your changes before they are merged. Run the tests where there are any, and leave nothing half done."
         } else {
-            "You only read: nothing you do may change a file. Answer the question."
+            "You only read: nothing you do may change a file. ModelResponse the question."
         }
         .to_owned(),
         "A refused call says why. Take the hint or another way; never try to get around a refusal.".to_owned(),
@@ -34,6 +34,6 @@ fn role(name: &str) -> Option<&'static str> {
 }
 
 /// How a stretch of work is to be summed up.
-pub const SUM_UP: &str = "Sum up the work below for the one who goes on with it. Keep: decisions and their reasons, every file that was \
+pub const SUM_UP: &str = "Sum up the work below for the one who goes on with it. Checkpoint: decisions and their reasons, every file that was \
     changed and how, test results, what is left to do. Leave out: reasoning on the way and contents that can be read again. At most \
     a thousand words.";

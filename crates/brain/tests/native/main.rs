@@ -3,44 +3,44 @@
 
 mod bounds;
 mod circles;
-mod speech;
+mod dialects;
 mod tape;
 mod trouble;
 mod window;
 
-use brain::model::Speech;
-use brain::{Brain, Ended, Heard, Move, Native};
+use brain::Dialect;
+use brain::{Brain, CallResult, BrainInput, Move, Native};
 use serde_json::{Value, json};
-use tape::{Line, SPEECHES, Tape, act, brief, output, start, system, wish};
+use tape::{Line,  Tape, act, brief, output, start, system, wish};
 
 #[tokio::test]
-async fn a_task_with_parallel_calls_runs_in_every_speech() {
-    for speech in SPEECHES {
+async fn a_task_with_parallel_calls_runs_in_every_dialect() {
+    for dialect in Dialect::ALL {
         let both = vec![("fs_read", json!({"path": "a"})), ("shell_run", json!({"command": ["ls"]}))];
-        let tape = Tape::new(speech, vec![Line::Says("I look.", both), Line::Says("It was\na typo.", vec![])]);
+        let tape = Tape::new(dialect, vec![Line::Says("I look.", both), Line::Says("It was\na typo.", vec![])]);
         let mut brain = Native::new(tape.clone(), brief());
         let (said, next) = act(&mut brain, start(Vec::new())).await;
         let wanted = vec![wish("fs.read", json!({"path": "a"})), wish("shell.run", json!({"command": ["ls"]}))];
-        assert_eq!((said, next), (vec!["I look.".to_owned()], Move::Call(wanted)), "{speech:?}");
-        let refused = Ended::Refused(
+        assert_eq!((said, next), (vec!["I look.".to_owned()], Move::Call(wanted)), "{dialect:?}");
+        let refused = CallResult::Refused(
             world::Refusal::new(world::Code::Denied, "no shell").hint("read instead").detail(json!({"current_state": "resting"})),
         );
-        let (said, next) = act(&mut brain, Heard::Ended(vec![output("text of a"), refused])).await;
-        assert_eq!((said.join("\n"), next), ("It was\na typo.".into(), Move::Done("It was\na typo.".into())), "{speech:?}");
+        let (said, next) = act(&mut brain, BrainInput::Results(vec![output("text of a"), refused])).await;
+        assert_eq!((said.join("\n"), next), ("It was\na typo.".into(), Move::Done("It was\na typo.".into())), "{dialect:?}");
 
         let asked = tape.asked.lock().unwrap();
-        let path = match speech {
-            Speech::Messages => "/v1/messages",
-            Speech::Responses => "/v1/responses",
-            Speech::Chat => "/v1/chat/completions",
-            Speech::Gemini => "/v1beta/models/m-1:streamGenerateContent?alt=sse",
+        let path = match dialect {
+            Dialect::Anthropic => "/v1/messages",
+            Dialect::Responses => "/v1/responses",
+            Dialect::Chat => "/v1/chat/completions",
+            Dialect::Gemini => "/v1beta/models/m-1:streamGenerateContent?alt=sse",
         };
         assert_eq!(asked[1].1, path);
         let second = asked[1].2.to_string();
         for part in
             ["fix the bug", "text of a", "no shell", "read instead", "is_retryable", "current_state", "fs_read", "Your role is worker"]
         {
-            assert!(second.contains(part), "{speech:?} lacks `{part}`: {second}");
+            assert!(second.contains(part), "{dialect:?} lacks `{part}`: {second}");
         }
         assert!(!second.contains("fs.read"), "no vendor takes a dot in a name");
     }
@@ -48,20 +48,20 @@ async fn a_task_with_parallel_calls_runs_in_every_speech() {
 
 #[tokio::test]
 async fn a_brain_that_was_killed_wants_its_open_calls_again() {
-    for speech in SPEECHES {
-        let tape = Tape::new(speech, vec![Line::Says("", vec![("fs_read", json!({"path": "a"}))]), Line::Says("Done.", vec![])]);
+    for dialect in Dialect::ALL {
+        let tape = Tape::new(dialect, vec![Line::Says("", vec![("fs_read", json!({"path": "a"}))]), Line::Says("Done.", vec![])]);
         let mut first = Native::new(tape.clone(), brief());
         let (_, wanted) = act(&mut first, start(Vec::new())).await;
-        let memory = vec![first.keep().unwrap().bytes];
-        assert_eq!(first.keep(), None, "what is kept is kept once");
+        let memory = vec![first.checkpoint().unwrap().bytes];
+        assert_eq!(first.checkpoint(), None, "what is kept is kept once");
         drop(first);
 
         let mut second = Native::new(tape.clone(), brief());
         let (_, again) = act(&mut second, start(memory.clone())).await;
         assert_eq!(again, wanted);
-        let (_, done) = act(&mut second, Heard::Ended(vec![output("x")])).await;
+        let (_, done) = act(&mut second, BrainInput::Results(vec![output("x")])).await;
         assert_eq!(done, Move::Done("Done.".into()));
-        let memory = [memory, vec![second.keep().unwrap().bytes]].concat();
+        let memory = [memory, vec![second.checkpoint().unwrap().bytes]].concat();
 
         // Killed once more, behind the last answer: nothing is asked of the model again.
         let mut third = Native::new(tape.clone(), brief());
@@ -72,7 +72,7 @@ async fn a_brain_that_was_killed_wants_its_open_calls_again() {
 
 #[tokio::test]
 async fn a_budget_that_a_person_must_raise_parks_the_task() {
-    let tape = Tape::new(Speech::Chat, vec![Line::Waits(7), Line::Says("Ok.", vec![])]);
+    let tape = Tape::new(Dialect::Chat, vec![Line::Waits(7), Line::Says("Ok.", vec![])]);
     let mut brain = Native::new(tape, brief());
     assert_eq!(brain.next(start(Vec::new())).await, Ok(Move::Wait(world::ReviewId(7))));
     assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Done("Ok.".into()));
@@ -80,22 +80,22 @@ async fn a_budget_that_a_person_must_raise_parks_the_task() {
 
 #[tokio::test]
 async fn the_prompt_is_a_few_lines_about_the_place_and_none_about_tools() {
-    for speech in SPEECHES {
+    for dialect in Dialect::ALL {
         for (may_change, line) in [(true, "A person reviews your changes"), (false, "You only read")] {
-            let tape = Tape::new(speech, vec![Line::Says("Ok.", vec![])]);
+            let tape = Tape::new(dialect, vec![Line::Says("Ok.", vec![])]);
             let workflow = Some("Workflow state: test_writing. Writable paths: tests/** only.".to_owned());
             let mut brain = Native::new(tape.clone(), brain::Brief { may_change, workflow, ..brief() });
             act(&mut brain, start(Vec::new())).await;
             let body = &tape.bodies()[0];
-            let said = system(speech, body);
+            let said = system(dialect, body);
             for part in [line, "Your role is worker", "Workflow state: test_writing."] {
-                assert!(said.contains(part), "{speech:?} lacks `{part}`: {said}");
+                assert!(said.contains(part), "{dialect:?} lacks `{part}`: {said}");
             }
             assert!(said.lines().count() <= 8 && said.len() < 1200, "a few lines: {said}");
             let unsaid = ["fs_read", "fs.read", "shell", "Does it."];
-            assert!(unsaid.iter().all(|word| !said.contains(word)), "{speech:?} names a tool: {said}");
+            assert!(unsaid.iter().all(|word| !said.contains(word)), "{dialect:?} names a tool: {said}");
             let rest = [&body["messages"], &body["input"], &body["contents"]].map(Value::to_string).join("");
-            assert!(unsaid.iter().all(|word| !rest.contains(word)), "{speech:?} names a tool: {rest}");
+            assert!(unsaid.iter().all(|word| !rest.contains(word)), "{dialect:?} names a tool: {rest}");
             assert!(body["tools"].to_string().contains("fs_read"), "they are declared as functions");
         }
     }
@@ -103,14 +103,14 @@ async fn the_prompt_is_a_few_lines_about_the_place_and_none_about_tools() {
 
 #[tokio::test(start_paused = true)]
 async fn a_line_is_passed_on_before_the_next_one_is_there() {
-    for speech in SPEECHES {
-        let tape = Tape::new(speech, vec![Line::Held("One.\n two.", 3)]);
+    for dialect in Dialect::ALL {
+        let tape = Tape::new(dialect, vec![Line::Held("One.\n two.", 3)]);
         let mut brain = Native::new(tape.clone(), brief());
         let patience = std::time::Duration::from_secs(60);
         let first = tokio::time::timeout(patience, brain.next(start(Vec::new()))).await;
-        assert_eq!(first.unwrap_or_else(|_| panic!("{speech:?} keeps the line back")), Ok(Move::Say("One.".into())));
+        assert_eq!(first.unwrap_or_else(|_| panic!("{dialect:?} keeps the line back")), Ok(Move::Say("One.".into())));
         tape.gate.add_permits(1);
-        let (said, done) = act(&mut brain, Heard::Silence).await;
-        assert_eq!((said, done), (vec![" two.".to_owned()], Move::Done("One.\n two.".into())), "{speech:?}");
+        let (said, done) = act(&mut brain, BrainInput::Continue).await;
+        assert_eq!((said, done), (vec![" two.".to_owned()], Move::Done("One.\n two.".into())), "{dialect:?}");
     }
 }

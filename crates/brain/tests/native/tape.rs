@@ -1,7 +1,8 @@
 //! A model that says what it is told to, in each vendor's words.
 
-use brain::model::{Answer, Body, Card, Model, ModelFault, Purpose, Speech, Then};
-use brain::{Brain, Brief, Ended, Heard, Move, Native, ToolCard, Wish};
+use brain::Dialect;
+use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
+use brain::{Brain, Brief, CallResult, BrainInput, Move, Native, ToolSpec, ToolCall};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -12,8 +13,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-pub const SPEECHES: [Speech; 4] = [Speech::Messages, Speech::Responses, Speech::Chat, Speech::Gemini];
-
+pub 
 /// One answer of the tape.
 pub enum Line {
     Says(&'static str, Vec<(&'static str, Value)>),
@@ -26,7 +26,7 @@ pub enum Line {
     /// Whatever bytes.
     Raw(String),
     /// An error that stays one.
-    Settled(u16, &'static str),
+    Final(u16, &'static str),
     /// An error, and the seconds after which to come again.
     After(u16, u64),
     /// The vendor's filter stops it.
@@ -36,7 +36,7 @@ pub enum Line {
 }
 
 pub struct Tape {
-    speech: Speech,
+    dialect: Dialect,
     pub context_tokens: u64,
     pub summary_tokens: u64,
     /// What the vendor counts as one token.
@@ -52,9 +52,9 @@ pub struct Tape {
 }
 
 impl Tape {
-    pub fn new(speech: Speech, lines: Vec<Line>) -> Arc<Tape> {
+    pub fn new(dialect: Dialect, lines: Vec<Line>) -> Arc<Tape> {
         Arc::new(Tape {
-            speech,
+            dialect,
             context_tokens: 100_000,
             summary_tokens: 100_000,
             token_bytes: 4,
@@ -84,8 +84,8 @@ struct Pieces {
     gate: Arc<Semaphore>,
 }
 
-impl Body for Pieces {
-    fn piece(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, ModelFault>> + Send + '_>> {
+impl ResponseBody for Pieces {
+    fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, ModelFault>> + Send + '_>> {
         Box::pin(async move {
             if self.free == 0 {
                 self.gate.acquire().await.unwrap().forget();
@@ -98,12 +98,12 @@ impl Body for Pieces {
 }
 
 impl Model for Tape {
-    fn card(&self, purpose: Purpose) -> Card {
+    fn info(&self, purpose: Purpose) -> ModelInfo {
         let context_tokens = if purpose == Purpose::Summary { self.summary_tokens } else { self.context_tokens };
-        Card { speech: self.speech, model: "m-1".into(), context_tokens, output_tokens_max: 8_000 }
+        ModelInfo { dialect: self.dialect, model: "m-1".into(), context_tokens, output_tokens_max: 8_000 }
     }
 
-    fn ask(&self, purpose: Purpose, path: String, body: Vec<u8>) -> Pin<Box<dyn Future<Output = Result<Answer, ModelFault>> + Send + '_>> {
+    fn send(&self, purpose: Purpose, path: String, body: Vec<u8>) -> Pin<Box<dyn Future<Output = Result<ModelResponse, ModelFault>> + Send + '_>> {
         let tokens = body.len() / self.token_bytes;
         self.asked.lock().unwrap().push((purpose, path, serde_json::from_slice(&body).unwrap()));
         self.times.lock().unwrap().push(Instant::now());
@@ -111,13 +111,13 @@ impl Model for Tape {
         let line = summary.or_else(|| self.lines.lock().unwrap().pop_front()).expect("the tape is at its end");
         let (mut retry_after, mut settled, mut free) = (None, false, usize::MAX);
         let (status, body) = match line {
-            Line::Says(text, calls) => (200, events(self.speech, text, &calls, "end", tokens)),
-            Line::Length(text) => (200, events(self.speech, text, &[], "length", tokens)),
-            Line::Cut(text) => (200, events(self.speech, text, &[], "cut", tokens)),
+            Line::Says(text, calls) => (200, events(self.dialect, text, &calls, "end", tokens)),
+            Line::Length(text) => (200, events(self.dialect, text, &[], "length", tokens)),
+            Line::Cut(text) => (200, events(self.dialect, text, &[], "cut", tokens)),
             Line::Status(status, body) => (status, body.to_owned()),
             Line::Raw(body) => (200, body),
-            Line::Withheld => (200, events(self.speech, "I", &[], "withheld", tokens)),
-            Line::Settled(status, body) => {
+            Line::Withheld => (200, events(self.dialect, "I", &[], "withheld", tokens)),
+            Line::Final(status, body) => {
                 settled = true;
                 (status, body.to_owned())
             }
@@ -127,10 +127,10 @@ impl Model for Tape {
             }
             Line::Held(text, events_free) => {
                 free = events_free;
-                (200, events(self.speech, text, &[], "end", tokens))
+                (200, events(self.dialect, text, &[], "end", tokens))
             }
             Line::Waits(review) => {
-                let fault = ModelFault { what: "over budget".into(), then: Then::Wait(world::ReviewId(review)), hint: None };
+                let fault = ModelFault { what: "over budget".into(), retry: RetryClass::NeedsReview(world::ReviewId(review)), hint: None };
                 return Box::pin(std::future::ready(Err(fault)));
             }
         };
@@ -140,15 +140,15 @@ impl Model for Tape {
             _ => body.split_inclusive("\n\n").map(|event| Bytes::copy_from_slice(event.as_bytes())).collect(),
         };
         let body = Box::new(Pieces { rest, free, gate: self.gate.clone() });
-        Box::pin(std::future::ready(Ok(Answer { status, retry_after, settled, body })))
+        Box::pin(std::future::ready(Ok(ModelResponse { status, retry_after, is_final: settled, body })))
     }
 }
 
 /// An answer as the vendor streams it.
-fn events(speech: Speech, text: &str, calls: &[(&str, Value)], end: &str, tokens: usize) -> String {
+fn events(dialect: Dialect, text: &str, calls: &[(&str, Value)], end: &str, tokens: usize) -> String {
     let mut events = Vec::new();
-    match speech {
-        Speech::Messages => {
+    match dialect {
+        Dialect::Anthropic => {
             events.push(json!({"type": "message_start", "message": {"usage": {"input_tokens": tokens - 2, "cache_read_input_tokens": 2}}}));
             events.push(json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}));
             events.extend(
@@ -177,7 +177,7 @@ fn events(speech: Speech, text: &str, calls: &[(&str, Value)], end: &str, tokens
                 events.push(json!({"type": "message_stop"}));
             }
         }
-        Speech::Responses => {
+        Dialect::Responses => {
             events.extend(text.split_inclusive(' ').map(|word| json!({"type": "response.output_text.delta", "delta": word})));
             if !text.is_empty() {
                 let item = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]});
@@ -195,7 +195,7 @@ fn events(speech: Speech, text: &str, calls: &[(&str, Value)], end: &str, tokens
                 _ => {}
             }
         }
-        Speech::Chat => {
+        Dialect::Chat => {
             events.extend(text.split_inclusive(' ').map(|word| json!({"choices": [{"delta": {"content": word}}]})));
             for (n, (tool, input)) in calls.iter().enumerate() {
                 events.push(json!({"choices": [{"delta": {"tool_calls": [{"index": n, "id": format!("call_{n}"), "function": {"name": tool, "arguments": ""}}]}}]}));
@@ -209,7 +209,7 @@ fn events(speech: Speech, text: &str, calls: &[(&str, Value)], end: &str, tokens
             }
             events.push(json!({"choices": [], "usage": {"prompt_tokens": tokens}}));
         }
-        Speech::Gemini => {
+        Dialect::Gemini => {
             events.extend(text.split_inclusive(' ').map(|word| json!({"candidates": [{"content": {"parts": [{"text": word}]}}]})));
             let parts: Vec<Value> = calls.iter().map(|(tool, input)| json!({"functionCall": {"name": tool, "args": input}})).collect();
             let reason = match end {
@@ -225,51 +225,51 @@ fn events(speech: Speech, text: &str, calls: &[(&str, Value)], end: &str, tokens
 }
 
 pub fn brief() -> Brief {
-    let tool = |name: &str| ToolCard { name: name.into(), description: "Does it.".into(), input_schema: json!({"type": "object"}) };
+    let tool = |name: &str| ToolSpec { name: name.into(), description: "Does it.".into(), input_schema: json!({"type": "object"}) };
     Brief { role: "worker".into(), may_change: true, tools: vec![tool("fs.read"), tool("shell.run")], ..Brief::default() }
 }
 
-pub fn start(memory: Vec<Vec<u8>>) -> Heard {
-    Heard::Start { prompt: "fix the bug".into(), settled: 0, resumed: !memory.is_empty(), memory }
+pub fn start(memory: Vec<Vec<u8>>) -> BrainInput {
+    BrainInput::Start { prompt: "fix the bug".into(), settled: 0, resumed: !memory.is_empty(), memory }
 }
 
-pub fn wish(tool: &str, input: Value) -> Wish {
-    Wish { tool: tool.into(), input }
+pub fn wish(tool: &str, input: Value) -> ToolCall {
+    ToolCall { tool: tool.into(), input }
 }
 
 /// The next move that is not a word.
-pub async fn act(brain: &mut Native, heard: Heard) -> (Vec<String>, Move) {
+pub async fn act(brain: &mut Native, heard: BrainInput) -> (Vec<String>, Move) {
     let mut said = Vec::new();
     let mut next = brain.next(heard).await.unwrap();
     while let Move::Say(text) = next {
         said.push(text);
-        next = brain.next(Heard::Silence).await.unwrap();
+        next = brain.next(BrainInput::Continue).await.unwrap();
     }
     (said, next)
 }
 
-pub fn output(text: &str) -> Ended {
-    Ended::Output { ok: true, value: json!(text) }
+pub fn output(text: &str) -> CallResult {
+    CallResult::Output { ok: true, value: json!(text) }
 }
 
 /// The system prompt of a request.
-pub fn system(speech: Speech, body: &Value) -> String {
-    let system = match speech {
-        Speech::Messages => &body["system"][0]["text"],
-        Speech::Responses => &body["instructions"],
-        Speech::Chat => &body["messages"][0]["content"],
-        Speech::Gemini => &body["systemInstruction"]["parts"][0]["text"],
+pub fn system(dialect: Dialect, body: &Value) -> String {
+    let system = match dialect {
+        Dialect::Anthropic => &body["system"][0]["text"],
+        Dialect::Responses => &body["instructions"],
+        Dialect::Chat => &body["messages"][0]["content"],
+        Dialect::Gemini => &body["systemInstruction"]["parts"][0]["text"],
     };
     system.as_str().unwrap().to_owned()
 }
 
 /// What a request may have for an answer.
-pub fn output_max(speech: Speech, body: &Value) -> u64 {
-    let max = match speech {
-        Speech::Messages => &body["max_tokens"],
-        Speech::Responses => &body["max_output_tokens"],
-        Speech::Chat => &body["max_tokens"],
-        Speech::Gemini => &body["generationConfig"]["maxOutputTokens"],
+pub fn output_max(dialect: Dialect, body: &Value) -> u64 {
+    let max = match dialect {
+        Dialect::Anthropic => &body["max_tokens"],
+        Dialect::Responses => &body["max_output_tokens"],
+        Dialect::Chat => &body["max_tokens"],
+        Dialect::Gemini => &body["generationConfig"]["maxOutputTokens"],
     };
     max.as_u64().unwrap()
 }

@@ -1,59 +1,59 @@
 //! Models that fail, break off or talk nonsense.
 
-use crate::tape::{Line, SPEECHES, Tape, act, brief, output, start};
-use brain::model::Speech;
-use brain::{Brain, BrainFault, Ended, Heard, Move, Native, Wish};
+use crate::tape::{Line,  Tape, act, brief, output, start};
+use brain::Dialect;
+use brain::{Brain, BrainFault, CallResult, BrainInput, Move, Native, ToolCall};
 use serde_json::json;
 use std::time::Duration;
 
-/// Why it gives up, whatever it said before.
+/// FailureCause it gives up, whatever it said before.
 async fn fails(brain: &mut Native) -> BrainFault {
     let mut next = brain.next(start(Vec::new())).await;
     while let Ok(Move::Say(_)) = next {
-        next = brain.next(Heard::Silence).await;
+        next = brain.next(BrainInput::Continue).await;
     }
     next.unwrap_err()
 }
 
 #[tokio::test]
 async fn what_passes_is_tried_again_and_what_does_not_is_told() {
-    for speech in SPEECHES {
+    for dialect in Dialect::ALL {
         let passing = vec![
             Line::Status(529, r#"{"error": {"message": "overloaded"}}"#),
             Line::Status(500, "<html>"),
             Line::Cut("Half an"),
             Line::Says("Whole.", vec![]),
         ];
-        let tape = Tape::new(speech, passing);
-        let mut brain = Native::new(tape.clone(), brief()).wait_first(Duration::ZERO);
+        let tape = Tape::new(dialect, passing);
+        let mut brain = Native::new(tape.clone(), brief()).with_first_delay(Duration::ZERO);
         let (said, next) = act(&mut brain, start(Vec::new())).await;
         let told = ["the model answered 500: <html>; asking again, 2 of 6", "the model's answer ended in the middle; asking again, 3 of 6"];
         assert_eq!(
             (said, next),
             ([&told[..], &["Whole."]].concat().iter().map(ToString::to_string).collect(), Move::Done("Whole.".into())),
-            "{speech:?}"
+            "{dialect:?}"
         );
         assert_eq!(tape.bodies().len(), 4);
 
-        let tape = Tape::new(speech, vec![Line::Status(401, r#"{"error": {"message": "bad key"}}"#)]);
-        let fault = Native::new(tape, brief()).wait_first(Duration::ZERO).next(start(Vec::new())).await.unwrap_err();
+        let tape = Tape::new(dialect, vec![Line::Status(401, r#"{"error": {"message": "bad key"}}"#)]);
+        let fault = Native::new(tape, brief()).with_first_delay(Duration::ZERO).next(start(Vec::new())).await.unwrap_err();
         assert_eq!(fault.what, "the model answered 401: bad key");
 
-        let tape = Tape::new(speech, (0..7).map(|_| Line::Status(503, r#"{"error": {"message": "busy"}}"#)).collect());
-        let fault = fails(&mut Native::new(tape, brief()).wait_first(Duration::ZERO)).await;
+        let tape = Tape::new(dialect, (0..7).map(|_| Line::Status(503, r#"{"error": {"message": "busy"}}"#)).collect());
+        let fault = fails(&mut Native::new(tape, brief()).with_first_delay(Duration::ZERO)).await;
         assert_eq!(fault.what, "the model answered 503: busy, 7 times in a row");
     }
 }
 
 #[tokio::test]
 async fn an_answer_that_was_cut_goes_on_and_one_that_never_ends_stops() {
-    for speech in SPEECHES {
-        let tape = Tape::new(speech, vec![Line::Length("Once upon"), Line::Says("The end.", vec![])]);
+    for dialect in Dialect::ALL {
+        let tape = Tape::new(dialect, vec![Line::Length("Once upon"), Line::Says("The end.", vec![])]);
         let mut brain = Native::new(tape.clone(), brief());
-        assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Done("The end.".into()), "{speech:?}");
+        assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Done("The end.".into()), "{dialect:?}");
         assert!(tape.bodies()[1].to_string().contains("You were cut off"));
 
-        let tape = Tape::new(speech, (0..4).map(|_| Line::Says("", vec![])).collect());
+        let tape = Tape::new(dialect, (0..4).map(|_| Line::Says("", vec![])).collect());
         let fault = Native::new(tape, brief()).next(start(Vec::new())).await.unwrap_err();
         assert_eq!(fault.what, "the model says nothing");
     }
@@ -63,13 +63,13 @@ async fn an_answer_that_was_cut_goes_on_and_one_that_never_ends_stops() {
 async fn each_wait_is_twice_the_last_and_no_two_are_alike() {
     let mut firsts = std::collections::HashSet::new();
     for _ in 0..8 {
-        let tape = Tape::new(Speech::Chat, (0..7).map(|_| Line::Status(503, "busy")).collect());
+        let tape = Tape::new(Dialect::Chat, (0..7).map(|_| Line::Status(503, "busy")).collect());
         let mut brain = Native::new(tape.clone(), brief());
         let mut heard = start(Vec::new());
         let mut said = Vec::new();
         while let Ok(Move::Say(text)) = brain.next(heard).await {
             said.push(text);
-            heard = Heard::Silence;
+            heard = BrainInput::Continue;
         }
         assert_eq!(said[0], "the model answered 503: busy; asking again, 2 of 6", "the first passes unnoticed");
         let times = tape.times.lock().unwrap();
@@ -87,7 +87,7 @@ async fn each_wait_is_twice_the_last_and_no_two_are_alike() {
 #[tokio::test(start_paused = true)]
 async fn nobody_is_asked_before_the_time_they_named() {
     for (named, least) in [(20, 20), (86_400, 30)] {
-        let tape = Tape::new(Speech::Messages, vec![Line::After(429, named), Line::Says("Ok.", vec![])]);
+        let tape = Tape::new(Dialect::Anthropic, vec![Line::After(429, named), Line::Says("Ok.", vec![])]);
         act(&mut Native::new(tape.clone(), brief()), start(Vec::new())).await;
         let times = tape.times.lock().unwrap();
         let waited = (times[1] - times[0]).as_secs();
@@ -97,82 +97,82 @@ async fn nobody_is_asked_before_the_time_they_named() {
 
 #[tokio::test]
 async fn what_the_server_calls_settled_is_not_asked_again() {
-    for speech in SPEECHES {
-        let tape = Tape::new(speech, vec![Line::Settled(429, r#"{"error": {"message": "the budget does not hold it"}}"#)]);
+    for dialect in Dialect::ALL {
+        let tape = Tape::new(dialect, vec![Line::Final(429, r#"{"error": {"message": "the budget does not hold it"}}"#)]);
         let fault = Native::new(tape, brief()).next(start(Vec::new())).await.unwrap_err();
-        assert_eq!(fault.what, "the model answered 429: the budget does not hold it", "{speech:?}");
+        assert_eq!(fault.what, "the model answered 429: the budget does not hold it", "{dialect:?}");
     }
 }
 
 #[tokio::test]
 async fn an_answer_that_breaks_off_behind_a_line_is_told_as_such() {
-    for speech in SPEECHES {
-        let tape = Tape::new(speech, vec![Line::Cut("One.\n two"), Line::Says("One.\n two.", vec![])]);
-        let mut brain = Native::new(tape, brief()).wait_first(Duration::ZERO);
+    for dialect in Dialect::ALL {
+        let tape = Tape::new(dialect, vec![Line::Cut("One.\n two"), Line::Says("One.\n two.", vec![])]);
+        let mut brain = Native::new(tape, brief()).with_first_delay(Duration::ZERO);
         let (said, done) = act(&mut brain, start(Vec::new())).await;
         let want = ["One.", "the model's answer ended in the middle; asking again, 1 of 6", "One.", " two."];
-        assert_eq!((said, done), (want.map(str::to_owned).to_vec(), Move::Done("One.\n two.".into())), "{speech:?}");
+        assert_eq!((said, done), (want.map(str::to_owned).to_vec(), Move::Done("One.\n two.".into())), "{dialect:?}");
     }
 }
 
 #[tokio::test]
 async fn what_is_no_answer_is_quoted() {
-    for speech in SPEECHES {
+    for dialect in Dialect::ALL {
         for (body, why) in [
             ("<html>log in first</html>", "it is no stream of events: <html>log in first</html>"),
             ("data: {\"a\": \n\n", "EOF while parsing a value at line 1 column 6"),
         ] {
-            let tape = Tape::new(speech, (0..7).map(|_| Line::Raw(body.into())).collect());
-            let fault = fails(&mut Native::new(tape, brief()).wait_first(Duration::ZERO)).await;
-            assert_eq!(fault.what, format!("the model's answer can't be read: {why}, 7 times in a row"), "{speech:?}");
+            let tape = Tape::new(dialect, (0..7).map(|_| Line::Raw(body.into())).collect());
+            let fault = fails(&mut Native::new(tape, brief()).with_first_delay(Duration::ZERO)).await;
+            assert_eq!(fault.what, format!("the model's answer can't be read: {why}, 7 times in a row"), "{dialect:?}");
         }
     }
 }
 
 #[tokio::test]
 async fn an_answer_that_was_withheld_ends_the_task_with_the_reason() {
-    for speech in SPEECHES {
-        let fault = Native::new(Tape::new(speech, vec![Line::Withheld]), brief()).next(start(Vec::new())).await.unwrap_err();
-        assert!(fault.what.starts_with("the model would not answer: ") && fault.hint.is_some(), "{speech:?}: {fault:?}");
+    for dialect in Dialect::ALL {
+        let fault = Native::new(Tape::new(dialect, vec![Line::Withheld]), brief()).next(start(Vec::new())).await.unwrap_err();
+        assert!(fault.what.starts_with("the model would not answer: ") && fault.hint.is_some(), "{dialect:?}: {fault:?}");
     }
 }
 
 #[tokio::test]
 async fn an_unknown_tool_and_arguments_that_are_none_come_back_as_errors() {
-    for speech in SPEECHES {
+    for dialect in Dialect::ALL {
         let tape = Tape::new(
-            speech,
+            dialect,
             vec![Line::Says("", vec![("no_such", json!({})), ("fs_read", json!("not an object"))]), Line::Says("Ok.", vec![])],
         );
         let mut brain = Native::new(tape.clone(), brief());
-        let Move::Call(wishes) = act(&mut brain, start(Vec::new())).await.1 else { panic!("{speech:?} makes no call") };
-        assert_eq!(wishes[0], Wish { tool: "no_such".into(), input: json!({}) });
-        assert_eq!(wishes[1], Wish { tool: "fs.read".into(), input: json!("not an object") }, "{speech:?}");
-        let no = |reason: &str| Ended::Refused(world::Refusal::new(world::Code::BadInput, reason));
-        act(&mut brain, Heard::Ended(vec![no("there is no such tool"), no("`path` is missing")])).await;
+        let Move::Call(wishes) = act(&mut brain, start(Vec::new())).await.1 else { panic!("{dialect:?} makes no call") };
+        assert_eq!(wishes[0], ToolCall { tool: "no_such".into(), input: json!({}) });
+        assert_eq!(wishes[1], ToolCall { tool: "fs.read".into(), input: json!("not an object") }, "{dialect:?}");
+        let no = |reason: &str| CallResult::Refused(world::Refusal::new(world::Code::BadInput, reason));
+        act(&mut brain, BrainInput::Results(vec![no("there is no such tool"), no("`path` is missing")])).await;
         let body = tape.bodies().pop().unwrap().to_string();
-        let marks = match speech {
-            Speech::Messages => "\"is_error\":true",
-            Speech::Responses | Speech::Chat => "\"error: {\\\"error\\\":\\\"bad_input\\\"",
-            Speech::Gemini => "\"error\":\"{\\\"error\\\":\\\"bad_input\\\"",
+        let marks = match dialect {
+            Dialect::Anthropic => "\"is_error\":true",
+            Dialect::Responses | Dialect::Chat => "\"error: {\\\"error\\\":\\\"bad_input\\\"",
+            Dialect::Gemini => "\"error\":\"{\\\"error\\\":\\\"bad_input\\\"",
         };
-        assert!(body.contains(marks) && body.contains("`path` is missing"), "{speech:?}: {body}");
+        assert!(body.contains(marks) && body.contains("`path` is missing"), "{dialect:?}: {body}");
     }
 }
 
 #[tokio::test]
 async fn a_hundred_calls_at_once_are_one_move_and_too_many_are_a_mistake() {
-    for speech in SPEECHES {
+    for dialect in Dialect::ALL {
         let calls = |count: usize| (0..count).map(|n| ("fs_read", json!({"path": n.to_string()}))).collect::<Vec<_>>();
-        let tape = Tape::new(speech, vec![Line::Says("", calls(100)), Line::Says("Ok.", vec![])]);
+        let tape = Tape::new(dialect, vec![Line::Says("", calls(100)), Line::Says("Ok.", vec![])]);
         let mut brain = Native::new(tape.clone(), brief());
-        let Move::Call(wishes) = act(&mut brain, start(Vec::new())).await.1 else { panic!("{speech:?} makes no call") };
-        assert_eq!((wishes.len(), &wishes[99].input), (100, &json!({"path": "99"})), "{speech:?}");
-        act(&mut brain, Heard::Ended((0..100).map(|n| output(&format!("r{n}"))).collect())).await;
-        assert!(tape.bodies().pop().unwrap().to_string().contains("r99"), "{speech:?}");
+        let Move::Call(wishes) = act(&mut brain, start(Vec::new())).await.1 else { panic!("{dialect:?} makes no call") };
+        assert_eq!((wishes.len(), &wishes[99].input), (100, &json!({"path": "99"})), "{dialect:?}");
+        act(&mut brain, BrainInput::Results((0..100).map(|n| output(&format!("r{n}"))).collect())).await;
+        assert!(tape.bodies().pop().unwrap().to_string().contains("r99"), "{dialect:?}");
 
-        let tape = Tape::new(speech, vec![Line::Says("", calls(129)), Line::Says("Ok.", vec![])]);
-        let mut brain = Native::new(tape, brief()).wait_first(Duration::ZERO);
-        assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Done("Ok.".into()), "{speech:?} is asked again");
+        let tape = Tape::new(dialect, vec![Line::Says("", calls(129)), Line::Says("Ok.", vec![])]);
+        let mut brain = Native::new(tape, brief()).with_first_delay(Duration::ZERO);
+        assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Done("Ok.".into()), "{dialect:?} is asked again");
     }
 }

@@ -8,6 +8,7 @@ use crate::trouble::Trouble;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use server::BrainSpec;
 use wire::code::{EXIT_FAILED, EXIT_INTERRUPTED};
 use wire::method::journal::{Filter, Follow};
 use wire::method::task::{Add, AddParams, Await, AwaitParams, TaskStatus, TaskView};
@@ -171,11 +172,12 @@ fn tell(view: &TaskView, console: &Console) {
 
 /// A script is named relative to where the person stands; the kernel stands elsewhere.
 pub fn brain(brain: String) -> Result<String, Trouble> {
-    let Some(file) = brain.strip_prefix("script:") else { return Ok(brain) };
-    let path = PathBuf::from(file).canonicalize().map_err(|error| {
+    // What is no brain, the kernel refuses with a list of those there are.
+    let Ok(BrainSpec::Script(file)) = BrainSpec::parse(&brain) else { return Ok(brain) };
+    let path = PathBuf::from(&file).canonicalize().map_err(|error| {
         Trouble::new(Code::NotFound, format!("cannot read the script `{file}`")).why(error).fix("name an existing file after `script:`")
     })?;
-    Ok(format!("script:{}", utf8(path)?))
+    Ok(BrainSpec::Script(utf8(path)?).to_string())
 }
 
 /// What `cancel`, `reject` and others say about a task after they changed it.

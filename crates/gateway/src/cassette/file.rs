@@ -3,7 +3,7 @@
 //! An exchange is appended in one write when it is over. What a crash left of one has no end and is left out when the file is read.
 
 use super::{ANSWER_HEADERS, Answer, Exchange, REQUEST_HEADERS, Recorded, Redact, kept_body, kept_path, normal};
-use crate::{Dialect, script::Chunk};
+use dialect::{Dialect, TimedChunk};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ impl Recorder {
             },
             Line::Answer { n, status: answer.status, headers: headers(&answer.headers, ANSWER_HEADERS) },
         ];
-        for Chunk { after_ms: ms, bytes } in answer.chunks {
+        for TimedChunk { after_ms: ms, bytes } in answer.chunks {
             all.push(match String::from_utf8(bytes) {
                 Ok(text) => Line::Text { n, ms, text },
                 Err(error) => Line::Hex { n, ms, hex: error.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect() },
@@ -187,10 +187,10 @@ pub(super) fn read(text: &str) -> Result<(Vec<Recorded>, usize), CassetteError> 
                         entry.answer.status = status;
                         entry.answer.headers = headers.into_iter().collect();
                     }
-                    Line::Text { ms, text, .. } => entry.answer.chunks.push(Chunk { after_ms: ms, bytes: text.into_bytes() }),
+                    Line::Text { ms, text, .. } => entry.answer.chunks.push(TimedChunk { after_ms: ms, bytes: text.into_bytes() }),
                     Line::Hex { ms, hex, .. } => {
                         let bytes = bytes(&hex).ok_or_else(|| fail("`hex` is not hexadecimal".to_owned()))?;
-                        entry.answer.chunks.push(Chunk { after_ms: ms, bytes });
+                        entry.answer.chunks.push(TimedChunk { after_ms: ms, bytes });
                     }
                     Line::End { complete, .. } => {
                         entry.answer.complete = complete;

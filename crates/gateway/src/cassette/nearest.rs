@@ -47,7 +47,7 @@ pub(super) fn nearest(dialect: Dialect, path: &str, body: &Value, left: &[&Recor
 
 /// One line for each value and for each line of a text, with the way to it in front.
 fn text(dialect: Dialect, path: &str, body: &Value) -> String {
-    let mut out = format!("{} {path}\n", dialect.word());
+    let mut out = format!("{} {path}\n", dialect.name());
     flat("", &normal::request(dialect, body), &mut out);
     out
 }

@@ -10,7 +10,7 @@
 //!
 //! Everything else counts, the model and the tools included.
 
-use crate::{Dialect, script};
+use dialect::Dialect;
 use regex::Regex;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -37,13 +37,13 @@ const TEXTS: &[(&str, &str)] = &[
 
 /// The key by which a request is found. `path` is without secrets, `body` too.
 pub fn key(dialect: Dialect, path: &str, body: &Value) -> String {
-    let text = format!("{}\n{}\n{}", dialect.word(), path, request(dialect, body));
+    let text = format!("{}\n{}\n{}", dialect.name(), path, request(dialect, body));
     Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The request without what varies. Keys are in order, as serde_json's are.
 pub fn request(dialect: Dialect, body: &Value) -> Value {
-    let mut walk = Walk { ids: HashMap::new(), cwd: script::cwd(dialect, body) };
+    let mut walk = Walk { ids: HashMap::new(), folder: dialect.read_conversation(body).folder };
     match body {
         Value::Object(members) => {
             let kept = members.iter().filter(|(key, _)| !TOP.contains(&key.as_str()));
@@ -55,7 +55,7 @@ pub fn request(dialect: Dialect, body: &Value) -> Value {
 
 struct Walk {
     ids: HashMap<String, usize>,
-    cwd: Option<String>,
+    folder: Option<String>,
 }
 
 impl Walk {
@@ -89,7 +89,7 @@ impl Walk {
     }
 
     fn text(&self, text: &str) -> String {
-        let mut text = match &self.cwd {
+        let mut text = match &self.folder {
             Some(cwd) if cwd.len() > 1 => text.replace(cwd.as_str(), "<cwd>"),
             _ => text.to_owned(),
         };

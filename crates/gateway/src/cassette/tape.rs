@@ -3,7 +3,7 @@
 //! **Invariant.** What a tape could not write is told, and nothing more passes it: a recording has no gaps that nobody knows of.
 
 use super::{Answer, Exchange, Player, Recorder, Redact};
-use crate::{Dialect, script::Chunk};
+use dialect::{Dialect, TimedChunk};
 use hyper::body::Bytes;
 use hyper::header::HeaderMap;
 use parking_lot::Mutex;
@@ -85,7 +85,7 @@ impl Taking {
         let now = Instant::now();
         let after_ms = u64::try_from(now.duration_since(self.last).as_millis()).unwrap_or(u64::MAX);
         self.last = now;
-        self.exchange.answer.chunks.push(Chunk { after_ms, bytes: data.to_vec() });
+        self.exchange.answer.chunks.push(TimedChunk { after_ms, bytes: data.to_vec() });
     }
 
     /// Writes it down. An answer that is too long counts as cut off there.

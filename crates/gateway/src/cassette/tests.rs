@@ -10,7 +10,7 @@ fn hide() -> Redact {
     Arc::new(|text| text.replace("sk-secret", "[redacted]"))
 }
 
-fn exchange(word: &str, chunks: Vec<Chunk>) -> Exchange {
+fn exchange(word: &str, chunks: Vec<TimedChunk>) -> Exchange {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     Exchange {
         dialect: Dialect::Gemini,
@@ -27,8 +27,8 @@ fn exchange(word: &str, chunks: Vec<Chunk>) -> Exchange {
     }
 }
 
-fn chunk(after_ms: u64, text: &str) -> Chunk {
-    Chunk { after_ms, bytes: text.as_bytes().to_vec() }
+fn chunk(after_ms: u64, text: &str) -> TimedChunk {
+    TimedChunk { after_ms, bytes: text.as_bytes().to_vec() }
 }
 
 fn recorded(exchanges: &[Exchange], redact: Redact) -> String {
@@ -124,7 +124,7 @@ proptest! {
         chunks in proptest::collection::vec((0..1000_u64, proptest::collection::vec(any::<u8>(), 0..40)), 0..6),
         complete in any::<bool>(),
     ) {
-        let chunks: Vec<Chunk> = chunks.into_iter().map(|(after_ms, bytes)| Chunk { after_ms, bytes }).collect();
+        let chunks: Vec<TimedChunk> = chunks.into_iter().map(|(after_ms, bytes)| TimedChunk { after_ms, bytes }).collect();
         let exchanges: Vec<Exchange> = words.iter().map(|word| {
             let mut exchange = exchange(word, chunks.clone());
             exchange.answer.complete = complete;

@@ -3,12 +3,12 @@
 use super::*;
 use crate::Dialect;
 
-fn usage(input: u64, output: u64) -> Usage {
-    Usage { input, output, ..Usage::default() }
+fn usage(input: u64, output: u64) -> TokenUsage {
+    TokenUsage { input, output, ..TokenUsage::default() }
 }
 
-fn ask(body: &str) -> Ask {
-    Dialect::Anthropic.read("/v1/messages", body.as_bytes()).unwrap()
+fn ask(body: &str) -> ParsedRequest {
+    Dialect::Anthropic.parse_request("/v1/messages", body.as_bytes()).unwrap()
 }
 
 #[test]
@@ -23,10 +23,10 @@ fn the_built_in_table_is_read_and_dated() {
 #[test]
 fn each_kind_of_token_has_its_price() {
     let prices = Prices::built_in().unwrap();
-    let cost = |provider: &str, model: &str, usage: Usage| prices.price(provider, model).map(|price| price.micros(&usage));
+    let cost = |provider: &str, model: &str, usage: TokenUsage| prices.price(provider, model).map(|price| price.micros(&usage));
     let known = |micros: u64| Some(micros);
     assert_eq!(cost("anthropic", "claude-opus-4-8", usage(1_000_000, 1_000_000)), known(30_000_000));
-    let cached = Usage { cache_read: 1_000_000, cache_write: 2_000_000, cache_write_1h: 1_000_000, searches: 3, ..Usage::default() };
+    let cached = TokenUsage { cache_read: 1_000_000, cache_write: 2_000_000, cache_write_1h: 1_000_000, searches: 3, ..TokenUsage::default() };
     assert_eq!(cost("anthropic", "claude-opus-4-8", cached), known(500_000 + 6_250_000 + 10_000_000 + 30_000));
     assert_eq!(cost("anthropic", "claude-haiku-4-5-20251001", usage(1_000_000, 0)), known(1_000_000), "a snapshot");
     assert_eq!(cost("openai", "gpt-5.4-2026-03-05", usage(200_000, 0)), known(500_000), "another snapshot");
@@ -65,7 +65,7 @@ fn a_reservation_is_never_less_than_the_bill() {
         let price = prices.price(provider, model).unwrap();
         for (input, read, write, hour) in [(1000, 0, 0, 0), (0, 1000, 0, 0), (1, 2, 997, 500), (400_000, 1, 0, 0), (0, 0, 300_000, 300_000)]
         {
-            let usage = Usage { input, cache_read: read, cache_write: write, cache_write_1h: hour, output: 77, ..Usage::default() };
+            let usage = TokenUsage { input, cache_read: read, cache_write: write, cache_write_1h: hour, output: 77, ..TokenUsage::default() };
             assert!(price.micros_max(&ask, input + read + write, 77) >= price.micros(&usage), "{model} {usage:?}");
         }
     }
@@ -88,18 +88,18 @@ fn a_bad_table_is_refused() {
 #[test]
 fn whoever_is_served_otherwise_pays_otherwise() {
     let prices = Prices::built_in().unwrap();
-    let served = |pace: Pace, us: bool| Usage { input: 100_000, mode: Mode { pace, us }, ..Usage::default() };
-    let micros = |provider: &str, model: &str, usage: Usage| prices.price(provider, model).unwrap().micros(&usage);
+    let served = |pace: Pace, us: bool| TokenUsage { input: 100_000, mode: ServiceMode { pace, us }, ..TokenUsage::default() };
+    let micros = |provider: &str, model: &str, usage: TokenUsage| prices.price(provider, model).unwrap().micros(&usage);
     assert_eq!(micros("anthropic", "claude-opus-4-6", served(Pace::Fast, false)), 3_000_000);
     assert_eq!(micros("anthropic", "claude-opus-4-8", served(Pace::Fast, true)), 1_100_000);
     assert_eq!(micros("openai", "gpt-5.5", served(Pace::Priority, false)), 1_250_000);
     assert_eq!(micros("openai", "gpt-5.4-mini", served(Pace::Priority, false)), 150_000);
-    assert_eq!(micros("openai", "gpt-5.4", Usage { input: 300_000, ..served(Pace::Flex, false) }), 750_000, "a long one, at half of it");
+    assert_eq!(micros("openai", "gpt-5.4", TokenUsage { input: 300_000, ..served(Pace::Flex, false) }), 750_000, "a long one, at half of it");
     // In a table of one's own, what is not said there stays as it was.
     let own = Prices::parse("as_of: x\nproviders: { openai: { models: { gpt-5.5: { input: 1, output: 1 } } } }").unwrap();
     let mine = prices.clone().with(own);
     assert_eq!(mine.price("openai", "gpt-5.5").unwrap().micros(&served(Pace::Priority, false)), 200_000);
-    assert_eq!(mine.price("openai", "gpt-5.5").unwrap().micros(&Usage { searches: 5, ..Usage::default() }), 50_000);
+    assert_eq!(mine.price("openai", "gpt-5.5").unwrap().micros(&TokenUsage { searches: 5, ..TokenUsage::default() }), 50_000);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_reservation_holds_what_was_asked_for() {
     assert_eq!(most(r#"{"model":"m","tools":[{"type":"web_search_20250305"},{"name":"web_search","input_schema":{}}]}"#), plain + 100_000);
     // Who asks for less haste may get the usual.
     let price = Prices::built_in().unwrap().price("openai", "gpt-5.5").unwrap();
-    let flex = Dialect::Chat.read("/v1/chat/completions", br#"{"model":"m","service_tier":"flex"}"#).unwrap();
+    let flex = Dialect::Chat.parse_request("/v1/chat/completions", br#"{"model":"m","service_tier":"flex"}"#).unwrap();
     assert_eq!(price.micros_max(&flex, 1_000, 0), 5_000);
 }
 

@@ -1,6 +1,7 @@
 //! A script's text, taken apart. One word starts each line, as in a brain's script (`docs/scripts.md`).
 
-use super::{Branch, Conversation, Fail, Move, Script, Stop, Turn, When};
+use super::{Branch, Conversation, Fail, Move, Script, Turn, When};
+use dialect::{StopReason, TokenUsage, UsageSource};
 use serde_json::{Map, Value};
 
 /// A script that does not parse, and where. Columns count characters from 1.
@@ -167,7 +168,7 @@ fn a_move<'a>(word: &'a str, rest: &'a str, line: &'a str, number: usize, lines:
         }
         "usage" => {
             let pairs = pairs(rest, lines)?;
-            let mut usage = crate::Usage { source: crate::Source::Reported, ..crate::Usage::default() };
+            let mut usage = TokenUsage { source: UsageSource::Reported, ..TokenUsage::default() };
             for (key, value) in &pairs {
                 let Some(count) = value.as_u64() else { return wrong(rest, format!("`{key}` is not a count of tokens")) };
                 match key.as_str() {
@@ -184,8 +185,8 @@ fn a_move<'a>(word: &'a str, rest: &'a str, line: &'a str, number: usize, lines:
         "delay" => Move::Delay(duration(rest)?),
         "error" => Move::Error(failure(rest, number)?),
         "stop" => match rest {
-            "length" => Move::Stop(Stop::Length),
-            "refusal" => Move::Stop(Stop::Refusal),
+            "length" => Move::Stop(StopReason::Length),
+            "refusal" => Move::Stop(StopReason::Withheld("the script says so".to_owned())),
             _ => return wrong(rest, "`stop` wants `length` or `refusal`"),
         },
         "cut" => {

@@ -1,6 +1,7 @@
 //! Scripts read, placed, mapped to tools and rendered; what is rendered is metered by the real meters.
 
-use super::{heard::Tool, *};
+use super::*;
+use dialect::{CallInput, OfferedTool};
 use serde_json::json;
 
 fn error(text: &str) -> String {
@@ -107,43 +108,43 @@ fn what_runs_beside_a_conversation_gets_a_fitting_answer() {
 #[test]
 fn verbs_fit_the_tools_of_each_client() {
     let input = |text: &str| -> Map<String, Value> { serde_json::from_str(text).unwrap() };
-    let heard = |tools: Vec<Tool>| heard::Heard { tools, cwd: Some("/w".into()), ..heard::Heard::default() };
-    let tool = |name: &str, properties: Value, required: Value| Tool {
+    let client = |tools: Vec<OfferedTool>| ClientRequest { tools, folder: Some("/w".into()), ..ClientRequest::default() };
+    let tool = |name: &str, properties: Value, required: Value| OfferedTool {
         name: name.into(),
-        free: false,
+        takes_text: false,
         schema: json!({"properties": properties, "required": required}),
     };
-    let check = |tools: Vec<Tool>, verb: &str, given: &str, name: &str, expected: Input| {
-        let called = tools::resolve(verb, &input(given), &heard(tools)).unwrap();
+    let check = |tools: Vec<OfferedTool>, verb: &str, given: &str, name: &str, expected: CallInput| {
+        let called = tools::resolve(verb, &input(given), &client(tools)).unwrap();
         assert_eq!((called.tool.as_str(), called.input), (name, expected));
     };
     let exec = || tool("exec_command", json!({"cmd": {"type": "string"}}), json!(["cmd"]));
-    let patch = || Tool { name: "apply_patch".into(), free: true, schema: Value::Null };
+    let patch = || OfferedTool { name: "apply_patch".into(), takes_text: true, schema: Value::Null };
     let write = r#"{"path":"a.txt","content":"x\ny\n"}"#;
     let opencode = tool("write", json!({"filePath": {}, "content": {}}), json!([]));
-    check(vec![opencode], "write", write, "write", Input::Json(json!({"filePath": "/w/a.txt", "content": "x\ny\n"})));
+    check(vec![opencode], "write", write, "write", CallInput::Json(json!({"filePath": "/w/a.txt", "content": "x\ny\n"})));
     check(
         vec![exec(), patch()],
         "write",
         write,
         "apply_patch",
-        Input::Text("*** Begin Patch\n*** Add File: a.txt\n+x\n+y\n*** End Patch\n".into()),
+        CallInput::Text("*** Begin Patch\n*** Add File: a.txt\n+x\n+y\n*** End Patch\n".into()),
     );
-    check(vec![exec()], "write", write, "exec_command", Input::Json(json!({"cmd": "printf %s 'x\ny\n' > 'a.txt'"})));
-    check(vec![exec()], "read", r#"{"path":"it's"}"#, "exec_command", Input::Json(json!({"cmd": "cat -- 'it'\\''s'"})));
+    check(vec![exec()], "write", write, "exec_command", CallInput::Json(json!({"cmd": "printf %s 'x\ny\n' > 'a.txt'"})));
+    check(vec![exec()], "read", r#"{"path":"it's"}"#, "exec_command", CallInput::Json(json!({"cmd": "cat -- 'it'\\''s'"})));
     let array = tool("shell", json!({"command": {"type": "array"}}), json!(["command"]));
-    check(vec![array], "shell", r#"{"command":"ls"}"#, "shell", Input::Json(json!({"command": ["bash", "-c", "ls"]})));
+    check(vec![array], "shell", r#"{"command":"ls"}"#, "shell", CallInput::Json(json!({"command": ["bash", "-c", "ls"]})));
     let bash = tool("bash", json!({"command": {"type": "string"}, "description": {"type": "string"}}), json!(["command", "description"]));
-    check(vec![bash], "shell", r#"{"command":"ls"}"#, "bash", Input::Json(json!({"command": "ls", "description": "scripted"})));
+    check(vec![bash], "shell", r#"{"command":"ls"}"#, "bash", CallInput::Json(json!({"command": "ls", "description": "scripted"})));
     let mcp = tool("mcp__skep__fs_write", json!({"path": {}, "content": {}}), json!([]));
-    check(vec![mcp], "write", write, "mcp__skep__fs_write", Input::Json(json!({"path": "a.txt", "content": "x\ny\n"})));
-    let code = || Tool { name: "exec".into(), free: true, schema: Value::Null };
+    check(vec![mcp], "write", write, "mcp__skep__fs_write", CallInput::Json(json!({"path": "a.txt", "content": "x\ny\n"})));
+    let code = || OfferedTool { name: "exec".into(), takes_text: true, schema: Value::Null };
     let ran = "const ran = await tools.exec_command({cmd: \"ls\"});\ntext(ran.output);\nif (ran.exit_code) text(`Exit code: ${ran.exit_code}`);\n";
-    check(vec![code()], "shell", r#"{"command":"ls"}"#, "exec", Input::Text(ran.into()));
+    check(vec![code()], "shell", r#"{"command":"ls"}"#, "exec", CallInput::Text(ran.into()));
     let patched = "text(await tools.apply_patch(\"*** Begin Patch\\n*** Add File: a.txt\\n+x\\n+y\\n*** End Patch\\n\"));\n";
-    check(vec![code()], "write", write, "exec", Input::Text(patched.into()));
-    check(vec![exec()], "exec_command", r#"{"cmd":"x"}"#, "exec_command", Input::Json(json!({"cmd": "x"})));
-    let missing = tools::resolve("fly", &Map::new(), &heard(vec![exec()])).unwrap_err();
+    check(vec![code()], "write", write, "exec", CallInput::Text(patched.into()));
+    check(vec![exec()], "exec_command", r#"{"cmd":"x"}"#, "exec_command", CallInput::Json(json!({"cmd": "x"})));
+    let missing = tools::resolve("fly", &Map::new(), &client(vec![exec()])).unwrap_err();
     assert_eq!(missing, "there is no tool `fly`: the request offers exec_command");
 }
 
@@ -187,12 +188,12 @@ fn what_is_rendered_meters_as_the_script_says() {
                 "the same request gives the same bytes"
             );
             assert_eq!(rendered.chunks.len() > 5, stream);
-            let mut meter = dialect.read(&path, body.as_bytes()).unwrap().meter();
+            let mut meter = dialect.parse_request(&path, body.as_bytes()).unwrap().meter();
             rendered.chunks.iter().for_each(|chunk| meter.feed(&chunk.bytes));
             let metered = meter.finish();
             // Anthropic's stream does not tell thinking apart.
             let reasoning = if dialect == Dialect::Anthropic { 0 } else { 7 };
-            let usage = Usage { input: 1000, output: 77, cache_read: 500, reasoning, source: crate::Source::Reported, ..Usage::default() };
+            let usage = TokenUsage { input: 1000, output: 77, cache_read: 500, reasoning, source: UsageSource::Reported, ..TokenUsage::default() };
             assert_eq!(
                 (metered.usage, metered.complete, metered.model.as_deref()),
                 (usage, true, Some("m-1")),
@@ -210,10 +211,10 @@ fn an_answer_may_count_for_nothing() {
         let (path, body) = request(dialect, true);
         let body = body.to_string();
         let rendered = script.respond(dialect, Endpoint::Generate, &path, body.as_bytes());
-        let mut meter = dialect.read(&path, body.as_bytes()).unwrap().meter();
+        let mut meter = dialect.parse_request(&path, body.as_bytes()).unwrap().meter();
         rendered.chunks.iter().for_each(|chunk| meter.feed(&chunk.bytes));
         let usage = meter.finish().usage;
-        assert_eq!((usage.input, usage.output, usage.source), (5, 0, crate::Source::Reported), "{dialect:?}");
+        assert_eq!((usage.input, usage.output, usage.source), (5, 0, UsageSource::Reported), "{dialect:?}");
     }
 }
 
@@ -240,7 +241,7 @@ fn errors_delays_and_cuts() {
         let cut = cut.respond(dialect, Endpoint::Generate, &path, body.as_bytes());
         let mut meter = dialect.meter(true);
         meter.feed(&cut.body());
-        assert!(cut.cut && !meter.finish().complete, "{dialect:?}");
+        assert!(cut.is_cut && !meter.finish().complete, "{dialect:?}");
     }
 }
 
@@ -277,7 +278,7 @@ fn tools_that_come_with_the_conversation_are_offered() {
     let ask = |input: Value| {
         let script = Script::parse("on \"greeting\"\n  call shell command=ls\n").unwrap();
         let body = json!({"model": "m", "input": input}).to_string();
-        let rendered = script.respond(Dialect::Responses, crate::Endpoint::Generate, "/v1/responses", body.as_bytes());
+        let rendered = script.respond(Dialect::Responses, Endpoint::Generate, "/v1/responses", body.as_bytes());
         (rendered.status, rendered.chunks.iter().map(|chunk| String::from_utf8_lossy(&chunk.bytes).into_owned()).collect::<String>())
     };
     let (status, text) = ask(json!([{"type": "additional_tools", "role": "developer", "tools": tools}, user]));

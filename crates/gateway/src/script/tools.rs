@@ -3,31 +3,8 @@
 //! A tool that is offered by that very name is taken as it is. Else a generic verb (`write`, `read`, `edit`, `shell`, `list`, `search`) is
 //! mapped to whatever this client calls it, by name and by the tool's own schema; where there is no such tool, to its shell.
 
-use super::heard::{Heard, Tool};
+use dialect::{AnswerCall, CallInput, ClientRequest, OfferedTool};
 use serde_json::{Map, Value, json};
-
-/// A call as the client must be told it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Called {
-    pub tool: String,
-    pub input: Input,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Input {
-    Json(Value),
-    /// For a tool that takes text as it is.
-    Text(String),
-}
-
-impl Input {
-    pub(super) fn text(&self) -> String {
-        match self {
-            Input::Json(value) => value.to_string(),
-            Input::Text(text) => text.clone(),
-        }
-    }
-}
 
 /// Verb and the names that clients have for it.
 const VERBS: &[(&str, &[&str])] = &[
@@ -49,55 +26,55 @@ const NAMES: &[(&str, &[&str])] = &[
     ("pattern", &["pattern", "query", "regex"]),
 ];
 
-pub(super) fn resolve(name: &str, input: &Map<String, Value>, heard: &Heard) -> Result<Called, String> {
+pub(super) fn resolve(name: &str, input: &Map<String, Value>, client: &ClientRequest) -> Result<AnswerCall, String> {
     // No vendor takes a dot in a name, so clients that have dots in theirs offer them with another letter.
-    if let Some(tool) = offered(heard, &[name, &name.replace('.', "_")])
+    if let Some(tool) = offered(client, &[name, &name.replace('.', "_")])
         && !VERBS.iter().any(|(verb, _)| *verb == name)
     {
-        return Ok(Called { tool: tool.name.clone(), input: exact(tool, input) });
+        return Ok(AnswerCall { tool: tool.name.clone(), input: exact(tool, input) });
     }
     let unknown = || {
-        let names: Vec<&str> = heard.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let names: Vec<&str> = client.tools.iter().map(|tool| tool.name.as_str()).collect();
         format!("there is no tool `{name}`: the request offers {}", if names.is_empty() { "none".into() } else { names.join(", ") })
     };
     let (verb, names) = VERBS.iter().find(|(verb, _)| *verb == name).ok_or_else(unknown)?;
-    if let Some(tool) = offered(heard, names).filter(|tool| !tool.free) {
-        return Ok(Called { tool: tool.name.clone(), input: Input::Json(mapped(tool, input, heard)) });
+    if let Some(tool) = offered(client, names).filter(|tool| !tool.takes_text) {
+        return Ok(AnswerCall { tool: tool.name.clone(), input: CallInput::Json(mapped(tool, input, client)) });
     }
-    if let Some(tool) = offered(heard, &["apply_patch"]).filter(|tool| tool.free)
+    if let Some(tool) = offered(client, &["apply_patch"]).filter(|tool| tool.takes_text)
         && let Some(patch) = patch(verb, input)
     {
-        return Ok(Called { tool: tool.name.clone(), input: Input::Text(patch) });
+        return Ok(AnswerCall { tool: tool.name.clone(), input: CallInput::Text(patch) });
     }
-    let shell = VERBS.iter().find(|(verb, _)| *verb == "shell").and_then(|(_, names)| offered(heard, names));
+    let shell = VERBS.iter().find(|(verb, _)| *verb == "shell").and_then(|(_, names)| offered(client, names));
     match (shell, by_shell(verb, input)) {
         (Some(tool), Some(command)) => {
             let input = Map::from_iter([("command".to_owned(), Value::from(command))]);
-            Ok(Called { tool: tool.name.clone(), input: Input::Json(mapped(tool, &input, heard)) })
+            Ok(AnswerCall { tool: tool.name.clone(), input: CallInput::Json(mapped(tool, &input, client)) })
         }
         _ => {
-            let code = offered(heard, &["exec"]).filter(|tool| tool.free).zip(by_code(verb, input));
+            let code = offered(client, &["exec"]).filter(|tool| tool.takes_text).zip(by_code(verb, input));
             let (tool, code) = code.ok_or_else(unknown)?;
-            Ok(Called { tool: tool.name.clone(), input: Input::Text(code) })
+            Ok(AnswerCall { tool: tool.name.clone(), input: CallInput::Text(code) })
         }
     }
 }
 
 /// The tool by the first of these names that is offered; one that comes by way of an MCP server has that in front.
-fn offered<'a>(heard: &'a Heard, names: &[&str]) -> Option<&'a Tool> {
-    let is = |tool: &Tool, name: &str| tool.name == name || tool.name.rsplit("__").next() == Some(name);
-    names.iter().find_map(|name| heard.tools.iter().find(|tool| is(tool, name)))
+fn offered<'a>(client: &'a ClientRequest, names: &[&str]) -> Option<&'a OfferedTool> {
+    let is = |tool: &OfferedTool, name: &str| tool.name == name || tool.name.rsplit("__").next() == Some(name);
+    names.iter().find_map(|name| client.tools.iter().find(|tool| is(tool, name)))
 }
 
-fn exact(tool: &Tool, input: &Map<String, Value>) -> Input {
-    match (tool.free, input.get("input").or(input.get("text")).and_then(Value::as_str)) {
-        (true, Some(text)) => Input::Text(text.to_owned()),
-        _ => Input::Json(Value::Object(input.clone())),
+fn exact(tool: &OfferedTool, input: &Map<String, Value>) -> CallInput {
+    match (tool.takes_text, input.get("input").or(input.get("text")).and_then(Value::as_str)) {
+        (true, Some(text)) => CallInput::Text(text.to_owned()),
+        _ => CallInput::Json(Value::Object(input.clone())),
     }
 }
 
 /// The input under the names of this tool's schema, with what else it requires filled in.
-fn mapped(tool: &Tool, input: &Map<String, Value>, heard: &Heard) -> Value {
+fn mapped(tool: &OfferedTool, input: &Map<String, Value>, client: &ClientRequest) -> Value {
     let properties = tool.schema["properties"].as_object();
     let has = |name: &str| properties.is_some_and(|properties| properties.contains_key(name));
     let mut out = Map::new();
@@ -106,7 +83,7 @@ fn mapped(tool: &Tool, input: &Map<String, Value>, heard: &Heard) -> Value {
         let name = names.iter().find(|name| has(name)).copied().unwrap_or(key);
         let mut value = value.clone();
         if key == "path" && name != "path" && name != "dir_path" {
-            value = absolute(value, heard);
+            value = absolute(value, client);
         }
         if key == "command" && tool.schema["properties"][name]["type"] == "array" && value.is_string() {
             value = json!(["bash", "-c", value]);
@@ -126,9 +103,9 @@ fn mapped(tool: &Tool, input: &Map<String, Value>, heard: &Heard) -> Value {
 }
 
 /// Some clients take only absolute paths, and a script does not know where it is played.
-fn absolute(path: Value, heard: &Heard) -> Value {
-    match (path.as_str(), &heard.cwd) {
-        (Some(text), Some(cwd)) if !text.starts_with('/') => json!(format!("{}/{text}", cwd.trim_end_matches('/'))),
+fn absolute(path: Value, client: &ClientRequest) -> Value {
+    match (path.as_str(), &client.folder) {
+        (Some(text), Some(folder)) if !text.starts_with('/') => json!(format!("{}/{text}", folder.trim_end_matches('/'))),
         _ => path,
     }
 }

@@ -3,7 +3,7 @@
 
 use gateway::{
     Dialect,
-    script::{Rendered, Script},
+    RenderedAnswer, script::Script,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ pub struct Request {
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Serves on a port of the system's choice until the process ends.
-pub fn serve(port: u16, answer: impl Fn(&Request) -> Rendered + Send + Sync + 'static) -> std::io::Result<SocketAddr> {
+pub fn serve(port: u16, answer: impl Fn(&Request) -> RenderedAnswer + Send + Sync + 'static) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     let address = listener.local_addr()?;
     let answer = Arc::new(answer);
@@ -39,20 +39,20 @@ pub fn serve(port: u16, answer: impl Fn(&Request) -> Rendered + Send + Sync + 's
 
 /// What the script says to this request; what is no model request does not exist.
 #[allow(dead_code, reason = "not every test that includes this plays a script")]
-pub fn scripted(script: &Script, request: &Request) -> Rendered {
-    match Dialect::of(&request.method, &request.path) {
+pub fn scripted(script: &Script, request: &Request) -> RenderedAnswer {
+    match Dialect::detect(&request.method, &request.path) {
         Some((dialect, endpoint)) => script.respond(dialect, endpoint, &request.path, &request.body),
         None => absent(),
     }
 }
 
 /// What is not there.
-pub fn absent() -> Rendered {
-    Rendered { status: 404, content_type: "text/plain", headers: Vec::new(), chunks: Vec::new(), cut: false }
+pub fn absent() -> RenderedAnswer {
+    RenderedAnswer { status: 404, content_type: "text/plain", headers: Vec::new(), chunks: Vec::new(), is_cut: false }
 }
 
 /// One request and its answer; says whether the connection stays.
-fn connection(stream: &TcpStream, answer: &dyn Fn(&Request) -> Rendered) -> std::io::Result<bool> {
+fn connection(stream: &TcpStream, answer: &dyn Fn(&Request) -> RenderedAnswer) -> std::io::Result<bool> {
     let mut reader = BufReader::new(stream);
     let Some(request) = request(&mut reader, stream)? else { return Ok(false) };
     let rendered = answer(&request);
@@ -73,7 +73,7 @@ fn connection(stream: &TcpStream, answer: &dyn Fn(&Request) -> Rendered) -> std:
         out.write_all(&piece)?;
         out.flush()?;
     }
-    if rendered.cut {
+    if rendered.is_cut {
         stream.shutdown(std::net::Shutdown::Both)?;
         return Ok(false);
     }

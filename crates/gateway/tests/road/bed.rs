@@ -3,7 +3,7 @@
 
 use gateway::{
     Client as Vendor, Denial, Door, Ended, Forbidden, Gateway, GatewaySettings, Leave, Names, Pass, ProviderSettings, Secret, Session,
-    Settings, Targets, Trouble, Upstream, Wish, Work,
+    Settings, Targets, DenialKind, Upstream, Wish, Work,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -85,7 +85,7 @@ impl Door for Notes {
         Box::pin(async move {
             self.asked.lock().unwrap().push(format!("{} {} {}", wish.provider, wish.model, wish.tier.as_str()));
             if self.refuse.swap(false, Ordering::SeqCst) {
-                return Err(Denial { trouble: Trouble::Denied, message: "not today".into(), retry_after: None });
+                return Err(Denial { kind: DenialKind::Denied, message: "not today".into(), retry_after: None });
             }
             let (stopper, stop) = gateway::Stop::new();
             self.stoppers.lock().unwrap().push(stopper);
@@ -94,7 +94,7 @@ impl Door for Notes {
     }
 
     fn refused<'a>(&'a self, wish: &'a Wish<'a>, no: &'a Forbidden) -> Work<'a, ()> {
-        let runs = wish.ask.runs.iter().map(String::as_str).collect::<Vec<_>>().join("+");
+        let runs = wish.ask.provider_tools.iter().map(String::as_str).collect::<Vec<_>>().join("+");
         self.refused.lock().unwrap().push(format!("{} {} [{runs}]: {}", wish.provider, wish.model, no.reason));
         Box::pin(std::future::ready(()))
     }

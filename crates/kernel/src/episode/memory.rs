@@ -5,7 +5,7 @@
 //! call gets an outcome that was another's.
 
 use crate::Kernel;
-use brain::{Ended, Keep, Wish};
+use brain::{CallResult, Checkpoint, ToolCall};
 use journal::Filter;
 use std::collections::HashMap;
 use world::event::{BrainRemembered, CallAdmitted, CallFinished, CallRefused};
@@ -15,7 +15,7 @@ use world::{Fault, FaultKind};
 /// Outcomes that a brain has not heard of, by tool and keyed digest of the input.
 #[derive(Default)]
 pub(super) struct Past {
-    outcomes: Vec<(String, String, Ended)>,
+    outcomes: Vec<(String, String, CallResult)>,
 }
 
 /// What the brain of a task gave to be kept, oldest first.
@@ -24,9 +24,9 @@ pub(super) fn recall(kernel: &Kernel, task: &Task) -> Result<Vec<Vec<u8>>, Fault
 }
 
 /// Keeps what a brain needs to go on, before its next move is carried out.
-pub(super) async fn keep(kernel: &Kernel, task: &Task, keep: Keep) -> Result<(), Fault> {
-    let blob = kernel.ledger.keep(&keep.bytes)?;
-    kernel.ledger.record(BrainRemembered { pid: task.pid, task: Some(task.id), blob, anew: keep.anew }).await
+pub(super) async fn keep(kernel: &Kernel, task: &Task, checkpoint: Checkpoint) -> Result<(), Fault> {
+    let blob = kernel.ledger.keep(&checkpoint.bytes)?;
+    kernel.ledger.record(BrainRemembered { pid: task.pid, task: Some(task.id), blob, anew: checkpoint.replaces_all }).await
 }
 
 impl Past {
@@ -51,14 +51,14 @@ impl Past {
                 Event::CallFinished(e) => drop(finished.insert(e.call, e)),
                 Event::CallAdmitted(CallAdmitted { call, tool, digest, of: None, .. }) => {
                     if let Some(end) = finished.remove(&call) {
-                        past.outcomes.push((tool, digest, Ended::Output { ok: end.ok, value: end.output }));
+                        past.outcomes.push((tool, digest, CallResult::Output { ok: end.ok, value: end.output }));
                     }
                 }
                 Event::CallRefused(CallRefused { tool, digest, code, reason, hint, detail, of: None, .. }) => {
                     past.outcomes.push((
                         tool,
                         digest,
-                        Ended::Refused(world::Refusal { hint, detail, ..world::Refusal::new(code, reason) }),
+                        CallResult::Refused(world::Refusal { hint, detail, ..world::Refusal::new(code, reason) }),
                     ));
                 }
                 _ => {}
@@ -68,13 +68,13 @@ impl Past {
     }
 
     /// The recorded outcome of a call, once.
-    pub fn take(&mut self, kernel: &Kernel, wish: &Wish) -> Option<Ended> {
+    pub fn take(&mut self, kernel: &Kernel, call: &ToolCall) -> Option<CallResult> {
         if self.outcomes.is_empty() {
             return None;
         }
-        let digest = kernel.ledger.journal().vault().digest(wish.input.to_string().as_bytes());
+        let digest = kernel.ledger.journal().vault().digest(call.input.to_string().as_bytes());
         // Newest first, so equal calls are taken from the back, in the order they were made.
-        let at = self.outcomes.iter().rposition(|(tool, known, _)| *tool == wish.tool && *known == digest)?;
+        let at = self.outcomes.iter().rposition(|(tool, known, _)| *tool == call.tool && *known == digest)?;
         Some(self.outcomes.remove(at).2)
     }
 

@@ -133,7 +133,7 @@ impl Kernel {
         let player = aside(|| self.read_cassette(&path))?;
         let exchanges = player.contents().map(|one| ExchangeView {
             n: one.n,
-            dialect: one.dialect.word().to_owned(),
+            dialect: one.dialect.name().to_owned(),
             path: one.path.to_owned(),
             model: one.model.unwrap_or_default().to_owned(),
             status: one.status,

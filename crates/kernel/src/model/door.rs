@@ -10,7 +10,7 @@ use super::{REQUEST, books, settle};
 use crate::Kernel;
 use crate::call::{self, More, Request};
 use gateway::price::Price;
-use gateway::{Ask, Denial, Door, Endpoint, Forbidden, Leave, Names, Trouble, Wish, Work};
+use gateway::{ParsedRequest, Denial, Door, Endpoint, Forbidden, Leave, Names, DenialKind, Wish, Work};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::{Arc, Weak};
@@ -106,11 +106,11 @@ pub(crate) enum No {
 
 /// The kernel's own failure is a no.
 fn failed(fault: Fault) -> No {
-    No::Final(denial(Trouble::Upstream, fault.to_string()))
+    No::Final(denial(DenialKind::Upstream, fault.to_string()))
 }
 
-pub(super) fn denial(trouble: Trouble, message: impl Into<String>) -> Denial {
-    Denial { trouble, message: message.into(), retry_after: None }
+pub(super) fn denial(kind: DenialKind, message: impl Into<String>) -> Denial {
+    Denial { kind, message: message.into(), retry_after: None }
 }
 
 impl ProcessDoor {
@@ -124,7 +124,7 @@ impl ProcessDoor {
     }
 
     pub fn kernel(&self) -> Result<Arc<Kernel>, Denial> {
-        self.kernel.upgrade().ok_or_else(|| denial(Trouble::Upstream, "the kernel is going down"))
+        self.kernel.upgrade().ok_or_else(|| denial(DenialKind::Upstream, "the kernel is going down"))
     }
 
     /// What the process works on now.
@@ -148,7 +148,7 @@ impl ProcessDoor {
 
     pub async fn ask(&self, kernel: &Arc<Kernel>, wish: &Wish<'_>) -> Result<Leave, No> {
         if kernel.stopping() {
-            return Err(No::Final(denial(Trouble::Cancelled, "the kernel is going down")));
+            return Err(No::Final(denial(DenialKind::Cancelled, "the kernel is going down")));
         }
         let allowed = kernel.trusted(self.zone).map_err(failed)?.and_then(|trusted| trusted.config.providers.clone());
         let task = self.task(kernel);
@@ -228,17 +228,17 @@ impl ProcessDoor {
             None => refusal.reason.clone(),
         };
         let short = match paid {
-            Some(Payment::Unpriced) => return No::Final(denial(Trouble::Budget, message)),
+            Some(Payment::Unpriced) => return No::Final(denial(DenialKind::Budget, message)),
             Some(Payment::Short(short)) => Some(short),
             Some(Payment::Made { .. }) | None => None,
         };
         match (refusal.review, short) {
-            (Some(review), _) => No::Waits { denial: denial(Trouble::Denied, message), what: Waited::Review(review) },
+            (Some(review), _) => No::Waits { denial: denial(DenialKind::Denied, message), what: Waited::Review(review) },
             (None, Some(Short { what: Cap::Rate, .. })) => {
                 let now_ms = kernel.ledger.look(|world| world.now_ms);
                 let left_ms = 60_000 - now_ms.rem_euclid(60_000);
                 let retry_after = Some(Duration::from_millis(left_ms.unsigned_abs()));
-                No::Final(Denial { retry_after, ..denial(Trouble::RateLimited, message) })
+                No::Final(Denial { retry_after, ..denial(DenialKind::RateLimited, message) })
             }
             (None, Some(short)) if short.at_cap == AtCap::Ask && short.what != Cap::Context && !self.is_replay(kernel) => {
                 let wait = Wait::new(self.pid, self.task(kernel), tier, short);
@@ -246,14 +246,14 @@ impl ProcessDoor {
                 // On the list first: whoever sees the record finds it there.
                 let place = kernel.models.waiting.enter(wait);
                 match kernel.ledger.record(asked).await {
-                    Ok(()) => No::Waits { denial: denial(Trouble::Budget, message), what: Waited::Budget(place) },
+                    Ok(()) => No::Waits { denial: denial(DenialKind::Budget, message), what: Waited::Budget(place) },
                     Err(fault) => failed(fault),
                 }
             }
-            (None, Some(_)) => No::Final(denial(Trouble::Budget, message)),
+            (None, Some(_)) => No::Final(denial(DenialKind::Budget, message)),
             (None, None) => {
-                let trouble = if refusal.code == Code::Exhausted { Trouble::RateLimited } else { Trouble::Denied };
-                No::Final(denial(trouble, message))
+                let kind = if refusal.code == Code::Exhausted { DenialKind::RateLimited } else { DenialKind::Denied };
+                No::Final(denial(kind, message))
             }
         }
     }
@@ -266,8 +266,8 @@ impl ProcessDoor {
 
     /// The most a request can cost: its bytes as tokens, a fixed figure for each picture, and all the output it may have.
     fn estimate(&self, kernel: &Kernel, wish: &Wish<'_>) -> Estimate {
-        let Ask { output_max, answers, input_bytes, images, .. } = wish.ask;
-        let context = input_bytes.saturating_add(u64::from(*images).saturating_mul(gateway::dialect::IMAGE_TOKENS));
+        let ParsedRequest { output_max, answers, input_bytes, images, .. } = wish.ask;
+        let context = input_bytes.saturating_add(u64::from(*images).saturating_mul(gateway::IMAGE_TOKENS));
         let capped = kernel.ledger.look(|world| world.is_capped(self.pid));
         let output = wish.ask.output_most(wish.model, OUTPUT_DEFAULT).saturating_mul(u64::from((*answers).max(1)));
         let price = if wish.free { Some(Price::default()) } else { kernel.models.prices.price(wish.provider, wish.model) };
@@ -285,7 +285,7 @@ fn input(kernel: &Kernel, wish: &Wish<'_>, output_max: Option<u64>) -> serde_jso
         "provider": provider,
         "model": model,
         "tier": tier.as_str(),
-        "dialect": ask.dialect.word(),
+        "dialect": ask.dialect.name(),
         "stream": ask.stream,
         "bytes": ask.input_bytes,
         "body": digest,
@@ -296,7 +296,7 @@ fn input(kernel: &Kernel, wish: &Wish<'_>, output_max: Option<u64>) -> serde_jso
         ("output_max", ask.output_max.map(|max| json!(max))),
         ("output_max_set", output_max.map(|max| json!(max))),
         ("images", (ask.images > 0).then(|| json!(ask.images))),
-        ("runs", (!ask.runs.is_empty()).then(|| json!(ask.runs))),
+        ("runs", (!ask.provider_tools.is_empty()).then(|| json!(ask.provider_tools))),
         ("endpoint", endpoint.map(|endpoint| json!(endpoint))),
     ];
     if let Some(fields) = input.as_object_mut() {

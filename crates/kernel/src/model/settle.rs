@@ -8,7 +8,7 @@ use super::flight::Place;
 use crate::Kernel;
 use crate::call::{Entry, Request};
 use gateway::price::Price;
-use gateway::{Bytes, Denial, Ended, Metered, Pass, Source, Trouble, Usage, Wish, Work};
+use gateway::{Bytes, Denial, Ended, Metered, Pass, UsageSource, DenialKind, TokenUsage, Wish, Work};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,7 +28,7 @@ pub(super) struct ModelPass {
     /// `None` where nobody knows it.
     price: Option<Price>,
     /// What its input is by its size, for an answer that never came.
-    unanswered: Usage,
+    unanswered: TokenUsage,
     /// The model may bill output that it does not stream.
     hides: bool,
     /// It is answered from a tape and uses no model.
@@ -82,7 +82,7 @@ impl ModelPass {
             model: wish.model.to_owned(),
             tier: wish.tier.as_str(),
             price,
-            unanswered: Usage { input: wish.ask.input_tokens(), mode: wish.ask.mode, ..Usage::default() },
+            unanswered: TokenUsage { input: wish.ask.input_tokens(), mode: wish.ask.mode, ..TokenUsage::default() },
             hides: wish.ask.may_hide_output(wish.model),
             replayed,
             asked,
@@ -95,13 +95,13 @@ impl ModelPass {
         }
     }
 
-    fn bill(&self, end: &Ended, usage: &Usage) -> Bill {
+    fn bill(&self, end: &Ended, usage: &TokenUsage) -> Bill {
         // What a provider refused or never saw costs nothing, and what is on tape was paid for then.
         if !end.sent || is_refused(end) || self.replayed {
             return Bill::default();
         }
         let charged = (total(usage), self.price.map_or(0, |price| price.micros(usage)));
-        let reported = end.is_complete() && usage.source == Source::Reported;
+        let reported = end.is_complete() && usage.source == UsageSource::Reported;
         let unfinished = |metered: &Metered| !metered.complete;
         let in_doubt = match end.ending {
             Ending::Complete => end.metered.as_ref().is_none_or(unfinished),
@@ -136,8 +136,8 @@ impl ModelPass {
         let kernel = &self.kernel;
         let metered = end.metered.as_ref().map(|metered| metered.usage);
         // What was never answered, or in a way that nobody reads, has spent its input; what was refused has spent nothing.
-        let usage = metered.unwrap_or(if end.sent && !is_refused(&end) { self.unanswered } else { Usage::default() });
-        let usage = if self.replayed { Usage::default() } else { usage };
+        let usage = metered.unwrap_or(if end.sent && !is_refused(&end) { self.unanswered } else { TokenUsage::default() });
+        let usage = if self.replayed { TokenUsage::default() } else { usage };
         let Bill { charged: (charged_tokens, charged_micros), held, reported } = self.bill(&end, &usage);
         let complete = end.is_complete();
         let Ended { status, metered, ending, why, first_byte, bytes, answer, .. } = end;
@@ -203,7 +203,7 @@ fn is_refused(end: &Ended) -> bool {
     end.status.is_some_and(|status| !(200..300).contains(&status))
 }
 
-fn total(usage: &Usage) -> u64 {
+fn total(usage: &TokenUsage) -> u64 {
     [usage.input, usage.output, usage.cache_read, usage.cache_write].into_iter().fold(0, u64::saturating_add)
 }
 
@@ -237,17 +237,17 @@ impl Pass for ModelPass {
         let flight = Flight { call, pid, task, provider, model, tier, tokens: self.reserved.0, micros: self.reserved.1, lease: self.lease };
         Box::pin(async move {
             let noted = self.kernel.models.flights.leaves(&self.place, flight).await;
-            noted.map_err(|fault| super::door::denial(Trouble::Upstream, fault.to_string()))?;
+            noted.map_err(|fault| super::door::denial(DenialKind::Upstream, fault.to_string()))?;
             // INVARIANT: noted first. So whoever folds the world again knows of it, or it is not there any more and does not leave.
             if self.permit.stands(&self.kernel) {
                 return Ok(());
             }
-            Err(super::door::denial(Trouble::Upstream, "its admission could not be recorded"))
+            Err(super::door::denial(DenialKind::Upstream, "its admission could not be recorded"))
         })
     }
 
     fn recorded(&mut self) -> Work<'_, Result<(), Denial>> {
-        Box::pin(async move { self.admitted().await.map_err(|fault| super::door::denial(Trouble::Upstream, fault.to_string())) })
+        Box::pin(async move { self.admitted().await.map_err(|fault| super::door::denial(DenialKind::Upstream, fault.to_string())) })
     }
 
     fn settle(mut self: Box<Self>, end: Ended) -> Work<'static, ()> {

@@ -2,8 +2,8 @@
 
 use super::{Scenario, journal};
 use crate::bed::Bed;
-use brain::script::Script;
-use brain::{Brain, Heard, Move, Wish};
+use brain::script::BrainScript;
+use brain::{Brain, BrainInput, Move, ToolCall};
 use kernel::{Ask, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenWish, Tuning, Verification};
 use policy::Peer;
 use sandbox::Launcher;
@@ -336,10 +336,10 @@ impl<'a> Story<'a> {
     }
 
     async fn call(&mut self, who: Who, token: Option<&str>, call: &str) -> Result<(), Stop> {
-        let mut script = Script::parse(&format!("call {call}")).map_err(|error| wrong(&error.to_string()))?;
-        let start = Heard::Start { prompt: String::new(), settled: 0, resumed: false, memory: Vec::new() };
-        let Ok(Move::Call(mut wishes)) = script.next(start).await else { return Err(wrong("wants TOOL key=value…")) };
-        let Some(Wish { tool, input }) = wishes.pop() else { return Err(wrong("wants TOOL key=value…")) };
+        let mut script = BrainScript::parse(&format!("call {call}")).map_err(|error| wrong(&error.to_string()))?;
+        let start = BrainInput::Start { prompt: String::new(), settled: 0, resumed: false, memory: Vec::new() };
+        let Ok(Move::Call(mut calls)) = script.next(start).await else { return Err(wrong("wants TOOL key=value…")) };
+        let Some(ToolCall { tool, input }) = calls.pop() else { return Err(wrong("wants TOOL key=value…")) };
         let token = match token {
             None => None,
             Some(name) => Some((self.tokens.get(name).cloned().ok_or_else(|| wrong("there is no such token"))?, who.peer())),

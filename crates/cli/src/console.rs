@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::method::Nothing;
-use wire::method::journal::Doubts;
+use wire::table::JournalDoubts;
 use wire::{Client, Code};
 
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Console {
         if TOLD.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        let found = client.call::<Doubts>(&Nothing {}).await?.doubts;
+        let found = client.call::<JournalDoubts>(&Nothing {}).await?.doubts;
         let open: Vec<_> = found.into_iter().filter(|doubt| doubt.seen_by.is_none()).collect();
         if open.is_empty() {
             return Ok(());

@@ -15,8 +15,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::unix::pipe;
-use wire::method::kernel::{Status, Stop};
-use wire::method::{Method, Nothing};
+use wire::method::Nothing;
+use wire::table::{KernelStatus, KernelStop, MethodId};
 use wire::{Client, ClientError, Code};
 
 /// A kernel that has to fold a long journal needs a while; one that needs longer is stuck.
@@ -55,10 +55,10 @@ pub async fn running(home: &Path) -> Result<Option<Client>, Trouble> {
 
 /// Stops the kernel and waits until its process is gone.
 pub async fn stop(kernel: &mut Client) -> Result<(), ClientError> {
-    let os_pid = kernel.call::<Status>(&Nothing {}).await?.os_pid;
+    let os_pid = kernel.call::<KernelStatus>(&Nothing {}).await?.os_pid;
     // Opened while the kernel still answers, so that it cannot be another process with the same number.
     let process = i32::try_from(os_pid).ok().and_then(Pid::from_raw).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    match kernel.call::<Stop>(&Nothing {}).await {
+    match kernel.call::<KernelStop>(&Nothing {}).await {
         // It may be gone before its answer is; that it is gone is looked at below.
         Ok(_) | Err(ClientError::Broken { .. }) => {}
         Err(error) => return Err(error),
@@ -74,7 +74,7 @@ pub async fn stop(kernel: &mut Client) -> Result<(), ClientError> {
     let Some(process) = process else { return Ok(()) };
     match tokio::task::spawn_blocking(move || gone(&process)).await {
         Ok(true) => Ok(()),
-        _ => Err(ClientError::Late { method: Stop::NAME, ms: GONE_S_MAX.unsigned_abs() * 1_000 }),
+        _ => Err(ClientError::Late { method: MethodId::KernelStop.name(), ms: GONE_S_MAX.unsigned_abs() * 1_000 }),
     }
 }
 

@@ -13,7 +13,7 @@ use brain::script::Script;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use world::event::{CallFinished, CassetteStarted, ReplayStarted, TaskCancelled, TaskQueued, TaskTagged};
-use world::{CallId, Code, Event, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
+use world::{CallId, Code, Event, Missing, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
 
 /// A script longer than this is none.
 const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -266,7 +266,7 @@ async fn script(top: &Path, file: &str, named: Named) -> Result<String, Stop> {
 }
 
 fn unknown(id: TaskId) -> Refusal {
-    Refusal::new(Code::NotFound, format!("there is no task `{id}`")).hint("`skep list tasks` shows them")
+    Refusal::missing(Missing::Task, format!("there is no task `{id}`")).hint("`skep list tasks` shows them")
 }
 
 fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, Vec<Event>), Refusal> {

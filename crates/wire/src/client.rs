@@ -97,23 +97,23 @@ impl Client {
 
     /// Asks for `M` and waits for its answer.
     pub async fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Result, ClientError> {
-        let id = self.send(M::NAME, params).await?;
+        let id = self.send(M::ID.name(), params).await?;
         let answer = self.answer(&id);
-        let result = match M::WAIT_MS_MAX {
+        let result = match M::ID.row().wait_ms_max {
             None => answer.await?,
             Some(ms) => match tokio::time::timeout(Duration::from_millis(ms), answer).await {
                 Ok(answer) => answer?,
-                Err(_) => return Err(ClientError::Late { method: M::NAME, ms }),
+                Err(_) => return Err(ClientError::Late { method: M::ID.name(), ms }),
             },
         };
-        serde_json::from_str(result.get()).map_err(|error| ClientError::Unreadable { method: M::NAME, why: error.to_string() })
+        serde_json::from_str(result.get()).map_err(|error| ClientError::Unreadable { method: M::ID.name(), why: error.to_string() })
     }
 
     /// Asks for `M` and takes the two directions apart: the one says more while the other hears what comes.
-    pub async fn begin<M: Method>(mut self, params: &M::Params) -> Result<(Ear<M>, Voice), ClientError> {
-        let id = self.send(M::NAME, params).await?;
+    pub async fn begin<M: Method>(mut self, params: &M::Params) -> Result<(ResponseStream<M>, NoteSender), ClientError> {
+        let id = self.send(M::ID.name(), params).await?;
         let Client { frames, writer, .. } = self;
-        Ok((Ear { frames, id, method: std::marker::PhantomData }, Voice { writer }))
+        Ok((ResponseStream { frames, id, method: std::marker::PhantomData }, NoteSender { writer }))
     }
 
     /// The next notification; `None` when the kernel has hung up. It may be given up and asked again; nothing is lost.
@@ -164,7 +164,7 @@ impl Client {
 }
 
 /// Hears what the kernel says to one request.
-pub struct Ear<M> {
+pub struct ResponseStream<M> {
     frames: Frames<OwnedReadHalf>,
     id: Id,
     method: std::marker::PhantomData<M>,
@@ -172,23 +172,23 @@ pub struct Ear<M> {
 
 /// What a kernel says to a request that speaks while it runs.
 #[derive(Debug)]
-pub enum Said<R> {
+pub enum StreamItem<R> {
     Note(Notification),
     /// The last word.
     Answer(R),
 }
 
-impl<M: Method> Ear<M> {
+impl<M: Method> ResponseStream<M> {
     /// May be given up and asked again; nothing is lost.
-    pub async fn next(&mut self) -> Result<Said<M::Result>, ClientError> {
+    pub async fn next(&mut self) -> Result<StreamItem<M::Result>, ClientError> {
         loop {
             let text = self.frames.next().await.map_err(|error| broken(error.to_string()))?;
             let text = text.ok_or_else(|| broken("the kernel hung up before it answered"))?;
             match Message::parse(&text).map_err(|error| broken(error.to_string()))? {
-                Message::Notification(note) => return Ok(Said::Note(note)),
+                Message::Notification(note) => return Ok(StreamItem::Note(note)),
                 Message::Response(Response { id, outcome }) if id == self.id || id == Id::Null => {
-                    let unreadable = |error: serde_json::Error| ClientError::Unreadable { method: M::NAME, why: error.to_string() };
-                    return Ok(Said::Answer(serde_json::from_str(outcome?.get()).map_err(unreadable)?));
+                    let unreadable = |error: serde_json::Error| ClientError::Unreadable { method: M::ID.name(), why: error.to_string() };
+                    return Ok(StreamItem::Answer(serde_json::from_str(outcome?.get()).map_err(unreadable)?));
                 }
                 Message::Request(_) | Message::Response(_) => {}
             }
@@ -197,11 +197,11 @@ impl<M: Method> Ear<M> {
 }
 
 /// Says more about a request that runs.
-pub struct Voice {
+pub struct NoteSender {
     writer: OwnedWriteHalf,
 }
 
-impl Voice {
+impl NoteSender {
     pub async fn note(&mut self, method: &str, params: &impl Serialize) -> Result<(), ClientError> {
         let params = serde_json::value::to_raw_value(params).map_err(|error| broken(error.to_string()))?;
         let note = Notification { method: method.to_owned(), params: Some(params) };

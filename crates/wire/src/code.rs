@@ -3,6 +3,7 @@
 //! [`EXITS`] is the table of exit codes; `skep help exit-codes` prints it.
 
 use serde::{Deserialize, Serialize};
+use world::{Missing, Refusal};
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $rpc:literal, $exit:literal;)*) => {
@@ -96,6 +97,16 @@ pub const EXITS: &[(u8, &str)] = &[
     (130, "interrupted with ctrl-c"),
 ];
 
+impl From<&Refusal> for Code {
+    fn from(refusal: &Refusal) -> Code {
+        match refusal.missing {
+            Some(Missing::Task) => Code::TaskNotFound,
+            Some(Missing::Zone) => Code::ZoneNotFound,
+            None => Code::from(refusal.code),
+        }
+    }
+}
+
 impl From<world::Code> for Code {
     fn from(code: world::Code) -> Code {
         match code {
@@ -139,6 +150,14 @@ mod tests {
             assert_eq!(serde_json::to_string(code).unwrap(), format!("\"{}\"", code.as_str()));
         }
         assert!(explained.contains(&EXIT_FAILED) && explained.contains(&EXIT_INTERRUPTED));
+    }
+
+    #[test]
+    fn what_is_missing_decides_the_code_and_words_do_not() {
+        let code = |refusal: &Refusal| Code::from(refusal);
+        assert_eq!(code(&Refusal::missing(Missing::Task, "gone")), Code::TaskNotFound);
+        assert_eq!(code(&Refusal::missing(Missing::Zone, "gone")), Code::ZoneNotFound);
+        assert_eq!(code(&Refusal::new(world::Code::NotFound, "there is no task `task-7`")), Code::NotFound);
     }
 
     #[test]

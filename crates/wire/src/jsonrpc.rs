@@ -92,7 +92,7 @@ impl RpcError {
 
 impl From<Refusal> for RpcError {
     fn from(refusal: Refusal) -> RpcError {
-        let code = Code::from(refusal.code);
+        let code = Code::from(&refusal);
         RpcError {
             code: code.rpc(),
             message: refusal.reason,

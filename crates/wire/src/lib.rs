@@ -10,13 +10,16 @@ pub mod code;
 pub mod frame;
 pub mod jsonrpc;
 pub mod method;
+pub mod principal;
 pub mod socket;
+pub mod table;
 
-pub use client::{Client, ClientError, Ear, Said, Voice};
+pub use client::{Client, ClientError, NoteSender, ResponseStream, StreamItem};
 pub use code::Code;
 pub use frame::FrameError;
 pub use jsonrpc::{Id, Malformed, Message, Notification, Request, Response, RpcError};
 pub use method::Method;
+pub use principal::{Principal, PrincipalKind};
 pub use socket::{SocketError, open_socket_dir, socket_path};
 /// The nouns that methods speak of, so that a client needs no other crate.
 pub use world::{

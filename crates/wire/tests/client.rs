@@ -4,8 +4,8 @@
 
 use std::path::Path;
 use tokio::net::{UnixListener, UnixStream};
-use wire::method::{Nothing, journal, kernel, task};
-use wire::{Client, ClientError, Code, Id, Message, Notification, Response, RpcError, frame};
+use wire::method::{Nothing, journal, task};
+use wire::{Client, ClientError, Code, Id, Message, Notification, Response, RpcError, frame, table};
 
 async fn answer(stream: &mut UnixStream, outcome: Result<&str, RpcError>) {
     let text = frame::read(stream).await.unwrap().unwrap();
@@ -25,17 +25,17 @@ async fn an_answer_comes_back_typed_and_notes_keep_their_order() {
     let server = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         for line in ["a", "b"] {
-            let params = serde_json::value::to_raw_value(&journal::RecordParams { line: line.into() }).unwrap();
+            let params = serde_json::value::to_raw_value(&journal::RecordNote { line: line.into() }).unwrap();
             let note = Notification { method: journal::RECORD.into(), params: Some(params) };
             frame::write(&mut stream, &note.text()).await.unwrap();
         }
         answer(&mut stream, Ok("{}")).await;
     });
     let mut client = Client::connect(home.path()).await.unwrap();
-    client.call::<journal::Follow>(&journal::Filter::default()).await.unwrap();
+    client.call::<table::JournalFollow>(&journal::RecordFilter::default()).await.unwrap();
     let mut lines = Vec::new();
     while let Some(note) = client.next_note().await.unwrap() {
-        let record: journal::RecordParams = serde_json::from_str(note.params.unwrap().get()).unwrap();
+        let record: journal::RecordNote = serde_json::from_str(note.params.unwrap().get()).unwrap();
         lines.push(record.line);
     }
     assert_eq!(lines, ["a", "b"]);
@@ -61,13 +61,13 @@ async fn each_way_to_fail_has_its_own_code_and_a_fix() {
         frame::read(&mut stream).await.unwrap();
     });
     let mut client = Client::connect(home.path()).await.unwrap();
-    let error = client.call::<task::Show>(&task::TaskParams { task: world::TaskId(9) }).await.unwrap_err();
+    let error = client.call::<table::TaskShow>(&task::TaskIdParams { task: world::TaskId(9) }).await.unwrap_err();
     assert_eq!((error.code(), error.to_string(), error.why().unwrap()), (Code::TaskNotFound, "no `task-9`".into(), "never queued".into()));
-    let error = client.call::<kernel::Status>(&Nothing {}).await.unwrap_err();
+    let error = client.call::<table::KernelStatus>(&Nothing {}).await.unwrap_err();
     assert!(matches!(error, ClientError::Unreadable { method: "kernel.status", .. }));
-    let error = client.call::<kernel::Stop>(&Nothing {}).await.unwrap_err();
+    let error = client.call::<table::KernelStop>(&Nothing {}).await.unwrap_err();
     assert_eq!(error.code(), Code::Unreadable);
-    let error = client.call::<kernel::Stop>(&Nothing {}).await.unwrap_err();
+    let error = client.call::<table::KernelStop>(&Nothing {}).await.unwrap_err();
     assert!(matches!(error, ClientError::Broken { .. }));
     server.await.unwrap();
 }
@@ -78,6 +78,6 @@ async fn a_kernel_that_hangs_is_not_waited_for_for_ever() {
     let listener = listen(home.path());
     let mut client = Client::connect(home.path()).await.unwrap();
     let (_stream, _) = listener.accept().await.unwrap();
-    let error = client.call::<kernel::Status>(&Nothing {}).await.unwrap_err();
+    let error = client.call::<table::KernelStatus>(&Nothing {}).await.unwrap_err();
     assert!(matches!(error, ClientError::Late { ms: 30_000, .. }));
 }

@@ -30,6 +30,6 @@ pub use grant::{
 pub use id::{BanId, CallId, GrantId, MergeId, Pid, ReviewId, TaskId, TokenId, ZoneId};
 pub use merge::{Merge, MergePath, MergeState, Side};
 pub use process::{NetUse, Process, ProcessState};
-pub use refusal::{Code, Refusal};
+pub use refusal::{Code, Missing, Refusal};
 pub use task::{Base, Mode, Task, TaskState, Workspace};
 pub use world::{Illegal, World, Zone};

@@ -6,9 +6,8 @@ use crate::trouble::Trouble;
 use clap::Subcommand;
 use std::collections::BTreeMap;
 use wire::method::Nothing;
-use wire::method::model::{
-    Budgets, Grant as GrantMethod, GrantParams, Reconcile as ReconcileMethod, ReconcileParams, Set as SetMethod, SetParams,
-};
+use wire::method::model::{BudgetGrantParams, BudgetReconcileParams, BudgetSetParams};
+use wire::table::{BudgetGrant, BudgetList, BudgetReconcile, BudgetSet};
 use wire::{AtCap, Budget as Caps, Code, Pid};
 
 /// Show and set what processes may spend on models
@@ -137,18 +136,18 @@ impl Budget {
                 let at_cap = if set.ask { AtCap::Ask } else { AtCap::Refuse };
                 let (micros, requests_per_minute, context) = (set.money, set.requests_per_minute, set.context);
                 let caps = Caps { tokens: by_tier(set.tokens)?, micros, requests_per_minute, context, at_cap };
-                kernel.call::<SetMethod>(&SetParams { pid: set.pid, budget: (!set.none).then_some(caps) }).await?;
+                kernel.call::<BudgetSet>(&BudgetSetParams { pid: set.pid, budget: (!set.none).then_some(caps) }).await?;
             }
             Some(What::Grant(grant)) => {
                 let tokens = by_tier(grant.tokens)?;
-                kernel.call::<GrantMethod>(&GrantParams { pid: grant.pid, tokens, micros: grant.money.unwrap_or(0) }).await?;
+                kernel.call::<BudgetGrant>(&BudgetGrantParams { pid: grant.pid, tokens, micros: grant.money.unwrap_or(0) }).await?;
             }
             Some(What::Reconcile(real)) => {
                 let tokens = by_tier(real.tokens)?;
-                kernel.call::<ReconcileMethod>(&ReconcileParams { pid: real.pid, tokens, micros: real.money }).await?;
+                kernel.call::<BudgetReconcile>(&BudgetReconcileParams { pid: real.pid, tokens, micros: real.money }).await?;
             }
         }
-        let result = kernel.call::<Budgets>(&Nothing {}).await?;
+        let result = kernel.call::<BudgetList>(&Nothing {}).await?;
         console.show_story(&result, model::budgets);
         if result.accounts.is_empty() && !console.json {
             console.note(Line::new().faint("`skep budget set 1 --money 20` caps everything this kernel does"));

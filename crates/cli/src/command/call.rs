@@ -8,7 +8,8 @@ use crate::trouble::Trouble;
 use serde_json::Value;
 use std::path::PathBuf;
 use wire::code::EXIT_FAILED;
-use wire::method::call::{Decision, Run, RunParams};
+use wire::method::call::{CallDecision, CallMode, CallRunParams};
+use wire::table::CallRun;
 use wire::{Code, TaskId};
 
 /// Make one call yourself, through the same door as anybody
@@ -51,12 +52,12 @@ enum Mode {
 }
 
 impl Mode {
-    /// On the wire, where `live` need not be said.
-    fn said(self) -> Option<String> {
+    /// As it is sent; `live` is the default and is left out.
+    fn param(self) -> Option<CallMode> {
         match self {
             Mode::Live => None,
-            Mode::DryRun => Some("dry_run".into()),
-            Mode::Mock => Some("mock".into()),
+            Mode::DryRun => Some(CallMode::DryRun),
+            Mode::Mock => Some(CallMode::Mock),
         }
     }
 }
@@ -65,9 +66,9 @@ impl Call {
     pub async fn run(self, console: &Console) -> Outcome {
         let input = input::read(self.input.as_deref(), &self.pairs)?;
         let path = folder(self.zone.as_deref())?;
-        let params = RunParams { tool: self.tool, input, path, task: self.task, mode: self.mode.said(), token: self.token };
+        let params = CallRunParams { tool: self.tool, input, path, task: self.task, mode: self.mode.param(), token: self.token };
         let mut kernel = console.kernel().await?;
-        let result = console.wait(&call::deed(&params.tool, &params.input), kernel.call::<Run>(&params)).await?;
+        let result = console.wait(&call::deed(&params.tool, &params.input), kernel.call::<CallRun>(&params)).await?;
         match &result.refusal {
             Some(refusal) => {
                 let mut trouble = Trouble::refused(what(&params.tool, &params.input, result.decision), refusal);
@@ -86,17 +87,17 @@ impl Call {
             None => {
                 console.show_whole(&result, |result| call::ran(&params.tool, result));
                 Ok(match (result.decision, result.ok) {
-                    (Decision::Allowed, true) => 0,
-                    (Decision::Allowed, false) => EXIT_FAILED,
-                    (Decision::Refused, _) => Code::Denied.exit(),
-                    (Decision::Pending, _) => Code::Pending.exit(),
+                    (CallDecision::Allowed, true) => 0,
+                    (CallDecision::Allowed, false) => EXIT_FAILED,
+                    (CallDecision::Refused, _) => Code::Denied.exit(),
+                    (CallDecision::Pending, _) => Code::Pending.exit(),
                 })
             }
         }
     }
 }
 
-fn what(tool: &str, input: &Value, decision: Decision) -> String {
+fn what(tool: &str, input: &Value, decision: CallDecision) -> String {
     let path = input.get("path").and_then(Value::as_str);
     let call = match (tool, path) {
         ("fs.read", Some(path)) => format!("the read of `{path}`"),
@@ -105,7 +106,7 @@ fn what(tool: &str, input: &Value, decision: Decision) -> String {
         (tool, None) => format!("the call of `{tool}`"),
     };
     match decision {
-        Decision::Pending => format!("{call} waits for a review"),
+        CallDecision::Pending => format!("{call} waits for a review"),
         _ => format!("{call} is refused"),
     }
 }

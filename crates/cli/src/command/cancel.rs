@@ -5,9 +5,10 @@ use crate::console::{Console, OK, Outcome};
 use crate::show::{Line, Page};
 use crate::trouble::Trouble;
 use wire::method::Nothing;
-use wire::method::call::{Cancel as CancelCall, CancelParams as CallParams};
-use wire::method::process::{Cancel as CancelProcess, CancelParams as ProcessParams, List};
-use wire::method::task::{Cancel as CancelTask, TaskParams};
+use wire::method::call::CallCancelParams;
+use wire::method::process::ProcCancelParams;
+use wire::method::task::TaskIdParams;
+use wire::table::{CallCancel, ProcCancel, ProcList, TaskCancel};
 use wire::{CallId, Client, Code, Pid, ProcessState, TaskId};
 
 /// Stop a task, a call or a process, with everything it runs
@@ -25,15 +26,15 @@ impl Cancel {
     pub async fn run(self, console: &Console) -> Outcome {
         let mut kernel = console.kernel().await?;
         if let Ok(task) = self.what.parse::<TaskId>() {
-            let view = console.wait("ending", kernel.call::<CancelTask>(&TaskParams { task })).await?;
+            let view = console.wait("ending", kernel.call::<TaskCancel>(&TaskIdParams { task })).await?;
             console.show(&view, changed);
             return OK;
         }
         if let Ok(call) = self.what.parse::<CallId>() {
-            console.wait("ending", kernel.call::<CancelCall>(&CallParams { call })).await?;
+            console.wait("ending", kernel.call::<CallCancel>(&CallCancelParams { call })).await?;
         } else {
             let pid = process(&mut kernel, &self.what).await?;
-            console.wait("ending", kernel.call::<CancelProcess>(&ProcessParams { pid })).await?;
+            console.wait("ending", kernel.call::<ProcCancel>(&ProcCancelParams { pid })).await?;
         }
         console.show(&Nothing {}, |_| Page(vec![Line::new().good("✓ ").name(&self.what).plain(" cancelled")]));
         OK
@@ -42,7 +43,7 @@ impl Cancel {
 
 /// The process that runs under this name or number.
 async fn process(kernel: &mut Client, what: &str) -> Result<Pid, Trouble> {
-    let all = kernel.call::<List>(&Nothing {}).await?.processes;
+    let all = kernel.call::<ProcList>(&Nothing {}).await?.processes;
     let alive = all.iter().filter(|process| !matches!(process.state, ProcessState::Zombie | ProcessState::Dead));
     let found =
         alive.filter(|process| process.name == what || process.pid.to_string() == what).map(|process| process.pid).collect::<Vec<_>>();

@@ -8,7 +8,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use wire::Code;
-use wire::method::model::{Cassettes as Method, CassettesParams, CassettesResult};
+use wire::method::model::{CassetteListParams, CassetteListResult};
+use wire::table::CassetteList;
 
 /// Look at recorded traffic with models
 #[derive(Debug, clap::Args)]
@@ -85,8 +86,8 @@ impl Cassette {
     }
 }
 
-async fn ask(console: &Console, name: Option<String>) -> Result<CassettesResult, Trouble> {
-    Ok(console.kernel().await?.call::<Method>(&CassettesParams { name }).await?)
+async fn ask(console: &Console, name: Option<String>) -> Result<CassetteListResult, Trouble> {
+    Ok(console.kernel().await?.call::<CassetteList>(&CassetteListParams { name }).await?)
 }
 
 /// A file is named from where the person stands.

@@ -24,13 +24,15 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use wire::code::{EXIT_FAILED, EXIT_INTERRUPTED};
 use wire::method::Nothing;
-use wire::method::call::{Run, RunParams};
-use wire::method::journal::{Filter, Follow, Verify};
-use wire::method::kernel::Status;
-use wire::method::process::List;
-use wire::method::review::{Answer as Answering, AnswerParams, Show, ShowParams};
-use wire::method::task::{Add, AddParams, Await, AwaitParams, Diff, Merge, MergeParams, TaskParams};
-use wire::method::zone::{Init, InitParams, Trust, TrustParams};
+use wire::method::call::CallRunParams;
+use wire::method::journal::RecordFilter;
+use wire::method::review::{ReviewAnswerParams, ReviewShowParams};
+use wire::method::task::{TaskAddParams, TaskAwaitParams, TaskIdParams, TaskMergeParams};
+use wire::method::zone::{ZoneInitParams, ZoneTrustParams};
+use wire::table::{
+    CallRun, JournalFollow, JournalVerify, KernelStatus, ProcList, ReviewAnswer, ReviewShow, TaskAdd, TaskAwait, TaskDiff, TaskMerge,
+    ZoneInit, ZoneTrust,
+};
 use wire::{Answer, Client, Code, Event, Mode, ReviewId, TaskId};
 
 /// Records shown of the journal's end.
@@ -104,7 +106,7 @@ async fn play(console: &Console, project: &Path, keep: bool) -> Outcome {
     let asked = Instant::now();
     let mut kernel = console.kernel().await?;
     let started = elapsed_us(asked);
-    let status = kernel.call::<Status>(&Nothing {}).await?;
+    let status = kernel.call::<KernelStatus>(&Nothing {}).await?;
     let aside = format!("{}  os pid {}  {}", duration_us(started), status.os_pid, measure::bytes(status.rss_bytes));
     stage.good("the kernel runs", &aside);
 
@@ -113,7 +115,7 @@ async fn play(console: &Console, project: &Path, keep: bool) -> Outcome {
 
     stage.act("A task", "the brain acts through one door: each call is decided, run in a closed room and recorded");
     let task = work(&mut kernel, console, &stage, &path).await?;
-    let view = kernel.call::<Await>(&AwaitParams { task, timeout_ms: None }).await?;
+    let view = kernel.call::<TaskAwait>(&TaskAwaitParams { task, timeout_ms: None }).await?;
     if view.merge.is_none() {
         let why = view.summary.unwrap_or_else(|| view.state.as_str().to_owned());
         return Err(Trouble::new(Code::Unsupported, "the demo's task did not end well")
@@ -126,23 +128,23 @@ async fn play(console: &Console, project: &Path, keep: bool) -> Outcome {
 
     stage.act("What happened", "every process, every decision, in a chain that can be proven");
     stage.command("skep ps");
-    stage.table(process::list(&kernel.call::<List>(&Nothing {}).await?.processes, now_ms()));
+    stage.table(process::list(&kernel.call::<ProcList>(&Nothing {}).await?.processes, now_ms()));
     stage.blank();
     stage.command(&format!("skep journal log --limit {TAIL_RECORDS}"));
     stage.table(tail(&mut kernel).await?);
     stage.blank();
     stage.command("skep journal verify");
     let asked = Instant::now();
-    let verified = kernel.call::<Verify>(&Nothing {}).await?;
+    let verified = kernel.call::<JournalVerify>(&Nothing {}).await?;
     stage.page(journal::verdict(&verified, elapsed_us(asked) / 1_000));
     stage.blank();
     stage.command("skep call fs.read path=VERSION");
     let params =
-        RunParams { tool: "fs.read".into(), input: serde_json::json!({"path": "VERSION"}), path, task: None, mode: None, token: None };
-    let ran = kernel.call::<Run>(&params).await?;
+        CallRunParams { tool: "fs.read".into(), input: serde_json::json!({"path": "VERSION"}), path, task: None, mode: None, token: None };
+    let ran = kernel.call::<CallRun>(&params).await?;
     stage.page(Page(call::ran("fs.read", &ran).0.into_iter().skip(1).collect()));
 
-    let view = kernel.call::<Await>(&AwaitParams { task, timeout_ms: None }).await?;
+    let view = kernel.call::<TaskAwait>(&TaskAwaitParams { task, timeout_ms: None }).await?;
     let well = passed && verified.findings.is_empty();
     if console.json {
         console.out.json(&serde_json::json!({"ok": well, "task": view, "journal": verified, "start_us": started}));
@@ -165,7 +167,7 @@ fn set_model(home: &Path) -> Result<(), Trouble> {
 
 async fn set_policy(kernel: &mut Client, stage: &Stage<'_>, project: &Path, path: &str) -> Result<(), Trouble> {
     stage.command("skep init");
-    let init = kernel.call::<Init>(&InitParams { path: path.to_owned() }).await?;
+    let init = kernel.call::<ZoneInit>(&ZoneInitParams { path: path.to_owned() }).await?;
     stage.page(Page(zone::opened(&init).0.into_iter().skip(1).collect()));
     stage.blank();
     let file = project.join(".skep/policy.yaml");
@@ -173,9 +175,10 @@ async fn set_policy(kernel: &mut Client, stage: &Stage<'_>, project: &Path, path
     added.map_err(|error| Trouble::new(Code::Unavailable, format!("cannot add a rule to `{}`", file.display())).why(error))?;
     stage.page(Page(vec![Line::new().faint("you add a rule to .skep/policy.yaml, then:")]));
     stage.command("skep trust");
-    let shown = kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: None, phrase: None }).await?;
+    let shown = kernel.call::<ZoneTrust>(&ZoneTrustParams { path: path.to_owned(), hash: None, phrase: None }).await?;
     stage.page(diff::unified(&shown.diff));
-    let trusted = kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: Some(shown.hash), phrase: shown.phrase }).await?;
+    let trusted =
+        kernel.call::<ZoneTrust>(&ZoneTrustParams { path: path.to_owned(), hash: Some(shown.hash), phrase: shown.phrase }).await?;
     stage.page(zone::trusted(&trusted));
     Ok(())
 }
@@ -183,7 +186,7 @@ async fn set_policy(kernel: &mut Client, stage: &Stage<'_>, project: &Path, path
 /// Queues the task, tells its story as it happens and answers what it asks.
 async fn work(kernel: &mut Client, console: &Console, stage: &Stage<'_>, path: &str) -> Result<TaskId, Trouble> {
     stage.command(&format!("skep act \"{}\" --brain native", project::PROMPT));
-    let params = AddParams {
+    let params = TaskAddParams {
         path: path.to_owned(),
         mode: Mode::Act,
         prompt: project::PROMPT.into(),
@@ -193,13 +196,13 @@ async fn work(kernel: &mut Client, console: &Console, stage: &Stage<'_>, path: &
         record: false,
         tags: Vec::new(),
     };
-    let added = kernel.call::<Add>(&params).await?;
+    let added = kernel.call::<TaskAdd>(&params).await?;
     stage.page(Page(task::added(&added).0.into_iter().skip(1).collect()));
     stage.blank();
     stage.command(&format!("skep watch {}", added.task));
 
     let mut follower = Client::connect(&console.home).await?;
-    follower.call::<Follow>(&Filter { task: Some(added.task), after_seq: Some(0), ..Filter::default() }).await?;
+    follower.call::<JournalFollow>(&RecordFilter { task: Some(added.task), after_seq: Some(0), ..RecordFilter::default() }).await?;
     let mut transcript = Transcript::default();
     while let Some(line) = console.wait("the brain works", next_line(&mut follower)).await? {
         let Some(record) = Record::parse(&line) else { continue };
@@ -216,25 +219,25 @@ async fn work(kernel: &mut Client, console: &Console, stage: &Stage<'_>, path: &
 }
 
 async fn answer(kernel: &mut Client, stage: &Stage<'_>, id: ReviewId) -> Result<(), Trouble> {
-    let view = kernel.call::<Show>(&ShowParams { review: id, full: false }).await?;
+    let view = kernel.call::<ReviewShow>(&ReviewShowParams { review: id, full: false }).await?;
     stage.blank();
     stage.command(&format!("skep review show {id}"));
     stage.page(review::detail(&view, now_ms()));
     stage.blank();
     stage.command(&format!("skep review allow {id}"));
     let reason = Some("the demo answers for you".to_owned());
-    kernel.call::<Answering>(&AnswerParams { reason, ..answer::exactly(id, Answer::Allow) }).await?;
+    kernel.call::<ReviewAnswer>(&ReviewAnswerParams { reason, ..answer::exactly(id, Answer::Allow) }).await?;
     Ok(())
 }
 
 /// Shows and merges the changes; do the project's own tests pass afterwards?
 async fn take(kernel: &mut Client, stage: &Stage<'_>, project: &Path, task: TaskId) -> Result<bool, Trouble> {
     stage.command(&format!("skep diff {task}"));
-    let changes = kernel.call::<Diff>(&TaskParams { task }).await?;
+    let changes = kernel.call::<TaskDiff>(&TaskIdParams { task }).await?;
     stage.page(diff::full(&changes));
     stage.blank();
     stage.command(&format!("skep merge {task}"));
-    let merged = kernel.call::<Merge>(&MergeParams { task, digest: changes.digest, sides: Default::default() }).await?;
+    let merged = kernel.call::<TaskMerge>(&TaskMergeParams { task, digest: changes.digest, sides: Default::default() }).await?;
     stage.page(diff::merged(&merged));
     stage.blank();
     stage.command("sh tests/run.sh");
@@ -244,7 +247,7 @@ async fn take(kernel: &mut Client, stage: &Stage<'_>, project: &Path, task: Task
 }
 
 async fn tail(kernel: &mut Client) -> Result<Page, Trouble> {
-    let filter = Filter { limit: Some(TAIL_RECORDS), reverse: true, ..Filter::default() };
+    let filter = RecordFilter { limit: Some(TAIL_RECORDS), reverse: true, ..RecordFilter::default() };
     let mut lines = Pages::new(filter).all(kernel).await?;
     lines.reverse();
     let records: Vec<_> = lines.iter().filter_map(|line| Record::parse(line)).collect();

@@ -5,7 +5,8 @@ use crate::show::{Line, diff};
 use crate::trouble::Trouble;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::method::task::{Diff as Method, DiffResult, File, FileParams, Show, TaskParams};
+use wire::method::task::{TaskDiffResult, TaskFileParams, TaskIdParams};
+use wire::table::{TaskDiff, TaskFile, TaskShow};
 use wire::{Client, Code, TaskId, base64};
 
 /// Between two looks at a running task.
@@ -35,20 +36,20 @@ impl Diff {
     pub async fn run(self, console: &Console) -> Outcome {
         let mut kernel = console.kernel().await?;
         if let Some(path) = self.file {
-            return print(&mut kernel, FileParams { task: self.task, path, before: self.before, offset: 0 }, console).await;
+            return print(&mut kernel, TaskFileParams { task: self.task, path, before: self.before, offset: 0 }, console).await;
         }
-        let params = TaskParams { task: self.task };
+        let params = TaskIdParams { task: self.task };
         if !self.follow {
-            let result = console.wait("comparing", kernel.call::<Method>(&params)).await?;
+            let result = console.wait("comparing", kernel.call::<TaskDiff>(&params)).await?;
             console.show_whole(&result, diff::full);
             return OK;
         }
         let mut seen = Seen::default();
         loop {
             // The state first: what changed before the end is shown by the look after it.
-            let view = kernel.call::<Show>(&params).await?;
+            let view = kernel.call::<TaskShow>(&params).await?;
             let over = view.state.ended() || view.merge.is_some();
-            let result = kernel.call::<Method>(&params).await?;
+            let result = kernel.call::<TaskDiff>(&params).await?;
             seen.tell(&result, console);
             if over {
                 return OK;
@@ -62,10 +63,10 @@ impl Diff {
 }
 
 /// A changed file, byte for byte; made visible where a person would see it.
-async fn print(kernel: &mut Client, mut params: FileParams, console: &Console) -> Outcome {
+async fn print(kernel: &mut Client, mut params: TaskFileParams, console: &Console) -> Outcome {
     let mut rest = Vec::new();
     loop {
-        let piece = kernel.call::<File>(&params).await?;
+        let piece = kernel.call::<TaskFile>(&params).await?;
         let bytes = base64::decode(&piece.data).ok_or_else(|| Trouble::new(Code::Internal, "the kernel's answer cannot be read"))?;
         params.offset += bytes.len() as u64;
         let over = bytes.is_empty() || params.offset >= piece.bytes;
@@ -93,7 +94,7 @@ struct Seen {
 
 impl Seen {
     /// On a terminal the whole is drawn anew; elsewhere what is new is added.
-    fn tell(&mut self, result: &DiffResult, console: &Console) {
+    fn tell(&mut self, result: &TaskDiffResult, console: &Console) {
         let now: BTreeMap<String, String> =
             result.files.iter().map(|file| (file.path.clone(), format!("{} {:?} {}", file.kind, file.refused, file.diff))).collect();
         if self.once && now == self.files {

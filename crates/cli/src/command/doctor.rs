@@ -4,7 +4,7 @@ use crate::console::{Console, Outcome};
 use crate::show::kernel;
 use wire::Code;
 use wire::method::Nothing;
-use wire::method::kernel::Doctor as Method;
+use wire::table::KernelDoctor;
 
 /// Say what this host supports, and how to get the rest
 #[derive(Debug, clap::Args)]
@@ -14,7 +14,7 @@ pub struct Doctor {}
 impl Doctor {
     pub async fn run(self, console: &Console) -> Outcome {
         let mut client = console.kernel().await?;
-        let result = console.wait("looking around", client.call::<Method>(&Nothing {})).await?;
+        let result = console.wait("looking around", client.call::<KernelDoctor>(&Nothing {})).await?;
         console.show_story(&result, kernel::doctor);
         Ok(if result.checks.iter().all(|check| check.ok) { 0 } else { Code::Unsupported.exit() })
     }

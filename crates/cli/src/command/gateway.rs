@@ -8,7 +8,8 @@ use crate::trouble::Trouble;
 use clap::Subcommand;
 use std::path::PathBuf;
 use std::time::Duration;
-use wire::method::model::{CLOSED, Closed, Open as Method, OpenParams, OpenResult};
+use wire::method::model::{CLOSED, GatewayClosedNote, GatewayOpenParams, GatewayOpenResult, LoginClient};
+use wire::table::GatewayOpen;
 use wire::{Client, Code};
 
 /// Use models through the kernel: metered, capped, recorded
@@ -64,8 +65,8 @@ struct Way {
     #[arg(long, value_name = "DIR")]
     zone: Option<PathBuf>,
     /// It is this vendor's own client and may use its subscription login: claude or codex
-    #[arg(long, value_name = "CLIENT", value_parser = ["claude", "codex"])]
-    login: Option<String>,
+    #[arg(long, value_name = "CLIENT")]
+    login: Option<Login>,
     /// Take the traffic down in this file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -77,6 +78,22 @@ struct Way {
     timing: bool,
 }
 
+/// A vendor's client with a subscription login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Login {
+    Claude,
+    Codex,
+}
+
+impl From<Login> for LoginClient {
+    fn from(login: Login) -> LoginClient {
+        match login {
+            Login::Claude => LoginClient::Claude,
+            Login::Codex => LoginClient::Codex,
+        }
+    }
+}
+
 /// How long a program has to hear that it is cancelled before it is told to end.
 const HEAR: Duration = Duration::from_secs(2);
 
@@ -86,16 +103,16 @@ impl Gateway {
             What::Run(run) => &run.way,
             What::Open(open) => &open.way,
         };
-        let params = OpenParams {
+        let params = GatewayOpenParams {
             path: folder(way.zone.as_deref())?,
-            client: way.login.clone(),
+            client: way.login.map(LoginClient::from),
             record: way.record.as_deref().map(cassette::file).transpose()?,
             replay: way.replay.as_deref().map(cassette::file).transpose()?,
             timing: way.timing,
         };
         // The gateway is open as long as this connection is.
         let mut kernel = console.kernel().await?;
-        let opened = kernel.call::<Method>(&params).await?;
+        let opened = kernel.call::<GatewayOpen>(&params).await?;
         match self.what {
             What::Open(_) => {
                 console.show(&opened, model::opened);
@@ -135,15 +152,15 @@ impl Gateway {
 async fn closed(kernel: &mut Client) -> Option<String> {
     while let Ok(Some(note)) = kernel.next_note().await {
         if note.method == CLOSED {
-            return note.params.and_then(|params| serde_json::from_str::<Closed>(params.get()).ok()).map(|closed| closed.why);
+            return note.params.and_then(|params| serde_json::from_str::<GatewayClosedNote>(params.get()).ok()).map(|closed| closed.why);
         }
     }
     None
 }
 
 /// What the vendors' clients look for.
-pub fn environment(opened: &OpenResult) -> Vec<(&'static str, String)> {
-    let OpenResult { url, key, .. } = opened;
+pub fn environment(opened: &GatewayOpenResult) -> Vec<(&'static str, String)> {
+    let GatewayOpenResult { url, key, .. } = opened;
     vec![
         ("ANTHROPIC_BASE_URL", url.clone()),
         ("ANTHROPIC_API_KEY", key.clone()),

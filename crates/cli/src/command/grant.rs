@@ -4,7 +4,8 @@ use crate::console::{Console, OK, Outcome};
 use crate::show::{Line, Page, grant};
 use clap::Subcommand;
 use wire::method::Nothing;
-use wire::method::grant::{List, Revoke, RevokeParams};
+use wire::method::grant::GrantRevokeParams;
+use wire::table::{GrantList, GrantRevoke};
 use wire::{BanId, GrantId, TokenId};
 
 /// See and take back what was given or denied for good
@@ -42,12 +43,12 @@ impl Grant {
         let mut kernel = console.kernel().await?;
         match self.what {
             What::List => {
-                let result = kernel.call::<List>(&Nothing {}).await?;
+                let result = kernel.call::<GrantList>(&Nothing {}).await?;
                 console.show(&result, |result| grant::list(result, &grant::Uptime::now()));
             }
             What::Revoke { ids } => {
                 for id in ids {
-                    kernel.call::<Revoke>(&RevokeParams { id: id.clone() }).await?;
+                    kernel.call::<GrantRevoke>(&GrantRevokeParams { id: id.clone() }).await?;
                     let done = if id.starts_with('b') { "lifted" } else { "taken back" };
                     console.show(&serde_json::json!({"revoked": id}), |_| {
                         Page(vec![Line::new().good("✓ ").name(&id).plain(format!(" {done}"))])

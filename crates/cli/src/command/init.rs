@@ -4,7 +4,8 @@ use crate::console::{Console, Outcome, folder};
 use crate::show::zone;
 use std::path::PathBuf;
 use wire::Code;
-use wire::method::zone::{Init as Method, InitParams};
+use wire::method::zone::ZoneInitParams;
+use wire::table::ZoneInit;
 
 /// Set up a repository for skep
 #[derive(Debug, clap::Args)]
@@ -19,8 +20,8 @@ pub struct Init {
 
 impl Init {
     pub async fn run(self, console: &Console) -> Outcome {
-        let params = InitParams { path: folder(self.zone.as_deref())? };
-        let result = console.kernel().await?.call::<Method>(&params).await?;
+        let params = ZoneInitParams { path: folder(self.zone.as_deref())? };
+        let result = console.kernel().await?.call::<ZoneInit>(&params).await?;
         console.show(&result, zone::opened);
         Ok(if result.ready { 0 } else { Code::Untrusted.exit() })
     }

@@ -14,7 +14,8 @@ use clap::Subcommand;
 use filter::Filtered;
 use jiff::tz::TimeZone;
 use page::Pages;
-use wire::method::journal::{Follow, RECORD, RecordParams};
+use wire::method::journal::{RECORD, RecordNote};
+use wire::table::JournalFollow;
 use wire::{Client, ClientError};
 
 /// Records that `journal log` shows when no limit is given: a screenful.
@@ -99,7 +100,7 @@ async fn log(kernel: &mut Client, filtered: Filtered, console: &Console) -> Outc
 }
 
 async fn follow(kernel: &mut Client, filtered: Filtered, console: &Console) -> Outcome {
-    kernel.call::<Follow>(&filtered.filter()?).await?;
+    kernel.call::<JournalFollow>(&filtered.filter()?).await?;
     loop {
         let line = tokio::select! {
             line = next_line(kernel) => line?,
@@ -117,7 +118,7 @@ async fn follow(kernel: &mut Client, filtered: Filtered, console: &Console) -> O
 /// The next followed record; `None` when the kernel has hung up.
 pub async fn next_line(kernel: &mut Client) -> Result<Option<String>, ClientError> {
     while let Some(note) = kernel.next_note().await? {
-        let record = note.params.filter(|_| note.method == RECORD).map(|params| serde_json::from_str::<RecordParams>(params.get()));
+        let record = note.params.filter(|_| note.method == RECORD).map(|params| serde_json::from_str::<RecordNote>(params.get()));
         if let Some(Ok(record)) = record {
             return Ok(Some(record.line));
         }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use wire::Code;
 use wire::code::EXIT_FAILED;
 use wire::method::Nothing;
-use wire::method::kernel::Status;
+use wire::table::KernelStatus;
 
 /// Start, stop and look at the kernel
 #[derive(Debug, clap::Args)]
@@ -76,7 +76,7 @@ impl Kernel {
 async fn start(console: &Console) -> Outcome {
     let asked = Instant::now();
     let ran = start::running(&console.home).await?.is_some();
-    let status = console.kernel().await?.call::<Status>(&Nothing {}).await?;
+    let status = console.kernel().await?.call::<KernelStatus>(&Nothing {}).await?;
     let took = measure::duration_us(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
     console.show(&status, |status| {
         let what = if ran { "the kernel runs already" } else { "the kernel runs" };
@@ -110,7 +110,7 @@ async fn status(console: &Console) -> Outcome {
         }
         return Ok(Code::Unavailable.exit());
     };
-    let status = client.call::<Status>(&Nothing {}).await?;
+    let status = client.call::<KernelStatus>(&Nothing {}).await?;
     console.show(&status, |status| kernel::status(status, measure::now_ms()));
     OK
 }

@@ -6,8 +6,8 @@ use crate::show::{call, measure, task};
 use clap::Subcommand;
 use std::path::PathBuf;
 use wire::method::Nothing;
-use wire::method::call::ToolList;
-use wire::method::task::{List as TaskList, ListParams};
+use wire::method::task::TaskListParams;
+use wire::table::{TaskList, ToolList};
 
 /// List tasks or tools
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ impl List {
         match self.what {
             What::Tasks { all, zone } => {
                 let path = here(zone.as_deref(), all)?;
-                let result = console.kernel().await?.call::<TaskList>(&ListParams { path }).await?;
+                let result = console.kernel().await?.call::<TaskList>(&TaskListParams { path }).await?;
                 console.show(&result, |result| task::list(&result.tasks, measure::now_ms()));
             }
             What::Tools => {

@@ -7,8 +7,9 @@ use crate::record::Record;
 use crate::show::Page;
 use crate::show::transcript::Transcript;
 use crate::trouble::Trouble;
-use wire::method::journal::Filter;
-use wire::method::task::{List, ListParams};
+use wire::method::journal::RecordFilter;
+use wire::method::task::TaskListParams;
+use wire::table::TaskList;
 use wire::{Client, Code, TaskId};
 
 /// Tell what a task did
@@ -45,7 +46,7 @@ impl Log {
 
 /// Everything the journal says about a task; none at all means that there is no such task.
 pub async fn records(kernel: &mut Client, task: TaskId) -> Result<Vec<String>, Trouble> {
-    let lines = Pages::new(Filter { task: Some(task), ..Filter::default() }).all(kernel).await?;
+    let lines = Pages::new(RecordFilter { task: Some(task), ..RecordFilter::default() }).all(kernel).await?;
     if lines.is_empty() {
         return Err(Trouble::new(Code::TaskNotFound, format!("there is no `{task}`")).fix("see them with `skep list tasks --all`"));
     }
@@ -53,7 +54,7 @@ pub async fn records(kernel: &mut Client, task: TaskId) -> Result<Vec<String>, T
 }
 
 async fn newest(kernel: &mut Client) -> Result<TaskId, Trouble> {
-    let tasks = kernel.call::<List>(&ListParams { path: here(None, false)? }).await?.tasks;
+    let tasks = kernel.call::<TaskList>(&TaskListParams { path: here(None, false)? }).await?.tasks;
     tasks.iter().map(|task| task.task).max().ok_or_else(|| {
         Trouble::new(Code::TaskNotFound, "there is no task here yet")
             .fix("queue one with `skep act \"…\"`, or see all with `skep list tasks --all`")

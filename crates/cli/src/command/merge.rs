@@ -9,9 +9,10 @@ use clap::Subcommand;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use wire::method::Nothing;
-use wire::method::call::{Run, RunParams};
-use wire::method::merge::{List, Undo, UndoParams};
-use wire::method::task::{Diff, DiffResult, Merge as Method, MergeParams, TaskParams};
+use wire::method::call::CallRunParams;
+use wire::method::merge::MergeUndoParams;
+use wire::method::task::{TaskDiffResult, TaskIdParams, TaskMergeParams};
+use wire::table::{CallRun, MergeList, MergeUndo, TaskDiff, TaskMerge};
 use wire::{Client, Code, Side, TaskId};
 
 /// Take a task's changes into the project, or back out of it
@@ -106,7 +107,7 @@ impl Merge {
 }
 
 async fn undo(kernel: &mut Client, task: TaskId, phrase: Option<String>, console: &Console) -> Outcome {
-    let mut result = console.wait("taking back", kernel.call::<Undo>(&UndoParams { task, phrase: phrase.clone() })).await?;
+    let mut result = console.wait("taking back", kernel.call::<MergeUndo>(&MergeUndoParams { task, phrase: phrase.clone() })).await?;
     if let Some(wanted) = result.phrase.take() {
         let flag = format!("--phrase '{wanted}'");
         let denied = Trouble::new(Code::Denied, format!("{task} is not taken back")).why(result.denied.join("; "));
@@ -121,20 +122,20 @@ async fn undo(kernel: &mut Client, task: TaskId, phrase: Option<String>, console
             Ok(false) => return Err(denied.fix("nothing changed; type the phrase as it stands there")),
             Err(_) => return Err(denied.fix(format!("look at what denies it; `{flag}` passes over that"))),
         }
-        result = console.wait("taking back", kernel.call::<Undo>(&UndoParams { task, phrase: Some(wanted) })).await?;
+        result = console.wait("taking back", kernel.call::<MergeUndo>(&MergeUndoParams { task, phrase: Some(wanted) })).await?;
     }
     console.show(&result, diff::undone);
     OK
 }
 
 async fn list(kernel: &mut Client, console: &Console) -> Outcome {
-    let result = kernel.call::<List>(&Nothing {}).await?;
+    let result = kernel.call::<MergeList>(&Nothing {}).await?;
     console.show(&result, diff::merges);
     OK
 }
 
-async fn shown(kernel: &mut Client, task: TaskId, console: &Console) -> Result<DiffResult, Trouble> {
-    let shown = console.wait("comparing", kernel.call::<Diff>(&TaskParams { task })).await?;
+async fn shown(kernel: &mut Client, task: TaskId, console: &Console) -> Result<TaskDiffResult, Trouble> {
+    let shown = console.wait("comparing", kernel.call::<TaskDiff>(&TaskIdParams { task })).await?;
     if shown.digest.is_none() {
         return Err(Trouble::new(Code::WrongState, format!("there is nothing to merge for `{task}`"))
             .why("it has not proposed its changes")
@@ -169,8 +170,8 @@ impl Apply {
             console.note(Line::new().faint("nothing merged"));
             return OK;
         }
-        let params = MergeParams { task, digest: shown.digest, sides };
-        let result = console.wait("merging", kernel.call::<Method>(&params)).await?;
+        let params = TaskMergeParams { task, digest: shown.digest, sides };
+        let result = console.wait("merging", kernel.call::<TaskMerge>(&params)).await?;
         console.show(&result, diff::merged);
         OK
     }
@@ -183,8 +184,8 @@ async fn import(kernel: &mut Client, patch: &std::path::Path, zone: Option<PathB
         Trouble::new(Code::NotFound, format!("cannot read the patch `{}`", patch.display())).why(error).fix("name a readable text file")
     })?;
     let input = serde_json::json!({ "patch": text });
-    let params = RunParams { path: folder(zone.as_deref())?, task: None, tool: "fs.patch".into(), input, mode: None, token: None };
-    let result = console.wait("applying", kernel.call::<Run>(&params)).await?;
+    let params = CallRunParams { path: folder(zone.as_deref())?, task: None, tool: "fs.patch".into(), input, mode: None, token: None };
+    let result = console.wait("applying", kernel.call::<CallRun>(&params)).await?;
     let ok = result.ok;
     console.show(&result, diff::imported);
     if ok { OK } else { Ok(wire::code::EXIT_FAILED) }

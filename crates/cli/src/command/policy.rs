@@ -13,9 +13,9 @@ use update::Update;
 use wire::TaskId;
 use wire::code::EXIT_FAILED;
 use wire::method::policy::{
-    Check as CheckMethod, CheckParams, CheckResult, Explain as ExplainMethod, ExplainParams, Log as LogMethod, LogParams, Suggest, Trial,
-    TrialParams, TrialResult,
+    PolicyCheckParams, PolicyCheckResult, PolicyExplainParams, PolicyLogParams, PolicyTrialParams, PolicyTrialResult,
 };
+use wire::table::{PolicyCheck, PolicyExplain, PolicyLog, PolicySuggest, PolicyTrial};
 use wire::{Client, ClientError};
 
 /// Check, explain, try out and change the rules
@@ -148,8 +148,8 @@ impl Policy {
             }
             What::Explain(Explain { tool, pairs, input, task, candidate }) => {
                 let input = input::read(input.as_deref(), &pairs)?;
-                let params = ExplainParams { path, tool, input, task, candidate };
-                let result = kernel.call::<ExplainMethod>(&params).await?;
+                let params = PolicyExplainParams { path, tool, input, task, candidate };
+                let result = kernel.call::<PolicyExplain>(&params).await?;
                 console.show_whole(&result, |result| policy::explained(&params.tool, &params.input, result));
                 OK
             }
@@ -161,12 +161,12 @@ impl Policy {
             }
             What::Update(update) => update.run(&mut kernel, path, console).await,
             What::Log { diff } => {
-                let result = kernel.call::<LogMethod>(&LogParams { path }).await?;
+                let result = kernel.call::<PolicyLog>(&PolicyLogParams { path }).await?;
                 console.show_whole(&result, |result| policy::log(result, diff, crate::show::measure::now_ms()));
                 OK
             }
             What::Suggest => {
-                let result = console.wait("reading the answers", kernel.call::<Suggest>(&LogParams { path })).await?;
+                let result = console.wait("reading the answers", kernel.call::<PolicySuggest>(&PolicyLogParams { path })).await?;
                 if console.json {
                     console.out.json(&result);
                 } else {
@@ -181,9 +181,9 @@ impl Policy {
 }
 
 /// Problems are told by the name of the file that was given.
-async fn check(kernel: &mut Client, path: &str, candidate: &Candidate) -> Result<CheckResult, ClientError> {
+async fn check(kernel: &mut Client, path: &str, candidate: &Candidate) -> Result<PolicyCheckResult, ClientError> {
     let text = candidate.given.then(|| candidate.text.clone());
-    let mut result = kernel.call::<CheckMethod>(&CheckParams { path: path.to_owned(), text }).await?;
+    let mut result = kernel.call::<PolicyCheck>(&PolicyCheckParams { path: path.to_owned(), text }).await?;
     if candidate.given {
         let ours = result.problems.iter_mut().filter(|problem| problem.file == candidate::FILE);
         ours.for_each(|problem| problem.file.clone_from(&candidate.name));
@@ -191,7 +191,7 @@ async fn check(kernel: &mut Client, path: &str, candidate: &Candidate) -> Result
     Ok(result)
 }
 
-async fn trial(kernel: &mut Client, path: &str, text: Option<String>, range: &Range) -> Result<TrialResult, ClientError> {
+async fn trial(kernel: &mut Client, path: &str, text: Option<String>, range: &Range) -> Result<PolicyTrialResult, ClientError> {
     let Range { last, after, before } = *range;
-    kernel.call::<Trial>(&TrialParams { path: path.to_owned(), last, after_seq: after, before_seq: before, text }).await
+    kernel.call::<PolicyTrial>(&PolicyTrialParams { path: path.to_owned(), last, after_seq: after, before_seq: before, text }).await
 }

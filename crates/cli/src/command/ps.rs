@@ -3,7 +3,7 @@
 use crate::console::{Console, OK, Outcome};
 use crate::show::{measure, process};
 use wire::method::Nothing;
-use wire::method::process::List;
+use wire::table::ProcList;
 
 /// Show the process tree
 #[derive(Debug, clap::Args)]
@@ -12,7 +12,7 @@ pub struct Ps {}
 
 impl Ps {
     pub async fn run(self, console: &Console) -> Outcome {
-        let result = console.kernel().await?.call::<List>(&Nothing {}).await?;
+        let result = console.kernel().await?.call::<ProcList>(&Nothing {}).await?;
         console.show(&result, |result| process::list(&result.processes, measure::now_ms()));
         OK
     }

@@ -3,7 +3,8 @@
 use crate::command::work::changed;
 use crate::console::{Console, OK, Outcome};
 use wire::TaskId;
-use wire::method::task::{Reject as Method, RejectParams};
+use wire::method::task::TaskRejectParams;
+use wire::table::TaskReject;
 
 /// Drop a task's changes
 #[derive(Debug, clap::Args)]
@@ -18,8 +19,8 @@ pub struct Reject {
 
 impl Reject {
     pub async fn run(self, console: &Console) -> Outcome {
-        let params = RejectParams { task: self.task, reason: self.reason };
-        let view = console.kernel().await?.call::<Method>(&params).await?;
+        let params = TaskRejectParams { task: self.task, reason: self.reason };
+        let view = console.kernel().await?.call::<TaskReject>(&params).await?;
         console.show(&view, changed);
         OK
     }

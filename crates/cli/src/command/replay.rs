@@ -4,7 +4,8 @@ use crate::console::{Console, Outcome};
 use crate::show::cassette;
 use wire::TaskId;
 use wire::code::EXIT_FAILED;
-use wire::method::task::{Replay as Method, ReplayParams};
+use wire::method::task::TaskReplayParams;
+use wire::table::TaskReplay;
 
 /// Run a task again on its recorded traffic, and compare
 #[derive(Debug, clap::Args)]
@@ -24,8 +25,8 @@ pub struct Replay {
 impl Replay {
     pub async fn run(self, console: &Console) -> Outcome {
         let mut kernel = console.kernel().await?;
-        let params = ReplayParams { task: self.task, timing: self.timing };
-        let result = console.wait(&format!("{} is replayed", self.task), kernel.call::<Method>(&params)).await?;
+        let params = TaskReplayParams { task: self.task, timing: self.timing };
+        let result = console.wait(&format!("{} is replayed", self.task), kernel.call::<TaskReplay>(&params)).await?;
         console.show_story(&result, cassette::replayed);
         Ok(if result.divergence.is_none() { 0 } else { EXIT_FAILED })
     }

@@ -9,8 +9,8 @@ use answer::{Allow, Deny};
 use clap::Subcommand;
 use wire::ReviewId;
 use wire::method::Nothing;
-use wire::method::model::Budgets;
-use wire::method::review::{Answer as Method, List, ListParams, Show, ShowParams};
+use wire::method::review::{ReviewListParams, ReviewShowParams};
+use wire::table::{BudgetList, ReviewAnswer, ReviewList, ReviewShow};
 
 /// Look at and answer what waits for you
 #[derive(Debug, clap::Args)]
@@ -70,29 +70,29 @@ impl Review {
             None => return list(&mut kernel, self.all, console).await,
             Some(What::List { all }) => return list(&mut kernel, all, console).await,
             Some(What::Show { review, full }) => {
-                let view = kernel.call::<Show>(&ShowParams { review, full }).await?;
+                let view = kernel.call::<ReviewShow>(&ReviewShowParams { review, full }).await?;
                 console.show_whole(&view, |view| review::detail(view, measure::now_ms()));
                 return OK;
             }
             Some(What::Allow(allow)) => {
                 let like = match allow.names_calls() {
-                    true => kernel.call::<Show>(&ShowParams { review: allow.review(), full: false }).await?.like,
+                    true => kernel.call::<ReviewShow>(&ReviewShowParams { review: allow.review(), full: false }).await?.like,
                     false => None,
                 };
                 allow.params(like)?
             }
             Some(What::Deny(deny)) => deny.params()?,
         };
-        let view = kernel.call::<Method>(&params).await?;
+        let view = kernel.call::<ReviewAnswer>(&params).await?;
         console.show(&view, review::answered);
         OK
     }
 }
 
 async fn list(kernel: &mut wire::Client, all: bool, console: &Console) -> Outcome {
-    let result = kernel.call::<List>(&ListParams { all }).await?;
+    let result = kernel.call::<ReviewList>(&ReviewListParams { all }).await?;
     console.show(&result, |result| review::list(&result.reviews, measure::now_ms()));
-    for wait in kernel.call::<Budgets>(&Nothing {}).await?.accounts.iter().flat_map(|account| &account.waits) {
+    for wait in kernel.call::<BudgetList>(&Nothing {}).await?.accounts.iter().flat_map(|account| &account.waits) {
         console.note(Line::new().wait("◍ ").plain(model::waits(wait)));
     }
     OK

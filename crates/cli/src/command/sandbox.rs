@@ -10,7 +10,9 @@ use crate::show::Line;
 use crate::show::sandbox as show;
 use wire::TaskId;
 use wire::method::Nothing;
-use wire::method::sandbox::{List, Pause, Resume, TaskParams, Templates, TemplatesParams};
+use wire::method::sandbox::SandboxTemplatesParams;
+use wire::method::task::TaskIdParams;
+use wire::table::{SandboxList, SandboxPause, SandboxResume, SandboxTemplates};
 
 /// Run commands in closed rooms, and look after the rooms there are
 #[derive(Debug, clap::Args)]
@@ -59,23 +61,23 @@ impl Sandbox {
             What::Doctor => Doctor {}.run(console).await,
             What::Templates => {
                 let mut kernel = console.kernel().await?;
-                let result = kernel.call::<Templates>(&TemplatesParams { path: here(None, false)? }).await?;
+                let result = kernel.call::<SandboxTemplates>(&SandboxTemplatesParams { path: here(None, false)? }).await?;
                 console.show_whole(&result, show::templates);
                 OK
             }
             What::Ps => {
                 let mut kernel = console.kernel().await?;
-                let result = kernel.call::<List>(&Nothing {}).await?;
+                let result = kernel.call::<SandboxList>(&Nothing {}).await?;
                 console.show(&result, show::rooms);
                 OK
             }
             What::Pause { task } => {
-                console.kernel().await?.call::<Pause>(&TaskParams { task }).await?;
+                console.kernel().await?.call::<SandboxPause>(&TaskIdParams { task }).await?;
                 console.note(Line::new().wait("◍ ").plain(format!("the room of {task} stands still; `skep sandbox resume {task}`")));
                 OK
             }
             What::Resume { task } => {
-                console.kernel().await?.call::<Resume>(&TaskParams { task }).await?;
+                console.kernel().await?.call::<SandboxResume>(&TaskIdParams { task }).await?;
                 console.note(Line::new().good("● ").plain(format!("the room of {task} goes on")));
                 OK
             }

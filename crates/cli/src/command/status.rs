@@ -4,8 +4,9 @@ use crate::console::{Console, OK, Outcome, folder};
 use crate::show::{kernel, measure, task, zone};
 use std::path::{Path, PathBuf};
 use wire::TaskId;
-use wire::method::task::{Show, TaskParams};
-use wire::method::zone::{Status as Method, StatusParams};
+use wire::method::task::TaskIdParams;
+use wire::method::zone::ZoneStatusParams;
+use wire::table::{TaskShow, ZoneStatus};
 
 /// Show who works on what
 #[derive(Debug, clap::Args)]
@@ -26,13 +27,13 @@ pub struct Status {
 impl Status {
     pub async fn run(self, console: &Console) -> Outcome {
         if let Some(id) = self.task {
-            let view = console.kernel().await?.call::<Show>(&TaskParams { task: id }).await?;
+            let view = console.kernel().await?.call::<TaskShow>(&TaskIdParams { task: id }).await?;
             console.show(&view, |view| task::detail(view, measure::now_ms()));
             return OK;
         }
         let path = here(self.zone.as_deref(), self.all)?;
         // The doubts are part of its answer.
-        let result = console.kernel_only().await?.call::<Method>(&StatusParams { path }).await?;
+        let result = console.kernel_only().await?.call::<ZoneStatus>(&ZoneStatusParams { path }).await?;
         console.show(&result, |result| {
             let mut page = kernel::doubts(&result.doubts);
             page.append(zone::status(&result.zones, measure::now_ms()));

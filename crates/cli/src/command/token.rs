@@ -8,7 +8,8 @@ use clap::Subcommand;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use wire::Code;
-use wire::method::grant::{Issue as Method, IssueParams};
+use wire::method::grant::TokenIssueParams;
+use wire::table::TokenIssue;
 
 /// Where the program that is started finds its token.
 const VARIABLE: &str = "SKEP_TOKEN";
@@ -67,9 +68,9 @@ impl Token {
 impl Issue {
     async fn run(self, console: &Console) -> Outcome {
         let path = folder(self.zone.as_deref())?;
-        let params = IssueParams { path, tool: self.tool, paths: self.paths, max_ops: self.max_ops, ttl_ms: self.ttl };
+        let params = TokenIssueParams { path, tool: self.tool, paths: self.paths, max_ops: self.max_ops, ttl_ms: self.ttl };
         let mut kernel = console.kernel().await?;
-        let result = kernel.call::<Method>(&params).await?;
+        let result = kernel.call::<TokenIssue>(&params).await?;
         let Some(token) = &result.token else {
             let mut trouble = match &result.call.refusal {
                 Some(refusal) => Trouble::refused(format!("no token for `{}` is issued", params.tool), refusal),

@@ -7,9 +7,10 @@ use crate::show::Line;
 use serde_json::json;
 use std::io::{self, IsTerminal};
 use wire::code::EXIT_FAILED;
-use wire::method::sandbox::Stream;
-use wire::method::task::{Forward, Try as Method, TryParams};
-use wire::{Said, TaskId};
+use wire::method::sandbox::OutputStream;
+use wire::method::task::{PortForward, TaskTryParams};
+use wire::table::TaskTry;
+use wire::{StreamItem, TaskId};
 
 /// Try a command on what a task has made, in a spare room
 #[derive(Debug, clap::Args)]
@@ -21,7 +22,7 @@ pub struct Try {
     task: TaskId,
     /// A port to reach the command at; may be given more than once
     #[arg(long, value_name = "[HERE:]PORT", value_parser = forward)]
-    port: Vec<Forward>,
+    port: Vec<PortForward>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -32,9 +33,9 @@ impl Try {
         for port in &self.port {
             console.note(Line::new().faint(format!("http://127.0.0.1:{} leads into the room", port.here)));
         }
-        let params = TryParams { task: self.task, command: self.command, ports: self.port };
+        let params = TaskTryParams { task: self.task, command: self.command, ports: self.port };
         // The kernel ends the command when this connection does.
-        let (mut ear, _voice) = console.kernel().await?.begin::<Method>(&params).await?;
+        let (mut ear, _voice) = console.kernel().await?.begin::<TaskTry>(&params).await?;
         let (mut out, mut err) = (Shown::new(io::stdout().is_terminal()), Shown::new(io::stderr().is_terminal()));
         let ended = loop {
             let said = tokio::select! {
@@ -42,15 +43,15 @@ impl Try {
                 _ = tokio::signal::ctrl_c() => return Ok(130),
             };
             match said {
-                Said::Note(note) => match run::output(&note) {
+                StreamItem::Note(note) => match run::output(&note) {
                     Some((stream, bytes)) if console.json => {
                         console.out.json(&json!({ "stream": stream, "text": String::from_utf8_lossy(&bytes) }));
                     }
-                    Some((Stream::Out, bytes)) => run::print(&mut io::stdout(), &out.pass(&bytes))?,
-                    Some((Stream::Err, bytes)) => run::print(&mut io::stderr(), &err.pass(&bytes))?,
+                    Some((OutputStream::Out, bytes)) => run::print(&mut io::stdout(), &out.pass(&bytes))?,
+                    Some((OutputStream::Err, bytes)) => run::print(&mut io::stderr(), &err.pass(&bytes))?,
                     None => {}
                 },
-                Said::Answer(ended) => break ended,
+                StreamItem::Answer(ended) => break ended,
             }
         };
         if let Some(signal) = ended.signal {
@@ -65,8 +66,8 @@ impl Try {
     }
 }
 
-fn forward(text: &str) -> Result<Forward, String> {
+fn forward(text: &str) -> Result<PortForward, String> {
     let port = |text: &str| text.parse().map_err(|_| format!("`{text}` is no port; one is 1 to 65535"));
     let (here, there) = text.split_once(':').unwrap_or((text, text));
-    Ok(Forward { here: port(here)?, there: port(there)? })
+    Ok(PortForward { here: port(here)?, there: port(there)? })
 }

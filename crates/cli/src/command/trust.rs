@@ -4,8 +4,9 @@ use crate::console::{Console, OK, Outcome, folder};
 use crate::show::{Line, policy, zone};
 use crate::trouble::Trouble;
 use std::path::PathBuf;
-use wire::method::policy::{Check, CheckParams, Trial, TrialParams};
-use wire::method::zone::{Trust as Method, TrustParams};
+use wire::method::policy::{PolicyCheckParams, PolicyTrialParams};
+use wire::method::zone::ZoneTrustParams;
+use wire::table::{PolicyCheck, PolicyTrial, ZoneTrust};
 
 /// Read a project's own policy files and put them in force
 #[derive(Debug, clap::Args)]
@@ -27,14 +28,14 @@ impl Trust {
     pub async fn run(self, console: &Console) -> Outcome {
         let path = folder(self.zone.as_deref())?;
         let mut kernel = console.kernel().await?;
-        let shown = kernel.call::<Method>(&TrustParams { path: path.clone(), hash: None, phrase: None }).await?;
+        let shown = kernel.call::<ZoneTrust>(&ZoneTrustParams { path: path.clone(), hash: None, phrase: None }).await?;
         if !console.json {
             console.out.whole(&zone::proposed(&shown));
-            let checked = kernel.call::<Check>(&CheckParams { path: path.clone(), text: None }).await?;
+            let checked = kernel.call::<PolicyCheck>(&PolicyCheckParams { path: path.clone(), text: None }).await?;
             console.out.whole(&policy::problems(&checked.problems));
             if shown.breaking > 0 {
-                let params = TrialParams { path: path.clone(), last: None, after_seq: None, before_seq: None, text: None };
-                console.out.whole(&policy::tried(&kernel.call::<Trial>(&params).await?));
+                let params = PolicyTrialParams { path: path.clone(), last: None, after_seq: None, before_seq: None, text: None };
+                console.out.whole(&policy::tried(&kernel.call::<PolicyTrial>(&params).await?));
             }
         }
         if !shown.changed {
@@ -47,7 +48,7 @@ impl Trust {
             console.note(Line::new().faint("nothing changed"));
             return OK;
         }
-        let result = kernel.call::<Method>(&TrustParams { path, hash: Some(shown.hash), phrase: shown.phrase }).await?;
+        let result = kernel.call::<ZoneTrust>(&ZoneTrustParams { path, hash: Some(shown.hash), phrase: shown.phrase }).await?;
         console.show(&result, zone::trusted);
         OK
     }

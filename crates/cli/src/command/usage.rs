@@ -4,7 +4,8 @@ use crate::console::{Console, OK, Outcome};
 use crate::show::model;
 use clap::ValueEnum;
 use wire::By;
-use wire::method::model::{Usage as Method, UsageParams};
+use wire::method::model::ModelUsageParams;
+use wire::table::ModelUsage;
 
 /// Show what models were used, and what it cost
 #[derive(Debug, clap::Args)]
@@ -40,7 +41,7 @@ impl Usage {
             Sum::Tier => By::Tier,
             Sum::Day => By::Day,
         };
-        let result = console.kernel().await?.call::<Method>(&UsageParams { by }).await?;
+        let result = console.kernel().await?.call::<ModelUsage>(&ModelUsageParams { by }).await?;
         console.show_story(&result, |result| model::usage(result, by, console.out.columns()));
         OK
     }

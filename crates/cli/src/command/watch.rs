@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use wire::code::EXIT_FAILED;
 use wire::method::Nothing;
-use wire::method::journal::{Filter, Follow};
-use wire::method::process::List;
+use wire::method::journal::RecordFilter;
+use wire::table::{JournalFollow, ProcList};
 use wire::{Client, Event, Pid, TaskId};
 
 /// Follow a task, or everything, as it happens
@@ -31,7 +31,7 @@ impl Watch {
     pub async fn run(self, console: &Console) -> Outcome {
         let mut kernel = console.kernel().await?;
         let mut story = Story::new(self.task, console);
-        let mut filter = Filter { task: self.task, ..Filter::default() };
+        let mut filter = RecordFilter { task: self.task, ..RecordFilter::default() };
         match self.task {
             Some(task) => {
                 for line in records(&mut kernel, task).await? {
@@ -46,7 +46,7 @@ impl Watch {
         if let Some(exit) = story.ended {
             return Ok(exit);
         }
-        kernel.call::<Follow>(&filter).await?;
+        kernel.call::<JournalFollow>(&filter).await?;
         let mut tick = tokio::time::interval(Duration::from_millis(100));
         loop {
             let line = tokio::select! {
@@ -70,7 +70,7 @@ impl Watch {
 }
 
 async fn names(kernel: &mut Client) -> Result<BTreeMap<Pid, String>, Trouble> {
-    let processes = kernel.call::<List>(&Nothing {}).await?.processes;
+    let processes = kernel.call::<ProcList>(&Nothing {}).await?.processes;
     Ok(processes.into_iter().map(|process| (process.pid, process.name)).collect())
 }
 

@@ -9,8 +9,9 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use wire::code::{EXIT_FAILED, EXIT_INTERRUPTED};
-use wire::method::journal::{Filter, Follow};
-use wire::method::task::{Add, AddParams, Await, AwaitParams, TaskStatus, TaskView};
+use wire::method::journal::RecordFilter;
+use wire::method::task::{TaskAddParams, TaskAwaitParams, TaskStatus, TaskView};
+use wire::table::{JournalFollow, TaskAdd, TaskAwait};
 use wire::{Client, Code, Event, MergeState, Mode, TaskId};
 
 pub const ACT_EXAMPLES: &str = "\
@@ -64,7 +65,7 @@ pub struct Work {
 
 impl Work {
     pub async fn run(self, mode: Mode, console: &Console) -> Outcome {
-        let params = AddParams {
+        let params = TaskAddParams {
             path: folder(self.zone.as_deref())?,
             mode,
             prompt: self.prompt,
@@ -75,7 +76,7 @@ impl Work {
             tags: self.tags,
         };
         let mut kernel = console.kernel().await?;
-        let added = kernel.call::<Add>(&params).await?;
+        let added = kernel.call::<TaskAdd>(&params).await?;
         if !self.wait {
             console.show(&added, task::added);
             return OK;
@@ -90,9 +91,9 @@ impl Work {
 /// Waits for a task's end and prints its answer, and nothing but its answer, on stdout. Ctrl-c ends the waiting, never the work.
 async fn finish(kernel: &mut Client, id: TaskId, console: &Console) -> Outcome {
     let (label, word) = (format!("{id} works"), Mutex::default());
-    let params = AwaitParams { task: id, timeout_ms: None };
+    let params = TaskAwaitParams { task: id, timeout_ms: None };
     let view = tokio::select! {
-        view = progress::wait_telling(console.err, &label, &word, kernel.call::<Await>(&params)) => view?,
+        view = progress::wait_telling(console.err, &label, &word, kernel.call::<TaskAwait>(&params)) => view?,
         never = listen(id, &word, console) => match never {},
         _ = tokio::signal::ctrl_c() => {
             if console.err.tty {
@@ -119,11 +120,11 @@ async fn finish(kernel: &mut Client, id: TaskId, console: &Console) -> Outcome {
 /// Keeps the last line that the brain said, or what it waits for; for as long as anybody waits.
 async fn listen(id: TaskId, word: &Mutex<String>, console: &Console) -> Infallible {
     let kinds = vec!["brain.said".into(), "budget.asked".into(), "call.admitted".into()];
-    let filter = Filter { task: Some(id), kinds, ..Filter::default() };
+    let filter = RecordFilter { task: Some(id), kinds, ..RecordFilter::default() };
     let say = |text: String| *word.lock().unwrap_or_else(PoisonError::into_inner) = text;
     // Without this the spinner turns as well, only without a word.
     if let Ok(mut kernel) = console.kernel().await
-        && kernel.call::<Follow>(&filter).await.is_ok()
+        && kernel.call::<JournalFollow>(&filter).await.is_ok()
     {
         while let Ok(Some(line)) = next_line(&mut kernel).await {
             match Record::parse(&line).and_then(|record| record.event) {

@@ -3,7 +3,7 @@
 use super::measure::{duration_us, many};
 use super::{Line, Page, Tone};
 use serde_json::Value;
-use wire::method::call::{Decision, RunResult, ToolLeftOut, ToolListResult};
+use wire::method::call::{CallDecision, CallRunResult, ToolLeftOut, ToolListResult};
 
 /// A call as a person would say it: `Reading src/a.rs`.
 pub fn deed(tool: &str, input: &Value) -> String {
@@ -117,15 +117,15 @@ fn is_long(key: &str, value: &Value) -> bool {
 }
 
 /// `skep call`, when it was let through. Its refusal is shown like every other no.
-pub fn ran(tool: &str, result: &RunResult) -> Page {
+pub fn ran(tool: &str, result: &CallRunResult) -> Page {
     let mut page = Page::new();
     page.blank();
     let mark = if result.ok { Line::new().good("✓ ") } else { Line::new().bad("✗ ") };
     let verdict = match (result.decision, result.ok) {
-        (Decision::Allowed, true) => "allowed",
-        (Decision::Allowed, false) => "allowed, and failed",
-        (Decision::Refused, _) => "refused",
-        (Decision::Pending, _) => "waits for review",
+        (CallDecision::Allowed, true) => "allowed",
+        (CallDecision::Allowed, false) => "allowed, and failed",
+        (CallDecision::Refused, _) => "refused",
+        (CallDecision::Pending, _) => "waits for review",
     };
     let call = result.call.map(|call| format!("  {call}")).unwrap_or_default();
     page.push(mark.strong(tool).plain(" ").plain(verdict).faint(call));
@@ -141,7 +141,7 @@ pub fn ran(tool: &str, result: &RunResult) -> Page {
 }
 
 /// Which rules decided, and what it cost.
-pub fn reckoning(result: &RunResult) -> Page {
+pub fn reckoning(result: &CallRunResult) -> Page {
     let mut page = Page::new();
     if !result.rules.is_empty() {
         page.because("rule", &result.rules.join(", "));
@@ -204,9 +204,9 @@ mod tests {
 
     #[test]
     fn an_allowed_call_shows_rule_time_and_output() {
-        let result = RunResult {
+        let result = CallRunResult {
             call: Some(CallId(4)),
-            decision: Decision::Allowed,
+            decision: CallDecision::Allowed,
             rules: vec!["reads".into()],
             refusal: None,
             ok: true,

@@ -2,10 +2,10 @@
 
 use super::measure::{bytes, duration_ms, many};
 use super::{Line, Page, table};
-use wire::method::model::{CassetteView, CassettesResult};
-use wire::method::task::ReplayResult;
+use wire::method::model::{CassetteListResult, CassetteView};
+use wire::method::task::TaskReplayResult;
 
-pub fn list(result: &CassettesResult) -> Page {
+pub fn list(result: &CassetteListResult) -> Page {
     if result.cassettes.is_empty() {
         return Page(vec![Line::new().plain("nothing was recorded yet; `skep act … --record` does")]);
     }
@@ -24,7 +24,7 @@ fn torn(torn: usize) -> Line {
     if torn == 0 { Line::new() } else { Line::new().bad(format!("{torn} cut off")) }
 }
 
-pub fn contents(result: &CassettesResult) -> Page {
+pub fn contents(result: &CassetteListResult) -> Page {
     let mut page = Page::new();
     for one in &result.cassettes {
         // A file of one's own is named by its path.
@@ -50,7 +50,7 @@ pub fn contents(result: &CassettesResult) -> Page {
     page
 }
 
-pub fn replayed(result: &ReplayResult) -> Page {
+pub fn replayed(result: &TaskReplayResult) -> Page {
     let what = format!("{}, {}", many(result.calls, "call"), many(result.requests, "request"));
     let mut page = Page::new();
     let Some(divergence) = &result.divergence else {

@@ -4,9 +4,9 @@ use super::measure::many;
 use super::{Line, Page, Tone, table, visible};
 use std::collections::HashSet;
 use wire::MergeState;
-use wire::method::call::RunResult;
-use wire::method::merge::{ListResult, UndoResult};
-use wire::method::task::{DiffResult, FileDiff, MergeResult};
+use wire::method::call::CallRunResult;
+use wire::method::merge::{MergeListResult, MergeUndoResult};
+use wire::method::task::{FileDiffView, TaskDiffResult, TaskMergeResult};
 
 /// A unified diff in colour.
 pub fn unified(diff: &str) -> Page {
@@ -100,7 +100,7 @@ fn place(line: &str) -> Option<(u64, u64)> {
     Some((lines('-')?, lines('+')?))
 }
 
-fn kind(file: &FileDiff) -> Line {
+fn kind(file: &FileDiffView) -> Line {
     match (&file.refused, file.kind.as_str()) {
         (Some(_), kind) => Line::new().bad(kind),
         (None, "created") => Line::new().good("created"),
@@ -110,7 +110,7 @@ fn kind(file: &FileDiff) -> Line {
 }
 
 /// The files, without their text.
-pub fn summary(diff: &DiffResult) -> Page {
+pub fn summary(diff: &TaskDiffResult) -> Page {
     let rows = diff.files.iter().map(|file| {
         let size = match file.unshown {
             true => Line::new().wait(file.diff.lines().last().unwrap_or("not shown")),
@@ -133,7 +133,7 @@ pub fn summary(diff: &DiffResult) -> Page {
 }
 
 /// `old → new` for a rename.
-fn name(file: &FileDiff) -> Line {
+fn name(file: &FileDiffView) -> Line {
     match &file.from {
         Some(from) => Line::new().plain(from).faint(" → ").plain(&file.path),
         None => Line::new().plain(&file.path),
@@ -141,14 +141,14 @@ fn name(file: &FileDiff) -> Line {
 }
 
 /// How conflicts are decided.
-fn choices(diff: &DiffResult, page: &mut Page) {
+fn choices(diff: &TaskDiffResult, page: &mut Page) {
     if diff.files.iter().any(|file| file.kind == "conflict") {
         page.because("next", "a conflict stays out unless you choose: --mine PATH keeps yours, --theirs PATH takes the task's");
     }
 }
 
 /// `skep diff`.
-pub fn full(diff: &DiffResult) -> Page {
+pub fn full(diff: &TaskDiffResult) -> Page {
     let mut page = files(diff);
     let out = diff.files.iter().filter(|file| file.refused.is_some()).count();
     let files = many((diff.files.len() - out) as u64, "file");
@@ -169,7 +169,7 @@ pub fn gone(path: &str) -> Page {
 }
 
 /// Each file with its text.
-pub fn files(diff: &DiffResult) -> Page {
+pub fn files(diff: &TaskDiffResult) -> Page {
     let mut page = Page::new();
     for file in &diff.files {
         page.push(kind(file).plain(" ").join(name(file)));
@@ -188,7 +188,7 @@ pub fn files(diff: &DiffResult) -> Page {
 }
 
 /// `skep merge list`.
-pub fn merges(list: &ListResult) -> Page {
+pub fn merges(list: &MergeListResult) -> Page {
     let rows = list.merges.iter().map(|merge| {
         let state = match merge.state {
             MergeState::Proposed => Line::new().wait("waits for you"),
@@ -210,7 +210,7 @@ pub fn merges(list: &ListResult) -> Page {
 }
 
 /// `skep merge undo`.
-pub fn undone(result: &UndoResult) -> Page {
+pub fn undone(result: &MergeUndoResult) -> Page {
     let mut page = Page::new();
     page.push(Line::new().good("✓ ").plain(format!("took back {}", many(result.restored.len() as u64, "file"))));
     for path in &result.restored {
@@ -223,7 +223,7 @@ pub fn undone(result: &UndoResult) -> Page {
 }
 
 /// What denies a `skep merge undo`.
-pub fn not_undone(result: &UndoResult) -> Page {
+pub fn not_undone(result: &MergeUndoResult) -> Page {
     let mut page = Page::new();
     page.push(Line::new().bad("✗ ").plain("it is denied to take this back"));
     for reason in &result.denied {
@@ -233,7 +233,7 @@ pub fn not_undone(result: &UndoResult) -> Page {
 }
 
 /// `skep merge import`.
-pub fn imported(result: &RunResult) -> Page {
+pub fn imported(result: &CallRunResult) -> Page {
     let mut page = Page::new();
     match (&result.refusal, result.ok) {
         (Some(refusal), _) => {
@@ -256,7 +256,7 @@ pub fn imported(result: &RunResult) -> Page {
 }
 
 /// `skep merge`.
-pub fn merged(result: &MergeResult) -> Page {
+pub fn merged(result: &TaskMergeResult) -> Page {
     let mut page = Page::new();
     let applied = many(result.applied.len() as u64, "file");
     page.push(Line::new().good("✓ ").plain(format!("merged {applied}")));
@@ -286,8 +286,8 @@ mod tests {
         assert_eq!(lines("@@ -1 +1 @@\n-rm\n+rm\u{3164}\n")[1..], ["  -rm", "  +rm\\u{3164}"]);
     }
 
-    fn diff() -> DiffResult {
-        let file = |path: &str, kind: &str, refused: Option<&str>, diff: &str| FileDiff {
+    fn diff() -> TaskDiffResult {
+        let file = |path: &str, kind: &str, refused: Option<&str>, diff: &str| FileDiffView {
             path: path.into(),
             kind: kind.into(),
             from: None,
@@ -298,7 +298,7 @@ mod tests {
             removed: diff.matches("\n-").count() as u64,
             unshown: false,
         };
-        DiffResult {
+        TaskDiffResult {
             task: TaskId(1),
             digest: Some("d".into()),
             state: Some(MergeState::Proposed),
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn a_merge_names_what_stayed_out() {
         let refused = vec![MergePath { path: "b".into(), kind: "created".into(), from: None, refused: Some("outside".into()) }];
-        let text = merged(&MergeResult { applied: vec!["a".into()], refused }).render(false, None);
+        let text = merged(&TaskMergeResult { applied: vec!["a".into()], refused }).render(false, None);
         assert_eq!(text, "✓ merged 1 file\n  + a\n  ✗ b  outside\n");
     }
 

@@ -5,7 +5,7 @@ use super::sentence::sentence;
 use super::{Line, Page, Tone, table};
 use crate::record::Record;
 use jiff::tz::TimeZone;
-use wire::method::journal::{DoubtsResult, Verification, VerifyResult};
+use wire::method::journal::{JournalDoubtsResult, JournalVerifyResult, VerificationStatus};
 
 pub fn log(records: &[Record], now_ms: i64, zone: &TimeZone) -> Page {
     let head = ["seq", "time", "pid", "kind", "what"].map(|name| Line::new().faint(name)).to_vec();
@@ -42,7 +42,7 @@ fn tone(kind: &str) -> Tone {
 }
 
 /// What verification found, and how far the one of this start is.
-pub fn doubts(result: &DoubtsResult, now_ms: i64, zone: &TimeZone) -> Page {
+pub fn doubts(result: &JournalDoubtsResult, now_ms: i64, zone: &TimeZone) -> Page {
     let mut page = Page::new();
     for doubt in &result.doubts {
         let mark = if doubt.seen_by.is_some() { Line::new().faint("○ ") } else { Line::new().bad("✗ ") };
@@ -57,16 +57,16 @@ pub fn doubts(result: &DoubtsResult, now_ms: i64, zone: &TimeZone) -> Page {
         page.because("next", "skep journal verify; then `skep journal doubts --seen`");
     }
     page.push(match result.verification {
-        Verification::Running => Line::new().wait("◍ ").plain("the chain is being verified"),
-        Verification::Whole => Line::new().good("✓ ").plain("the chain was verified after the kernel's start, and is whole"),
-        Verification::Doubted => Line::new().bad("✗ ").plain("the chain was verified after the kernel's start, and is not whole"),
-        Verification::Failed => Line::new().bad("✗ ").plain("the chain could not be verified to its end"),
+        VerificationStatus::Running => Line::new().wait("◍ ").plain("the chain is being verified"),
+        VerificationStatus::Whole => Line::new().good("✓ ").plain("the chain was verified after the kernel's start, and is whole"),
+        VerificationStatus::Doubted => Line::new().bad("✗ ").plain("the chain was verified after the kernel's start, and is not whole"),
+        VerificationStatus::Failed => Line::new().bad("✗ ").plain("the chain could not be verified to its end"),
     });
     page
 }
 
 /// The verdict, and how long it took to reach it.
-pub fn verdict(result: &VerifyResult, ms: u64) -> Page {
+pub fn verdict(result: &JournalVerifyResult, ms: u64) -> Page {
     let mut page = Page::new();
     let records = many(result.records, "record");
     if result.findings.is_empty() {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::record::tests::line;
     use wire::event::{BrainSaid, TaskQueued};
-    use wire::method::journal::Finding;
+    use wire::method::journal::FindingView;
     use wire::{Mode, Pid, TaskId, ZoneId};
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_verdict_is_green_or_says_what_is_wrong() {
-        let mut result = VerifyResult {
+        let mut result = JournalVerifyResult {
             records: 4_521,
             head_seq: 4_520,
             head_hash: "0123456789abcdef0123".into(),
@@ -138,7 +138,7 @@ mod tests {
   ↳ seal signed, and covers the head
 ";
         assert_eq!(verdict(&result, 12).render(false, None), expected);
-        result.findings.push(Finding { seq: Some(7), what: "edited".into(), why: "hash differs".into() });
+        result.findings.push(FindingView { seq: Some(7), what: "edited".into(), why: "hash differs".into() });
         let text = verdict(&result, 12).render(false, None);
         assert!(text.starts_with("✗ the chain of 4,521 records is broken: 1 finding\n"));
         assert!(text.ends_with("  ✗ record 7  edited\n  ↳ why  hash differs\n"), "{text}");

@@ -5,18 +5,20 @@ use super::measure::{ago, many};
 use super::{Line, Page, Tone, diff, table, zone};
 use serde::Serialize;
 use serde_json::Value;
-use wire::method::policy::{CheckResult, ExplainResult, LogResult, Problem, SuggestResult, TrialResult};
+use wire::method::policy::{
+    PolicyCheckResult, PolicyExplainResult, PolicyLogResult, PolicyProblem, PolicySuggestResult, PolicyTrialResult,
+};
 
 /// `skep policy test --json`.
 #[derive(Debug, Serialize)]
 pub struct Tested<'a> {
     #[serde(flatten)]
-    pub check: &'a CheckResult,
+    pub check: &'a PolicyCheckResult,
     pub examples: u64,
 }
 
 /// `skep policy check`, and `test` with a number of examples.
-pub fn checked(result: &CheckResult, name: &str, examples: Option<u64>) -> Page {
+pub fn checked(result: &PolicyCheckResult, name: &str, examples: Option<u64>) -> Page {
     let mut page = problems(&result.problems);
     let (errors, warnings) = result.problems.iter().fold((0, 0), |(e, w), problem| if problem.error { (e + 1, w) } else { (e, w + 1) });
     let count = [(errors, "error"), (warnings, "warning")];
@@ -39,13 +41,13 @@ pub fn checked(result: &CheckResult, name: &str, examples: Option<u64>) -> Page 
 }
 
 /// What is wrong or doubtful, each with its place.
-pub fn problems(problems: &[Problem]) -> Page {
+pub fn problems(problems: &[PolicyProblem]) -> Page {
     let mut page = Page::new();
     problems.iter().for_each(|problem| said(problem, &mut page));
     page
 }
 
-fn said(problem: &Problem, page: &mut Page) {
+fn said(problem: &PolicyProblem, page: &mut Page) {
     let mark = if problem.error { Line::new().bad("✗ ") } else { Line::new().wait("◍ ") };
     let place = format!("{}:{}:{}", problem.file, problem.line, problem.column);
     page.push(mark.strong(place).plain("  ").plain(&problem.what));
@@ -64,7 +66,7 @@ fn outcome(word: &str) -> Line {
 }
 
 /// `skep policy explain`.
-pub fn explained(tool: &str, input: &Value, result: &ExplainResult) -> Page {
+pub fn explained(tool: &str, input: &Value, result: &PolicyExplainResult) -> Page {
     let mark = match result.outcome.as_str() {
         "allow" => Line::new().good("✓ "),
         "deny" => Line::new().bad("✗ "),
@@ -93,7 +95,7 @@ pub fn explained(tool: &str, input: &Value, result: &ExplainResult) -> Page {
 }
 
 /// `skep policy trial`: only what would change.
-pub fn tried(result: &TrialResult) -> Page {
+pub fn tried(result: &PolicyTrialResult) -> Page {
     let rows = result.changes.iter().map(|change| {
         let mark = if change.breaking { Line::new().bad("[BREAKING]") } else { Line::new() };
         vec![
@@ -120,7 +122,7 @@ pub fn tried(result: &TrialResult) -> Page {
 }
 
 /// `skep policy log`.
-pub fn log(result: &LogResult, diffs: bool, now_ms: i64) -> Page {
+pub fn log(result: &PolicyLogResult, diffs: bool, now_ms: i64) -> Page {
     if result.versions.is_empty() {
         return Page(vec![Line::new().faint("no policy was ever in force here; see `skep init`")]);
     }
@@ -138,7 +140,7 @@ pub fn log(result: &LogResult, diffs: bool, now_ms: i64) -> Page {
 }
 
 /// Why these rules are proposed: beside them, not among them.
-pub fn reasons(result: &SuggestResult) -> Page {
+pub fn reasons(result: &PolicySuggestResult) -> Page {
     let mut page = Page::new();
     let saved = format!("would have saved {} of {}", result.saved, many(result.questions, "question"));
     let through = if result.let_through == 0 { "none".to_owned() } else { result.let_through.to_string() };
@@ -152,7 +154,7 @@ pub fn reasons(result: &SuggestResult) -> Page {
 }
 
 /// The rules themselves, to paste.
-pub fn suggested(result: &SuggestResult) -> Page {
+pub fn suggested(result: &PolicySuggestResult) -> Page {
     let mut page = Page::new();
     if has_rules(&result.yaml) {
         page.block("", Tone::Plain, &result.yaml);
@@ -170,7 +172,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(value: Value) -> CheckResult {
+    fn check(value: Value) -> PolicyCheckResult {
         serde_json::from_value(value).unwrap()
     }
 
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_trial_shows_only_changes_and_marks_what_breaks() {
-        let result: TrialResult = serde_json::from_value(json!({"tried": 100, "breaking": 1, "changes": [
+        let result: PolicyTrialResult = serde_json::from_value(json!({"tried": 100, "breaking": 1, "changes": [
             {"seq": 7, "tool": "fs.write", "about": "src/a\u{202e}.rs", "before": "allow", "after": "deny", "why": "by `x`", "breaking": true},
             {"seq": 12, "tool": "fs.read", "about": "b", "before": "require_review", "after": "allow", "why": "by `y`", "breaking": false},
         ]}))
@@ -224,7 +226,7 @@ mod tests {
 ";
         assert_eq!(page.render(false, None), expected);
         assert!(page.render(true, None).contains("\x1b[31m[BREAKING]"));
-        let same = TrialResult { tried: 1, breaking: 0, phrase: None, changes: Vec::new() };
+        let same = PolicyTrialResult { tried: 1, breaking: 0, phrase: None, changes: Vec::new() };
         assert_eq!(tried(&same).render(false, None), "✓ 1 call tried, nothing would change\n");
     }
 
@@ -236,7 +238,7 @@ mod tests {
         .unwrap();
         assert_eq!(log(&result, false, 5_000).render(false, None), "version 2  record 9  5s ago  by ann  0123456789ab\n");
         assert!(log(&result, true, 5_000).render(false, None).contains("  +y\n"));
-        let suggestion = SuggestResult {
+        let suggestion = PolicySuggestResult {
             questions: 212,
             saved: 140,
             let_through: 0,
@@ -247,7 +249,7 @@ mod tests {
         let expected = "✓ would have saved 140 of 212 questions and let none of the denied through\n  ↳ `a` saves 140\n";
         assert_eq!(reasons(&suggestion).render(false, None), expected);
         assert_eq!(suggested(&suggestion).render(false, None), "- name: a\n");
-        let nothing = SuggestResult { yaml: "# nothing\n".into(), because: Vec::new(), ..suggestion };
+        let nothing = PolicySuggestResult { yaml: "# nothing\n".into(), because: Vec::new(), ..suggestion };
         assert_eq!(reasons(&nothing).render(false, None), "○ nothing to suggest from 212 answered questions\n");
         assert!(suggested(&nothing).is_empty());
     }

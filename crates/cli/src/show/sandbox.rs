@@ -2,9 +2,9 @@
 
 use super::measure::{bytes, duration_ms, many};
 use super::{Line, Page, table};
-use wire::method::sandbox::{ListResult, TemplateView, TemplatesResult};
+use wire::method::sandbox::{SandboxListResult, SandboxTemplatesResult, TemplateView};
 
-pub fn templates(result: &TemplatesResult) -> Page {
+pub fn templates(result: &SandboxTemplatesResult) -> Page {
     let head = ["template", "network", "memory", "cpu", "pids", "time", "disk", "profile"].map(|word| Line::new().faint(word)).to_vec();
     let mut page = table(std::iter::once(head).chain(result.templates.iter().map(row)).collect());
     for template in &result.templates {
@@ -37,7 +37,7 @@ fn row(template: &TemplateView) -> Vec<Line> {
     ]
 }
 
-pub fn rooms(result: &ListResult) -> Page {
+pub fn rooms(result: &SandboxListResult) -> Page {
     let mut page = Page::new();
     if result.rooms.is_empty() {
         page.push(Line::new().faint("no room is open"));
@@ -76,8 +76,8 @@ mod tests {
             processes: 3,
         };
         let room = RoomView { task: "task-3".parse().unwrap(), pid: wire::Pid(4), project: "/p".into(), paused: true, jobs: vec![job] };
-        let text = rooms(&ListResult { rooms: vec![room] }).render(false, None);
+        let text = rooms(&SandboxListResult { rooms: vec![room] }).render(false, None);
         assert!(text.starts_with("◍ task-3  p4  /p  paused\n  └─ cargo test\\x1b[2J  52"), "{text}");
-        assert_eq!(rooms(&ListResult { rooms: vec![] }).render(false, None), "no room is open\n");
+        assert_eq!(rooms(&SandboxListResult { rooms: vec![] }).render(false, None), "no room is open\n");
     }
 }

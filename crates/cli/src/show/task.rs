@@ -4,7 +4,7 @@ use super::measure::{ago, duration_ms, many};
 use super::{Line, Node, Page, Tone, tree};
 use wire::MergeState;
 use wire::ZoneId;
-use wire::method::task::{AddResult, TaskStatus, TaskView};
+use wire::method::task::{TaskAddResult, TaskStatus, TaskView};
 
 /// Columns of a prompt in a list.
 const PROMPT_COLUMNS: usize = 44;
@@ -22,7 +22,7 @@ pub fn mark(state: TaskStatus) -> Line {
 }
 
 /// What `act` and `ask` say at once.
-pub fn added(added: &AddResult) -> Page {
+pub fn added(added: &TaskAddResult) -> Page {
     let mut page = Page::new();
     page.blank();
     if added.initialised {
@@ -157,7 +157,7 @@ pub(super) mod tests {
 
     #[test]
     fn act_prints_the_two_lines_of_the_contract() {
-        let mut result = AddResult { task: TaskId(1), process: "foreman.1".into(), branch: "feature-auth".into(), initialised: true };
+        let mut result = TaskAddResult { task: TaskId(1), process: "foreman.1".into(), branch: "feature-auth".into(), initialised: true };
         assert_eq!(added(&result).render(false, None), "\n✓ init @feature-auth → foreman.1\n✓ task-1 → foreman.1 (@feature-auth)\n");
         result.initialised = false;
         assert_eq!(

@@ -1,26 +1,12 @@
 //! The policy in force: checked, explained, tried out and changed.
 
-use super::methods;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use world::TaskId;
 
-methods! {
-    /// Parses the project's files, or `text`, without putting anything in force.
-    Check = "policy.check" (CheckParams) -> CheckResult;
-    /// Which rules would speak about a call, and why.
-    Explain = "policy.explain" (ExplainParams) -> ExplainResult;
-    /// What would change for calls of the past.
-    Trial = "policy.trial" (TrialParams) -> TrialResult, wait None;
-    /// Every version that was in force, newest first.
-    Log = "policy.log" (LogParams) -> LogResult;
-    /// Rules that would have saved questions.
-    Suggest = "policy.suggest" (LogParams) -> SuggestResult, wait None;
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CheckParams {
+pub struct PolicyCheckParams {
     /// A folder inside the zone.
     pub path: String,
     /// A candidate instead of the file in the tree.
@@ -29,16 +15,16 @@ pub struct CheckParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CheckResult {
+pub struct PolicyCheckResult {
     pub rules: u64,
     pub extensions: u64,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<PolicyProblem>,
     /// No problem is an error.
     pub ok: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Problem {
+pub struct PolicyProblem {
     /// An error keeps the file from being put in force; a warning does not.
     pub error: bool,
     pub file: String,
@@ -51,7 +37,7 @@ pub struct Problem {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ExplainParams {
+pub struct PolicyExplainParams {
     pub path: String,
     pub tool: String,
     pub input: Value,
@@ -63,18 +49,18 @@ pub struct ExplainParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExplainResult {
+pub struct PolicyExplainResult {
     /// `allow`, `review` or `deny`.
     pub outcome: String,
     pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Every rule that was asked, in order of layers.
-    pub rules: Vec<RuleSaid>,
+    pub rules: Vec<RuleStatement>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RuleSaid {
+pub struct RuleStatement {
     /// `builtin`, `token`, `yaml`, `extension`, `grant` or `default`.
     pub layer: String,
     pub rule: String,
@@ -85,7 +71,7 @@ pub struct RuleSaid {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TrialParams {
+pub struct PolicyTrialParams {
     pub path: String,
     /// How many of the newest calls; 100 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,7 +86,7 @@ pub struct TrialParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrialResult {
+pub struct PolicyTrialResult {
     /// Calls that were tried.
     pub tried: u64,
     pub breaking: u64,
@@ -126,17 +112,17 @@ pub struct TrialChange {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LogParams {
+pub struct PolicyLogParams {
     pub path: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogResult {
-    pub versions: Vec<Version>,
+pub struct PolicyLogResult {
+    pub versions: Vec<PolicyVersion>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Version {
+pub struct PolicyVersion {
     pub version: u64,
     pub seq: u64,
     pub at_ms: i64,
@@ -147,7 +133,7 @@ pub struct Version {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SuggestResult {
+pub struct PolicySuggestResult {
     pub questions: u64,
     pub saved: u64,
     /// Denied questions that the rules would let through: none, or nothing is suggested.

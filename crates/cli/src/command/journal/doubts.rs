@@ -5,7 +5,8 @@ use crate::show::{journal, measure};
 use jiff::tz::TimeZone;
 use wire::Client;
 use wire::method::Nothing;
-use wire::method::journal::{Acknowledge, AcknowledgeParams, Doubts as Method};
+use wire::method::journal::JournalAcknowledgeParams;
+use wire::table::{JournalAcknowledge, JournalDoubts};
 
 #[derive(Debug, clap::Args)]
 pub struct Doubts {
@@ -19,12 +20,12 @@ pub struct Doubts {
 
 impl Doubts {
     pub async fn run(self, kernel: &mut Client, console: &Console) -> Outcome {
-        let mut result = kernel.call::<Method>(&Nothing {}).await?;
+        let mut result = kernel.call::<JournalDoubts>(&Nothing {}).await?;
         if let Some(upto) = result.doubts.iter().filter(|doubt| doubt.seen_by.is_none()).map(|doubt| doubt.number).max()
             && self.seen
         {
             // What is acknowledged is what was shown, and nothing that is found meanwhile.
-            result.doubts = kernel.call::<Acknowledge>(&AcknowledgeParams { upto }).await?.doubts;
+            result.doubts = kernel.call::<JournalAcknowledge>(&JournalAcknowledgeParams { upto }).await?.doubts;
             result.doubts.retain(|doubt| doubt.number <= upto);
         } else if !self.all {
             result.doubts.retain(|doubt| doubt.seen_by.is_none());

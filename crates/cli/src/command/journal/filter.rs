@@ -4,7 +4,7 @@ use crate::trouble::Trouble;
 use clap::builder::PossibleValuesParser;
 use jiff::civil::{DateTime, Time};
 use jiff::{Span, Timestamp, Zoned};
-use wire::method::journal::Filter;
+use wire::method::journal::RecordFilter;
 use wire::{Code, Event, Pid, TaskId};
 
 #[derive(Debug, Default, clap::Args)]
@@ -30,17 +30,17 @@ pub struct Filtered {
 }
 
 impl Filtered {
-    pub fn filter(&self) -> Result<Filter, Trouble> {
+    pub fn filter(&self) -> Result<RecordFilter, Trouble> {
         let now = Zoned::now();
         let time = |text: &Option<String>| text.as_deref().map(|text| moment(text, &now)).transpose();
-        Ok(Filter {
+        Ok(RecordFilter {
             pid: self.pid,
             task: self.task,
             kinds: Event::KINDS.iter().filter(|kind| self.wants(kind)).map(|kind| (*kind).to_owned()).collect(),
             since_ms: time(&self.since)?,
             until_ms: time(&self.until)?,
             limit: self.limit,
-            ..Filter::default()
+            ..RecordFilter::default()
         })
     }
 

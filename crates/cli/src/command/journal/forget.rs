@@ -4,7 +4,8 @@ use crate::console::{Console, OK, Outcome};
 use crate::show::measure::many;
 use crate::show::{Line, Page};
 use crate::trouble::Trouble;
-use wire::method::journal::{Forget as Method, ForgetParams};
+use wire::method::journal::JournalForgetParams;
+use wire::table::JournalForget;
 use wire::{Client, Code};
 
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,7 @@ pub struct Forget {
 
 impl Forget {
     pub async fn run(self, kernel: &mut Client, console: &Console) -> Outcome {
-        let mut params = ForgetParams { reason: self.reason, ..ForgetParams::default() };
+        let mut params = JournalForgetParams { reason: self.reason, ..JournalForgetParams::default() };
         for name in self.what {
             let is_blob = name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
             match name.parse() {
@@ -38,7 +39,7 @@ impl Forget {
         if !self.yes && !console.confirm("destroy the contents for good?", "--yes")? {
             return Err(Trouble::new(Code::BadInput, "nothing was forgotten").why("it was not confirmed"));
         }
-        let result = kernel.call::<Method>(&params).await?;
+        let result = kernel.call::<JournalForget>(&params).await?;
         console.show(&result, |result| {
             let mut page = Page(vec![
                 Line::new().good("✓ ").plain(format!("{} can be read by nobody any more", many(result.forgotten.len() as u64, "blob"))),

@@ -2,7 +2,8 @@
 
 use crate::trouble::Trouble;
 use wire::Client;
-use wire::method::journal::{Filter, Read};
+use wire::method::journal::RecordFilter;
+use wire::table::JournalRead;
 
 /// Records asked for at once; the kernel may give fewer.
 const PAGE_RECORDS: u64 = 1_000;
@@ -13,13 +14,13 @@ struct Seq {
 }
 
 pub struct Pages {
-    filter: Filter,
+    filter: RecordFilter,
     /// How many are still wanted.
     left: Option<u64>,
 }
 
 impl Pages {
-    pub fn new(filter: Filter) -> Pages {
+    pub fn new(filter: RecordFilter) -> Pages {
         Pages { left: filter.limit, filter }
     }
 
@@ -30,7 +31,7 @@ impl Pages {
             return Ok(Vec::new());
         }
         self.filter.limit = Some(wanted);
-        let records = kernel.call::<Read>(&self.filter).await?.records;
+        let records = kernel.call::<JournalRead>(&self.filter).await?.records;
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(records.len() as u64);
         }

@@ -7,7 +7,8 @@ use std::time::Instant;
 use wire::Code;
 use wire::code::EXIT_FAILED;
 use wire::method::Nothing;
-use wire::method::journal::{Verify as Method, VerifyResult};
+use wire::method::journal::JournalVerifyResult;
+use wire::table::JournalVerify;
 
 #[derive(Debug, clap::Args)]
 pub struct Verify {
@@ -27,7 +28,7 @@ impl Verify {
 }
 
 /// A journal that keeps the kernel from starting is the one that must be looked at.
-async fn asked_or_offline(console: &Console) -> Result<VerifyResult, Trouble> {
+async fn asked_or_offline(console: &Console) -> Result<JournalVerifyResult, Trouble> {
     let mut kernel = match console.kernel().await {
         Ok(kernel) => kernel,
         // What belongs to somebody else is not read.
@@ -39,10 +40,10 @@ async fn asked_or_offline(console: &Console) -> Result<VerifyResult, Trouble> {
             return offline(console);
         }
     };
-    Ok(console.wait("verifying the chain", kernel.call::<Method>(&Nothing {})).await?)
+    Ok(console.wait("verifying the chain", kernel.call::<JournalVerify>(&Nothing {})).await?)
 }
 
-fn offline(console: &Console) -> Result<VerifyResult, Trouble> {
+fn offline(console: &Console) -> Result<JournalVerifyResult, Trouble> {
     server::verify_offline(&console.home).map_err(|why| {
         let what = format!("the journal in `{}` cannot be verified", console.home.display());
         Trouble::new(Code::Unavailable, what).why(why).fix("look at its files and at $SKEP_HOME")

@@ -9,7 +9,8 @@ use crate::console::{Console, OK, Outcome};
 use crate::show::{Line, Page, diff, policy, zone};
 use crate::trouble::Trouble;
 use std::path::{Path, PathBuf};
-use wire::method::zone::{Trust, TrustParams, TrustResult};
+use wire::method::zone::{ZoneTrustParams, ZoneTrustResult};
+use wire::table::ZoneTrust;
 use wire::{Client, Code};
 
 #[derive(Debug, clap::Args)]
@@ -78,7 +79,7 @@ impl Update {
             }
         }
         let hash = Some(proposed.hash);
-        let result = kernel.call::<Trust>(&TrustParams { path, hash, phrase }).await?;
+        let result = kernel.call::<ZoneTrust>(&ZoneTrustParams { path, hash, phrase }).await?;
         console.show(&result, zone::trusted);
         OK
     }
@@ -96,6 +97,6 @@ fn proposal(shown: &str, name: &str) -> Page {
     page
 }
 
-async fn propose(kernel: &mut Client, path: &str) -> Result<TrustResult, Trouble> {
-    Ok(kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: None, phrase: None }).await?)
+async fn propose(kernel: &mut Client, path: &str) -> Result<ZoneTrustResult, Trouble> {
+    Ok(kernel.call::<ZoneTrust>(&ZoneTrustParams { path: path.to_owned(), hash: None, phrase: None }).await?)
 }

@@ -5,12 +5,12 @@ use crate::trouble::Trouble;
 use crate::units::{duration_ms, rate};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
-use wire::method::review::{AnswerParams, AnswerTerms, Reach};
+use wire::method::review::{AnswerReach, AnswerTerms, ReviewAnswerParams};
 use wire::{Alternative, Answer, Constraints, Observe, Rate, ReviewId, What};
 
 /// An answer to exactly this call, with nothing else to say.
-pub fn exactly(review: ReviewId, answer: Answer) -> AnswerParams {
-    AnswerParams { review, answer, reason: None, reach: None, what: None, terms: None, alternative: None, seen: None }
+pub fn exactly(review: ReviewId, answer: Answer) -> ReviewAnswerParams {
+    ReviewAnswerParams { review, answer, reason: None, reach: None, what: None, terms: None, alternative: None, seen: None }
 }
 
 /// Whom an answer holds for.
@@ -28,14 +28,14 @@ pub enum Whom {
     All,
 }
 
-impl From<Whom> for Reach {
-    fn from(whom: Whom) -> Reach {
+impl From<Whom> for AnswerReach {
+    fn from(whom: Whom) -> AnswerReach {
         match whom {
-            Whom::Process => Reach::Process,
-            Whom::Session => Reach::Session,
-            Whom::Zone => Reach::Zone,
-            Whom::User => Reach::User,
-            Whom::All => Reach::All,
+            Whom::Process => AnswerReach::Process,
+            Whom::Session => AnswerReach::Session,
+            Whom::Zone => AnswerReach::Zone,
+            Whom::User => AnswerReach::User,
+            Whom::All => AnswerReach::All,
         }
     }
 }
@@ -123,7 +123,7 @@ impl Allow {
     }
 
     /// `like` is what the question itself would widen to.
-    pub fn params(self, like: Option<What>) -> Result<AnswerParams, Trouble> {
+    pub fn params(self, like: Option<What>) -> Result<ReviewAnswerParams, Trouble> {
         let what = self.what(like);
         let constraints = Constraints {
             readonly_paths: self.readonly,
@@ -140,9 +140,9 @@ impl Allow {
             constraints: Some(constraints).filter(|constraints| *constraints != Constraints::default()),
             observe: self.observe.map(Into::into),
         };
-        let reach = self.whom.map(Into::into).or(self.always.then_some(Reach::All));
+        let reach = self.whom.map(Into::into).or(self.always.then_some(AnswerReach::All));
         let terms = Some(terms).filter(|terms| *terms != AnswerTerms::default());
-        Ok(AnswerParams { reason: self.reason, reach, what, terms, seen: self.seen, ..exactly(self.review, Answer::Allow) })
+        Ok(ReviewAnswerParams { reason: self.reason, reach, what, terms, seen: self.seen, ..exactly(self.review, Answer::Allow) })
     }
 
     fn what(&self, like: Option<What>) -> Option<What> {
@@ -192,10 +192,10 @@ pub struct Deny {
 }
 
 impl Deny {
-    pub fn params(self) -> Result<AnswerParams, Trouble> {
+    pub fn params(self) -> Result<ReviewAnswerParams, Trouble> {
         let alternative = self.instead.split_first().map(|(tool, pairs)| alternative(tool, pairs)).transpose()?;
         let reach = self.for_good.then(|| self.whom.unwrap_or(Whom::Zone).into());
-        Ok(AnswerParams { reason: self.reason, reach, alternative, ..exactly(self.review, Answer::Deny) })
+        Ok(ReviewAnswerParams { reason: self.reason, reach, alternative, ..exactly(self.review, Answer::Deny) })
     }
 }
 

@@ -18,9 +18,9 @@ use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use wire::method::Nothing;
-use wire::method::journal::{Filter, Follow};
-use wire::method::model::Budgets;
-use wire::method::review::{Answer, AnswerParams, List, ListParams, Show, ShowParams};
+use wire::method::journal::RecordFilter;
+use wire::method::review::{ReviewAnswerParams, ReviewListParams, ReviewShowParams};
+use wire::table::{BudgetList, JournalFollow, ReviewAnswer, ReviewList, ReviewShow};
 use wire::{Client, Code};
 
 /// What can open or close a question.
@@ -46,7 +46,7 @@ pub fn is_possible(console: &Console) -> bool {
 
 pub async fn run(mut kernel: Client, console: &Console) -> Outcome {
     let kinds = NEWS.iter().map(|kind| (*kind).to_owned()).collect();
-    kernel.call::<Follow>(&Filter { kinds, ..Filter::default() }).await?;
+    kernel.call::<JournalFollow>(&RecordFilter { kinds, ..RecordFilter::default() }).await?;
     let mut inbox = Inbox::default();
     news(&mut kernel, &mut inbox).await?;
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
@@ -142,24 +142,24 @@ async fn by_lines(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> 
 /// Brings the question in sight with all that `review.show` knows.
 async fn fetch(kernel: &mut Client, inbox: &mut Inbox) -> Result<(), Trouble> {
     while let Some(review) = inbox.wanted() {
-        let view = kernel.call::<Show>(&ShowParams { review, full: true }).await?;
+        let view = kernel.call::<ReviewShow>(&ReviewShowParams { review, full: true }).await?;
         inbox.show(view, now_ms());
     }
     Ok(())
 }
 
 async fn news(kernel: &mut Client, inbox: &mut Inbox) -> Result<(), Trouble> {
-    inbox.waits = kernel.call::<Budgets>(&Nothing {}).await?.accounts.into_iter().flat_map(|account| account.waits).collect();
-    let open = kernel.call::<List>(&ListParams { all: false }).await?.reviews;
+    inbox.waits = kernel.call::<BudgetList>(&Nothing {}).await?.accounts.into_iter().flat_map(|account| account.waits).collect();
+    let open = kernel.call::<ReviewList>(&ReviewListParams { all: false }).await?.reviews;
     if let Some(review) = inbox.refresh(open) {
-        inbox.gone(&kernel.call::<Show>(&ShowParams { review, full: false }).await?);
+        inbox.gone(&kernel.call::<ReviewShow>(&ReviewShowParams { review, full: false }).await?);
     }
     Ok(())
 }
 
 /// A no of the kernel is shown; only a broken connection ends the inbox.
-async fn answer(kernel: &mut Client, inbox: &mut Inbox, params: &AnswerParams) -> Result<(), Trouble> {
-    match kernel.call::<Answer>(params).await {
+async fn answer(kernel: &mut Client, inbox: &mut Inbox, params: &ReviewAnswerParams) -> Result<(), Trouble> {
+    match kernel.call::<ReviewAnswer>(params).await {
         Ok(view) => inbox.took(view, params),
         Err(wire::ClientError::Answered(error)) => inbox.refused(&wire::ClientError::Answered(error).into()),
         Err(error) => return Err(error.into()),

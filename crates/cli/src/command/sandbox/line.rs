@@ -8,7 +8,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use std::io;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use wire::method::sandbox::Size;
+use wire::method::sandbox::TerminalSize;
 
 /// Raw mode, until it is dropped.
 pub struct Raw {
@@ -38,15 +38,15 @@ impl Drop for Raw {
     }
 }
 
-pub fn size() -> Size {
+pub fn size() -> TerminalSize {
     match tcgetwinsize(io::stdout()) {
-        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => Size { rows: size.ws_row, columns: size.ws_col },
-        _ => Size { rows: 24, columns: 80 },
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => TerminalSize { rows: size.ws_row, columns: size.ws_col },
+        _ => TerminalSize { rows: 24, columns: 80 },
     }
 }
 
 /// The size, each time it changes.
-pub fn watch_size() -> mpsc::Receiver<Size> {
+pub fn watch_size() -> mpsc::Receiver<TerminalSize> {
     let (sender, receiver) = mpsc::channel(1);
     if let Ok(mut changed) = signal(SignalKind::window_change()) {
         tokio::spawn(async move { while changed.recv().await.is_some() && sender.send(size()).await.is_ok() {} });

@@ -9,9 +9,12 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
 use tokio::sync::mpsc;
 use wire::code::EXIT_FAILED;
-use wire::method::call::{Decision, RunResult};
-use wire::method::sandbox::{INPUT, Input, MORE, OUTPUT, Output, PIECE_BYTES_MAX, RESIZE, Run as Method, RunParams, Size, Stream};
-use wire::{Code, Ear, Said, Voice, base64};
+use wire::method::call::{CallDecision, CallRunResult};
+use wire::method::sandbox::{
+    INPUT, InputNote, MORE, OUTPUT, OutputNote, OutputStream, PIECE_BYTES_MAX, RESIZE, SandboxRunParams, TerminalSize,
+};
+use wire::table::SandboxRun;
+use wire::{Code, NoteSender, ResponseStream, StreamItem, base64};
 
 // No doc comment: it would stand in for the help of the commands that have these flags.
 // The process that stands for the command: `skep ps` shows it, `skep usage` what it spent, `skep cancel` ends it.
@@ -88,7 +91,7 @@ pub struct Shell {
 
 impl Run {
     pub async fn run(self, console: &Console) -> Outcome {
-        let params = RunParams {
+        let params = SandboxRunParams {
             path: folder(self.zone.as_deref())?,
             command: self.command,
             cwd: self.cwd,
@@ -100,7 +103,7 @@ impl Run {
             name: self.process.name.clone(),
             budget: self.process.budget()?,
         };
-        let (mut ear, mut voice) = console.kernel().await?.begin::<Method>(&params).await?;
+        let (mut ear, mut voice) = console.kernel().await?.begin::<SandboxRun>(&params).await?;
         let mut input = pieces();
         let (mut out, mut err) = (Shown::new(io::stdout().is_terminal()), Shown::new(io::stderr().is_terminal()));
         // The kernel takes one piece at a time, and says when.
@@ -108,21 +111,21 @@ impl Run {
         let result = loop {
             tokio::select! {
                 said = ear.next() => match said? {
-                    Said::Note(note) if note.method == MORE => wanted = true,
-                    Said::Note(note) => {
+                    StreamItem::Note(note) if note.method == MORE => wanted = true,
+                    StreamItem::Note(note) => {
                         if let Some((stream, bytes)) = output(&note) {
                             match stream {
-                                Stream::Out => print(&mut io::stdout(), &out.pass(&bytes))?,
-                                Stream::Err => print(&mut io::stderr(), &err.pass(&bytes))?,
+                                OutputStream::Out => print(&mut io::stdout(), &out.pass(&bytes))?,
+                                OutputStream::Err => print(&mut io::stderr(), &err.pass(&bytes))?,
                             }
                         }
                     }
-                    Said::Answer(result) => break result,
+                    StreamItem::Answer(result) => break result,
                 },
                 piece = input.recv(), if wanted => {
                     wanted = false;
                     // The command may be over already; then its answer is on its way.
-                    let _ = voice.note(INPUT, &Input { data: base64::encode(&piece.unwrap_or_default()) }).await;
+                    let _ = voice.note(INPUT, &InputNote { data: base64::encode(&piece.unwrap_or_default()) }).await;
                 }
             }
         };
@@ -139,7 +142,7 @@ impl Shell {
         }
         let broken = |error: io::Error| Trouble::new(Code::Internal, "the terminal cannot be used").why(error);
         let shell = || vec!["sh".to_owned(), "-c".to_owned(), "command -v bash >/dev/null && exec bash -i || exec sh -i".to_owned()];
-        let params = RunParams {
+        let params = SandboxRunParams {
             path: folder(self.zone.as_deref())?,
             command: if self.command.is_empty() { shell() } else { self.command },
             cwd: None,
@@ -151,7 +154,7 @@ impl Shell {
             name: self.process.name.clone(),
             budget: self.process.budget()?,
         };
-        let (mut ear, mut voice) = console.kernel().await?.begin::<Method>(&params).await?;
+        let (mut ear, mut voice) = console.kernel().await?.begin::<SandboxRun>(&params).await?;
         let raw = Raw::enter().map_err(broken)?;
         let result = converse(&mut ear, &mut voice).await;
         drop(raw);
@@ -160,7 +163,7 @@ impl Shell {
 }
 
 /// Keys go in and what the shell draws comes out, until it ends.
-async fn converse(ear: &mut Ear<Method>, voice: &mut Voice) -> Result<RunResult, Trouble> {
+async fn converse(ear: &mut ResponseStream<SandboxRun>, voice: &mut NoteSender) -> Result<CallRunResult, Trouble> {
     let (mut keys, mut sizes) = (pieces(), watch_size());
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .map_err(|error| Trouble::new(Code::Internal, "no signals can be heard").why(error))?;
@@ -169,18 +172,18 @@ async fn converse(ear: &mut Ear<Method>, voice: &mut Voice) -> Result<RunResult,
     loop {
         tokio::select! {
             said = ear.next() => match said? {
-                Said::Note(note) if note.method == MORE => wanted = true,
-                Said::Note(note) => if let Some((_, bytes)) = output(&note) {
+                StreamItem::Note(note) if note.method == MORE => wanted = true,
+                StreamItem::Note(note) => if let Some((_, bytes)) = output(&note) {
                     print(&mut io::stdout(), &sieve.pass(&bytes))?;
                 },
-                Said::Answer(result) => return Ok(result),
+                StreamItem::Answer(result) => return Ok(result),
             },
             piece = keys.recv(), if wanted => {
                 wanted = false;
-                let _ = voice.note(INPUT, &Input { data: base64::encode(&piece.unwrap_or_default()) }).await;
+                let _ = voice.note(INPUT, &InputNote { data: base64::encode(&piece.unwrap_or_default()) }).await;
             }
             Some(size) = sizes.recv() => {
-                let _ = voice.note(RESIZE, &Size { rows: size.rows, columns: size.columns }).await;
+                let _ = voice.note(RESIZE, &TerminalSize { rows: size.rows, columns: size.columns }).await;
             }
             _ = terminate.recv() => return Err(Trouble::new(Code::Unavailable, "the shell was left").why("SIGTERM")),
         }
@@ -201,9 +204,9 @@ fn pieces() -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
-pub(crate) fn output(note: &wire::Notification) -> Option<(Stream, Vec<u8>)> {
+pub(crate) fn output(note: &wire::Notification) -> Option<(OutputStream, Vec<u8>)> {
     let params = note.params.as_ref().filter(|_| note.method == OUTPUT)?;
-    let output: Output = serde_json::from_str(params.get()).ok()?;
+    let output: OutputNote = serde_json::from_str(params.get()).ok()?;
     Some((output.stream, base64::decode(&output.data)?))
 }
 
@@ -220,9 +223,9 @@ pub(crate) fn print(to: &mut impl Write, bytes: &[u8]) -> Result<(), Trouble> {
 const DROPPED_SHOWN: usize = 10;
 
 /// Says what became of it; the exit code is the command's own, or 128 and the signal as in a shell.
-fn end(console: &Console, result: &RunResult) -> Outcome {
+fn end(console: &Console, result: &CallRunResult) -> Outcome {
     if let Some(refusal) = &result.refusal {
-        let what = if result.decision == Decision::Pending { "the command waits for a review" } else { "the command is refused" };
+        let what = if result.decision == CallDecision::Pending { "the command waits for a review" } else { "the command is refused" };
         return Err(Trouble::refused(what.to_owned(), refusal));
     }
     // A tool that refused says why; a job that was ended says what was wrong.

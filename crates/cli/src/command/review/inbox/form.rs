@@ -4,7 +4,7 @@ use crate::command::review::answer::{Level, Whom, alternative, exactly, override
 use crate::terminal::key::Key;
 use crate::units::duration_ms;
 use clap::ValueEnum;
-use wire::method::review::{AnswerParams, AnswerTerms, Reach};
+use wire::method::review::{AnswerReach, AnswerTerms, ReviewAnswerParams};
 use wire::{Answer, Constraints, ReviewId};
 
 /// Longest value of a field.
@@ -56,7 +56,7 @@ pub struct Form {
 pub enum Step {
     Stay,
     Leave,
-    Done(Box<AnswerParams>),
+    Done(Box<ReviewAnswerParams>),
 }
 
 impl Form {
@@ -128,11 +128,11 @@ impl Form {
         self.fields.iter().find(|field| field.label == label).map_or("", |field| field.text.trim())
     }
 
-    fn params(&self, review: ReviewId) -> Result<AnswerParams, String> {
+    fn params(&self, review: ReviewId) -> Result<ReviewAnswerParams, String> {
         let reason = Some(self.text("reason").to_owned()).filter(|reason| !reason.is_empty());
-        let deny = AnswerParams { reason, ..exactly(review, Answer::Deny) };
-        let allow = |terms| -> Result<AnswerParams, String> {
-            Ok(AnswerParams { reach: whom(self.text("for"))?, terms: Some(terms), ..exactly(review, Answer::Allow) })
+        let deny = ReviewAnswerParams { reason, ..exactly(review, Answer::Deny) };
+        let allow = |terms| -> Result<ReviewAnswerParams, String> {
+            Ok(ReviewAnswerParams { reach: whom(self.text("for"))?, terms: Some(terms), ..exactly(review, Answer::Allow) })
         };
         match self.kind {
             Kind::Constrained => {
@@ -150,8 +150,8 @@ impl Form {
             }
             Kind::Observed => allow(AnswerTerms { observe: Some(level(self.text("observe"))?.into()), ..AnswerTerms::default() }),
             Kind::Deny => Ok(deny),
-            Kind::Ban => Ok(AnswerParams { reach: Some(lasting(self.text("for"))?), ..deny }),
-            Kind::Instead => Ok(AnswerParams { alternative: Some(call(self.text("instead"))?), ..deny }),
+            Kind::Ban => Ok(ReviewAnswerParams { reach: Some(lasting(self.text("for"))?), ..deny }),
+            Kind::Instead => Ok(ReviewAnswerParams { alternative: Some(call(self.text("instead"))?), ..deny }),
         }
     }
 }
@@ -178,7 +178,7 @@ impl Field {
     }
 }
 
-fn whom(text: &str) -> Result<Option<Reach>, String> {
+fn whom(text: &str) -> Result<Option<AnswerReach>, String> {
     match text {
         "" | "once" => Ok(None),
         text => Whom::from_str(text, false).map(|whom| Some(whom.into())).map_err(|_| format!("`{text}` is nobody: {WHOM}")),
@@ -187,9 +187,9 @@ fn whom(text: &str) -> Result<Option<Reach>, String> {
 
 const WHOM: &str = "write process, session, zone, user or all";
 
-fn lasting(text: &str) -> Result<Reach, String> {
+fn lasting(text: &str) -> Result<AnswerReach, String> {
     match text {
-        "" => Ok(Reach::Zone),
+        "" => Ok(AnswerReach::Zone),
         text => Whom::from_str(text, false).map(Into::into).map_err(|_| format!("`{text}` is nobody: {WHOM}")),
     }
 }

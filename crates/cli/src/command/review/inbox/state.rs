@@ -9,7 +9,7 @@ use crate::show::Tone;
 use crate::terminal::key::Key;
 use crate::trouble::Trouble;
 use wire::method::model::WaitView;
-use wire::method::review::{AnswerParams, Reach, ReviewStatus, ReviewView};
+use wire::method::review::{AnswerReach, ReviewAnswerParams, ReviewStatus, ReviewView};
 use wire::{Answer, ReviewId};
 
 /// How long a question must have been in sight: longer than a key repeats, shorter than anyone reads.
@@ -55,7 +55,7 @@ pub struct Notice {
 /// What the machine wants done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
-    Answer(Box<AnswerParams>),
+    Answer(Box<ReviewAnswerParams>),
     Quit,
 }
 
@@ -135,7 +135,7 @@ impl Inbox {
     }
 
     /// The kernel took an answer.
-    pub fn took(&mut self, view: ReviewView, params: &AnswerParams) {
+    pub fn took(&mut self, view: ReviewView, params: &ReviewAnswerParams) {
         self.notice = Some(told(params));
         self.open.retain(|review| review.review != view.review);
         self.turn(self.at);
@@ -192,11 +192,11 @@ impl Inbox {
             self.notice = Some(Notice { tone: Tone::Wait, text });
             return None;
         }
-        let yes = |reach| Some(Act::Answer(Box::new(AnswerParams { reach, seen: seen.clone(), ..exactly(review, Answer::Allow) })));
+        let yes = |reach| Some(Act::Answer(Box::new(ReviewAnswerParams { reach, seen: seen.clone(), ..exactly(review, Answer::Allow) })));
         let kind = match c {
             'a' => return yes(None),
-            's' => return yes(Some(Reach::Session)),
-            'g' => return yes(Some(Reach::All)),
+            's' => return yes(Some(AnswerReach::Session)),
+            'g' => return yes(Some(AnswerReach::All)),
             'c' => Kind::Constrained,
             'o' => Kind::Observed,
             'd' => Kind::Deny,
@@ -221,15 +221,15 @@ impl Inbox {
 }
 
 /// What an answer was, as soon as it counts.
-fn told(params: &AnswerParams) -> Notice {
+fn told(params: &ReviewAnswerParams) -> Notice {
     let id = params.review;
     let whom = match params.reach {
         None => "once",
-        Some(Reach::Process) => "for its process",
-        Some(Reach::Session) => "for its session",
-        Some(Reach::Zone) => "in its repository",
-        Some(Reach::User) => "for its user",
-        Some(Reach::All) => "always, for everyone",
+        Some(AnswerReach::Process) => "for its process",
+        Some(AnswerReach::Session) => "for its session",
+        Some(AnswerReach::Zone) => "in its repository",
+        Some(AnswerReach::User) => "for its user",
+        Some(AnswerReach::All) => "always, for everyone",
     };
     let lasts = if params.reach.is_some() { "; `skep grant list` shows it, `skep grant revoke` takes it back" } else { "" };
     match (params.answer, &params.reach) {
@@ -364,7 +364,7 @@ pub mod tests {
     #[test]
     fn an_answer_of_ours_moves_on() {
         let mut inbox = inbox(&[1, 2]);
-        let params = AnswerParams { reach: Some(Reach::Session), ..exactly(ReviewId(1), Answer::Allow) };
+        let params = ReviewAnswerParams { reach: Some(AnswerReach::Session), ..exactly(ReviewId(1), Answer::Allow) };
         inbox.took(view(1), &params);
         assert_eq!((inbox.wanted(), inbox.said.len()), (Some(ReviewId(2)), 1));
         assert!(inbox.notice.as_ref().is_some_and(|notice| notice.text.starts_with("r-1 allowed for its session; ")));

@@ -1,20 +1,20 @@
 //! The policy for people: check, explain, trial, log, suggest.
 
-use crate::method::no;
+use crate::rpc_error::rpc_error;
 use kernel::{Kernel, Range};
 use policy::{Action, Layer};
 use std::path::Path;
 use wire::RpcError;
 use wire::method::policy::{
-    CheckParams, CheckResult, ExplainParams, ExplainResult, LogResult, Problem, RuleSaid, SuggestResult, TrialChange, TrialParams,
-    TrialResult, Version,
+    PolicyCheckParams, PolicyCheckResult, PolicyExplainParams, PolicyExplainResult, PolicyLogResult, PolicyProblem, PolicySuggestResult,
+    PolicyTrialParams, PolicyTrialResult, PolicyVersion, RuleStatement, TrialChange,
 };
 
-pub(crate) async fn check(kernel: &Kernel, params: CheckParams) -> Result<CheckResult, RpcError> {
-    let checked = kernel.check_policy(Path::new(&params.path), params.text.as_deref()).await.map_err(no)?;
+pub(crate) async fn check(kernel: &Kernel, params: PolicyCheckParams) -> Result<PolicyCheckResult, RpcError> {
+    let checked = kernel.check_policy(Path::new(&params.path), params.text.as_deref()).await.map_err(rpc_error)?;
     let mut problems = Vec::new();
     if let Some(error) = checked.error {
-        problems.push(Problem {
+        problems.push(PolicyProblem {
             error: true,
             file: error.file,
             line: error.line,
@@ -25,31 +25,31 @@ pub(crate) async fn check(kernel: &Kernel, params: CheckParams) -> Result<CheckR
     }
     for warning in checked.warnings {
         let (file, line, column, what, hint) = (warning.file, warning.line, warning.column, warning.what, warning.hint);
-        problems.push(Problem { error: false, file, line, column, what, hint });
+        problems.push(PolicyProblem { error: false, file, line, column, what, hint });
     }
     for flaw in checked.flaws {
         let (line, column) = flaw.at.unwrap_or((0, 0));
         let file = format!(".skep/rules/{}", flaw.file);
-        problems.push(Problem { error: true, file, line: line.into(), column: column.into(), what: flaw.what, hint: None });
+        problems.push(PolicyProblem { error: true, file, line: line.into(), column: column.into(), what: flaw.what, hint: None });
     }
     let ok = problems.iter().all(|problem| !problem.error);
-    Ok(CheckResult { rules: checked.rules as u64, extensions: checked.extensions as u64, problems, ok })
+    Ok(PolicyCheckResult { rules: checked.rules as u64, extensions: checked.extensions as u64, problems, ok })
 }
 
-pub(crate) async fn explain(kernel: &Kernel, params: ExplainParams) -> Result<ExplainResult, RpcError> {
+pub(crate) async fn explain(kernel: &Kernel, params: PolicyExplainParams) -> Result<PolicyExplainResult, RpcError> {
     let path = Path::new(&params.path);
-    let told = kernel.explain(path, params.task, &params.tool, params.input, params.candidate).await.map_err(no)?;
+    let told = kernel.explain(path, params.task, &params.tool, params.input, params.candidate).await.map_err(rpc_error)?;
     let voices = told.weighed.into_iter().flat_map(|weighed| {
         let about = weighed.path.map(|path| path.as_str().to_owned());
         weighed.voices.into_iter().map(move |voice| (about.clone(), voice))
     });
-    let mut rules: Vec<RuleSaid> = voices.map(|(about, voice)| said(about.as_deref(), voice)).collect();
+    let mut rules: Vec<RuleStatement> = voices.map(|(about, voice)| said(about.as_deref(), voice)).collect();
     rules.extend(told.standing.into_iter().map(|voice| said(None, voice)));
     let reason = if told.reasons.is_empty() { format!("by {}", told.rules.join(", ")) } else { told.reasons.join("; ") };
-    Ok(ExplainResult { outcome: word(told.verdict).to_owned(), reason, hint: told.hint, rules })
+    Ok(PolicyExplainResult { outcome: word(told.verdict).to_owned(), reason, hint: told.hint, rules })
 }
 
-fn said(about: Option<&str>, voice: policy::Voice) -> RuleSaid {
+fn said(about: Option<&str>, voice: policy::Voice) -> RuleStatement {
     let layer = match voice.layer {
         Layer::Builtin => "builtin",
         Layer::Token => "token",
@@ -61,7 +61,7 @@ fn said(about: Option<&str>, voice: policy::Voice) -> RuleSaid {
     let place = voice.line.map_or_else(String::new, |line| format!(" (line {line})"));
     let why = about.map_or_else(|| voice.why.clone(), |path| format!("{path}: {}", voice.why));
     let said = voice.says.map_or("silent", Action::as_str).to_owned();
-    RuleSaid { layer: layer.to_owned(), rule: format!("{}{place}", voice.name), said, why }
+    RuleStatement { layer: layer.to_owned(), rule: format!("{}{place}", voice.name), said, why }
 }
 
 fn word(verdict: Action) -> &'static str {
@@ -71,9 +71,9 @@ fn word(verdict: Action) -> &'static str {
     }
 }
 
-pub(crate) async fn trial(kernel: &Kernel, params: &TrialParams) -> Result<TrialResult, RpcError> {
+pub(crate) async fn trial(kernel: &Kernel, params: &PolicyTrialParams) -> Result<PolicyTrialResult, RpcError> {
     let range = Range { last: params.last, after_seq: params.after_seq, before_seq: params.before_seq };
-    let trial = kernel.try_policy(Path::new(&params.path), params.text.as_deref(), &range).await.map_err(no)?;
+    let trial = kernel.try_policy(Path::new(&params.path), params.text.as_deref(), &range).await.map_err(rpc_error)?;
     let phrase = trial.phrase();
     let changes = trial.changes.into_iter().map(|change| TrialChange {
         seq: change.name.parse().unwrap_or(0),
@@ -84,12 +84,12 @@ pub(crate) async fn trial(kernel: &Kernel, params: &TrialParams) -> Result<Trial
         why: change.reasons.join("; "),
         breaking: change.kind == policy::ChangeKind::Breaking,
     });
-    Ok(TrialResult { tried: trial.cases as u64, breaking: trial.breaking as u64, phrase, changes: changes.collect() })
+    Ok(PolicyTrialResult { tried: trial.cases as u64, breaking: trial.breaking as u64, phrase, changes: changes.collect() })
 }
 
-pub(crate) fn log(kernel: &Kernel, path: &str) -> Result<LogResult, RpcError> {
-    let versions = kernel.policy_log(Path::new(path)).map_err(no)?;
-    let shown = versions.into_iter().map(|past| Version {
+pub(crate) fn log(kernel: &Kernel, path: &str) -> Result<PolicyLogResult, RpcError> {
+    let versions = kernel.policy_log(Path::new(path)).map_err(rpc_error)?;
+    let shown = versions.into_iter().map(|past| PolicyVersion {
         version: past.version,
         seq: past.seq,
         at_ms: past.at_ms,
@@ -97,13 +97,13 @@ pub(crate) fn log(kernel: &Kernel, path: &str) -> Result<LogResult, RpcError> {
         hash: past.hash,
         diff: past.diff,
     });
-    Ok(LogResult { versions: shown.collect() })
+    Ok(PolicyLogResult { versions: shown.collect() })
 }
 
-pub(crate) fn suggest(kernel: &Kernel, path: &str) -> Result<SuggestResult, RpcError> {
-    let suggestion = kernel.suggest_rules(Path::new(path)).map_err(no)?;
+pub(crate) fn suggest(kernel: &Kernel, path: &str) -> Result<PolicySuggestResult, RpcError> {
+    let suggestion = kernel.suggest_rules(Path::new(path)).map_err(rpc_error)?;
     let because = suggestion.proposals.iter().map(|proposal| format!("{}: {} questions", proposal.condition, proposal.saved));
-    Ok(SuggestResult {
+    Ok(PolicySuggestResult {
         questions: suggestion.asked as u64,
         saved: suggestion.saved as u64,
         // INVARIANT: `suggest` proposes nothing that lets a denied question through.

@@ -14,13 +14,13 @@ use wire::method::task::TaskIdParams;
 use wire::table::{
     CallRun, GrantList, GrantRevoke, PolicyExplain, PolicyLog, PolicySuggest, PolicyTrial, ReviewAnswer, TaskShow, TokenIssue,
 };
-use wire::{Client, Method, ReviewId, TaskId};
+use wire::{KernelClient, Method, ReviewId, TaskId};
 
 /// A zone under a policy of our own, a parked task to work in, and one connection.
 struct Gate {
     site: Site,
     runtime: tokio::runtime::Runtime,
-    client: Client,
+    client: KernelClient,
     task: TaskId,
 }
 
@@ -43,7 +43,7 @@ impl Gate {
         let output = site.skep(&["act", "park", "--brain", &brain, "--await"]);
         assert_eq!(output.status.code(), Some(4), "{}", common::text(&output));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let client = runtime.block_on(Client::connect(&site.home())).unwrap();
+        let client = runtime.block_on(KernelClient::connect(&site.home())).unwrap();
         Gate { site, runtime, client, task: TaskId(1) }
     }
 
@@ -370,7 +370,7 @@ fn fluffy_09_a_token_is_on_record_before_it_is_told() {
     let mut kernel = site.kernel(None);
     site.ok(&["trust", "--yes"]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut client = runtime.block_on(Client::connect(&site.home())).unwrap();
+    let mut client = runtime.block_on(KernelClient::connect(&site.home())).unwrap();
     let path = site.project().display().to_string();
     let params = TokenIssueParams { path, tool: "fs.read".into(), paths: vec![], max_ops: None, ttl_ms: None };
     assert!(runtime.block_on(client.call::<TokenIssue>(&params)).unwrap().token.is_some());

@@ -7,7 +7,7 @@ use common::Site;
 use serde_json::{Value, json};
 use wire::method::call::{CallDecision, CallRunParams, CallRunResult};
 use wire::table::CallRun;
-use wire::{Client, TaskId};
+use wire::{KernelClient, TaskId};
 
 const RACERS: usize = 64;
 
@@ -32,7 +32,7 @@ fn race(site: &Site, task: TaskId, tool: &str, input: &Value) -> Vec<CallRunResu
     runtime.block_on(async {
         let mut clients = Vec::new();
         for _ in 0..RACERS {
-            clients.push(Client::connect(&site.home()).await.unwrap());
+            clients.push(KernelClient::connect(&site.home()).await.unwrap());
         }
         let racers = clients.into_iter().map(|mut client| {
             let params = CallRunParams {

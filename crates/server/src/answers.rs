@@ -9,7 +9,7 @@ use wire::method::Nothing;
 use wire::method::call::{CallMode, CallRunParams, CallRunResult};
 use wire::method::grant::{self, TokenIssueParams, TokenIssueResult};
 use wire::method::review::{AnswerReach, AnswerTerms, ReviewAnswerParams, ReviewView};
-use wire::{Code, Principal, RpcError};
+use wire::{ErrorCode, Principal, RpcError};
 use world::{Answer, Pid, Review, Scope, Terms, World};
 
 /// Makes one call of the operator's own.
@@ -32,7 +32,7 @@ pub(crate) async fn answer(kernel: &Kernel, params: ReviewAnswerParams, by: &str
 }
 
 fn reply(kernel: &Kernel, review: &Review, params: &ReviewAnswerParams) -> Result<Reply, RpcError> {
-    let wrong = |what: &str| Err(RpcError::new(Code::BadInput, what.to_owned()));
+    let wrong = |what: &str| Err(RpcError::new(ErrorCode::BadInput, what.to_owned()));
     let scope = params.reach.map(|reach| kernel.ledger.look(|world| scope(world, review, reach))).transpose()?;
     match (params.answer, scope) {
         (Answer::Allow, _) if params.alternative.is_some() => wrong("an alternative goes with a no"),
@@ -51,7 +51,7 @@ fn scope(world: &World, review: &Review, reach: AnswerReach) -> Result<Scope, Rp
     let process = world.processes.get(&pid);
     let none = |what: &str| {
         let name = process.map_or("the process that asks", |process| process.name.as_str());
-        RpcError::new(Code::BadInput, format!("{name} belongs to no {what}")).fix("use --for process, session or all")
+        RpcError::new(ErrorCode::BadInput, format!("{name} belongs to no {what}")).fix("use --for process, session or all")
     };
     Ok(match reach {
         AnswerReach::Process => Scope::Process { pid },
@@ -109,7 +109,7 @@ pub(crate) async fn revoke(kernel: &Kernel, id: &str, by: &str) -> Result<Nothin
     } else if let Ok(token) = id.parse() {
         kernel.revoke_token(token, by).await
     } else {
-        return Err(RpcError::new(Code::BadInput, format!("`{id}` is neither a grant, a ban nor a token"))
+        return Err(RpcError::new(ErrorCode::BadInput, format!("`{id}` is neither a grant, a ban nor a token"))
             .fix("ids look like g-1, b-1, t-1: see `skep grant list`"));
     };
     revoked.map(|()| Nothing {}).map_err(rpc_error)

@@ -13,7 +13,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use wire::table::{self, Effect, HangUp, MethodCall, MethodId};
-use wire::{Code, Message, Request, Response, RpcError, frame};
+use wire::{ErrorCode, Message, RpcError, RpcRequest, RpcResponse, frame};
 use world::Refusal;
 
 /// Requests of one connection that are being worked on; more wait in the socket.
@@ -59,12 +59,12 @@ async fn turn_away(mut reader: OwnedReadHalf, mut writer: OwnedWriteHalf, refusa
     let id = match read {
         Ok(Ok(Some(text))) => match Message::parse(&text) {
             Ok(Message::Request(request)) => request.id,
-            _ => wire::Id::Null,
+            _ => wire::RpcId::Null,
         },
-        _ => wire::Id::Null,
+        _ => wire::RpcId::Null,
     };
     // The peer may be gone; it was refused either way.
-    drop(frame::write(&mut writer, &Response { id, outcome: Err(RpcError::from(refusal)) }.text()).await);
+    drop(frame::write(&mut writer, &RpcResponse { id, outcome: Err(RpcError::from(refusal)) }.text()).await);
 }
 
 async fn read_requests(
@@ -131,10 +131,10 @@ async fn read_requests(
 }
 
 /// Answers one request: the table says whether the caller may, then the method's handler does the work.
-async fn answer(caller: Caller, method: Option<MethodId>, request: Request, out: mpsc::Sender<String>, stop: &Notify) {
+async fn answer(caller: Caller, method: Option<MethodId>, request: RpcRequest, out: mpsc::Sender<String>, stop: &Notify) {
     let responder = Responder::new(request.id, out);
     let Some(method) = method else {
-        let error = RpcError::new(Code::UnknownMethod, format!("there is no method `{}`", request.method));
+        let error = RpcError::new(ErrorCode::UnknownMethod, format!("there is no method `{}`", request.method));
         return responder.refuse(error.fix("use a skep of the kernel's version")).await;
     };
     if let Err(refusal) = table::allows(&caller.principal, method) {
@@ -158,9 +158,9 @@ async fn write_all(mut writer: OwnedWriteHalf, mut queue: mpsc::Receiver<String>
     while let Some(text) = queue.recv().await {
         let written = match frame::write(&mut writer, &text).await {
             Err(wire::FrameError::TooLong { bytes }) => {
-                let error = RpcError::new(Code::TooLarge, format!("the answer has {bytes} bytes, more than a frame holds"))
+                let error = RpcError::new(ErrorCode::TooLarge, format!("the answer has {bytes} bytes, more than a frame holds"))
                     .fix("ask for less at a time");
-                frame::write(&mut writer, &Response { id: wire::Id::Null, outcome: Err(error) }.text()).await
+                frame::write(&mut writer, &RpcResponse { id: wire::RpcId::Null, outcome: Err(error) }.text()).await
             }
             other => other,
         };

@@ -1,7 +1,7 @@
-//! The kernel's faces: today the control socket.
+//! The kernel's surfaces: today the control socket.
 //!
-//! Maps methods to the kernel and the world to views. Decides nothing: who may do what is the door's business, and who is who the
-//! listener's. **Invariant.** No bytes from a peer end the kernel.
+//! A listener finds out who connects, the method table (`wire::table`) says what they may call, and handlers map methods to the kernel
+//! and the world to views. Which calls may happen is decided in the kernel, by policy. **Invariant.** No bytes from a peer end the kernel.
 #![forbid(unsafe_code)]
 
 mod answers;

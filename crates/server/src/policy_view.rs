@@ -6,8 +6,8 @@ use policy::{Action, Layer};
 use std::path::Path;
 use wire::RpcError;
 use wire::method::policy::{
-    PolicyCheckParams, PolicyCheckResult, PolicyExplainParams, PolicyExplainResult, PolicyLogResult, PolicyProblem, PolicySuggestResult,
-    PolicyTrialParams, PolicyTrialResult, PolicyVersion, RuleStatement, TrialChange,
+    PolicyCheckParams, PolicyCheckResult, PolicyExplainParams, PolicyExplainResult, PolicyLogResult, PolicyOutcome, PolicyProblem,
+    PolicySuggestResult, PolicyTrialParams, PolicyTrialResult, PolicyVersion, RuleEffect, RuleLayer, RuleStatement, TrialChange,
 };
 
 pub(crate) async fn check(kernel: &Kernel, params: PolicyCheckParams) -> Result<PolicyCheckResult, RpcError> {
@@ -38,36 +38,44 @@ pub(crate) async fn check(kernel: &Kernel, params: PolicyCheckParams) -> Result<
 
 pub(crate) async fn explain(kernel: &Kernel, params: PolicyExplainParams) -> Result<PolicyExplainResult, RpcError> {
     let path = Path::new(&params.path);
-    let told = kernel.explain(path, params.task, &params.tool, params.input, params.candidate).await.map_err(rpc_error)?;
-    let voices = told.weighed.into_iter().flat_map(|weighed| {
+    let explained = kernel.explain(path, params.task, &params.tool, params.input, params.candidate).await.map_err(rpc_error)?;
+    let voices = explained.weighed.into_iter().flat_map(|weighed| {
         let about = weighed.path.map(|path| path.as_str().to_owned());
         weighed.voices.into_iter().map(move |voice| (about.clone(), voice))
     });
-    let mut rules: Vec<RuleStatement> = voices.map(|(about, voice)| said(about.as_deref(), voice)).collect();
-    rules.extend(told.standing.into_iter().map(|voice| said(None, voice)));
-    let reason = if told.reasons.is_empty() { format!("by {}", told.rules.join(", ")) } else { told.reasons.join("; ") };
-    Ok(PolicyExplainResult { outcome: word(told.verdict).to_owned(), reason, hint: told.hint, rules })
+    let mut rules: Vec<RuleStatement> = voices.map(|(about, voice)| statement(about.as_deref(), voice)).collect();
+    rules.extend(explained.standing.into_iter().map(|voice| statement(None, voice)));
+    let reason = if explained.reasons.is_empty() { format!("by {}", explained.rules.join(", ")) } else { explained.reasons.join("; ") };
+    Ok(PolicyExplainResult { outcome: outcome(explained.verdict), reason, hint: explained.hint, rules })
 }
 
-fn said(about: Option<&str>, voice: policy::Voice) -> RuleStatement {
+fn statement(about: Option<&str>, voice: policy::Voice) -> RuleStatement {
     let layer = match voice.layer {
-        Layer::Builtin => "builtin",
-        Layer::Token => "token",
-        Layer::Rule => "yaml",
-        Layer::Extension => "extension",
-        Layer::Grant => "grant",
-        Layer::Budget => "budget",
+        Layer::Builtin => RuleLayer::Builtin,
+        Layer::Token => RuleLayer::Token,
+        Layer::Rule => RuleLayer::Yaml,
+        Layer::Extension => RuleLayer::Extension,
+        Layer::Grant => RuleLayer::Grant,
+        Layer::Budget => RuleLayer::Budget,
+    };
+    let said = match voice.says {
+        None => RuleEffect::Silent,
+        Some(Action::Pass) => RuleEffect::Pass,
+        Some(Action::Allow) => RuleEffect::Allow,
+        Some(Action::RequireReview) => RuleEffect::RequireReview,
+        Some(Action::Deny) => RuleEffect::Deny,
     };
     let place = voice.line.map_or_else(String::new, |line| format!(" (line {line})"));
     let why = about.map_or_else(|| voice.why.clone(), |path| format!("{path}: {}", voice.why));
-    let said = voice.says.map_or("silent", Action::as_str).to_owned();
-    RuleStatement { layer: layer.to_owned(), rule: format!("{}{place}", voice.name), said, why }
+    RuleStatement { layer, rule: format!("{}{place}", voice.name), said, why }
 }
 
-fn word(verdict: Action) -> &'static str {
+fn outcome(verdict: Action) -> PolicyOutcome {
     match verdict {
-        Action::RequireReview => "review",
-        other => other.as_str(),
+        Action::Pass => PolicyOutcome::Pass,
+        Action::Allow => PolicyOutcome::Allow,
+        Action::RequireReview => PolicyOutcome::Review,
+        Action::Deny => PolicyOutcome::Deny,
     }
 }
 
@@ -79,8 +87,8 @@ pub(crate) async fn trial(kernel: &Kernel, params: &PolicyTrialParams) -> Result
         seq: change.name.parse().unwrap_or(0),
         about: change.paths.join(" "),
         tool: change.tool,
-        before: word(change.then).to_owned(),
-        after: word(change.now).to_owned(),
+        before: outcome(change.then),
+        after: outcome(change.now),
         why: change.reasons.join("; "),
         breaking: change.kind == policy::ChangeKind::Breaking,
     });

@@ -10,7 +10,7 @@ use wire::method::journal::{
     RecordFilter, RecordNote, VerificationStatus,
 };
 use wire::table::JournalFollow;
-use wire::{Code, RpcError};
+use wire::{ErrorCode, RpcError};
 
 /// Bytes of lines in one page of the journal: a frame holds sixteen times as much.
 const PAGE_BYTES: usize = 1024 * 1024;
@@ -81,8 +81,8 @@ pub(crate) async fn follow(kernel: &Kernel, mut wanted: RecordFilter, responder:
 pub(crate) async fn verify(kernel: &Arc<Kernel>) -> Result<JournalVerifyResult, RpcError> {
     let kernel = kernel.clone();
     let report = tokio::task::spawn_blocking(move || kernel.ledger.journal().verify()).await;
-    let report = report.map_err(|error| RpcError::new(Code::Internal, "verification did not end").why(error.to_string()))?;
-    report.map(report_view).map_err(|error| RpcError::new(Code::Internal, "the journal cannot be read").why(error.to_string()))
+    let report = report.map_err(|error| RpcError::new(ErrorCode::Internal, "verification did not end").why(error.to_string()))?;
+    report.map(report_view).map_err(|error| RpcError::new(ErrorCode::Internal, "the journal cannot be read").why(error.to_string()))
 }
 
 pub(crate) fn report_view(report: journal::Report) -> JournalVerifyResult {

@@ -4,7 +4,7 @@ use crate::rpc_error::unwritable;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
-use wire::{Id, Method, Notification, Response, RpcError};
+use wire::{Method, Notification, RpcError, RpcId, RpcResponse};
 
 /// Sends notes of one connection. Each waits while the connection's queue is full, so a slow client makes its request slow.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ impl NoteQueue {
 
     /// The stream of notes cannot go on: an error that answers no request.
     pub(crate) async fn fail(&self, error: RpcError) {
-        let _ = self.out.send(Response { id: Id::Null, outcome: Err(error) }.text()).await;
+        let _ = self.out.send(RpcResponse { id: RpcId::Null, outcome: Err(error) }.text()).await;
     }
 
     /// The same as [`NoteQueue::send`], on a thread that may block.
@@ -38,12 +38,12 @@ fn note(method: &str, params: &impl Serialize) -> Result<String, RpcError> {
 
 /// Answers one request. A client that hung up is no error: the journal has what happened.
 pub(crate) struct Responder {
-    id: Id,
+    id: RpcId,
     out: mpsc::Sender<String>,
 }
 
 impl Responder {
-    pub(crate) fn new(id: Id, out: mpsc::Sender<String>) -> Responder {
+    pub(crate) fn new(id: RpcId, out: mpsc::Sender<String>) -> Responder {
         Responder { id, out }
     }
 
@@ -60,7 +60,7 @@ impl Responder {
     }
 
     async fn send(self, outcome: Result<Box<RawValue>, RpcError>) {
-        let _ = self.out.send(Response { id: self.id, outcome }.text()).await;
+        let _ = self.out.send(RpcResponse { id: self.id, outcome }.text()).await;
     }
 }
 

@@ -1,7 +1,7 @@
-//! What the kernel's refusals and faults are on the wire. `wire::Code` says which number and exit code each has.
+//! What the kernel's refusals and faults are on the wire. `wire::ErrorCode` says which number and exit code each has.
 
 use kernel::{Fault, FaultKind, Stop};
-use wire::{Code, RpcError};
+use wire::{ErrorCode, RpcError};
 
 pub(crate) fn rpc_error(stop: Stop) -> RpcError {
     match stop {
@@ -12,11 +12,11 @@ pub(crate) fn rpc_error(stop: Stop) -> RpcError {
 
 pub(crate) fn fault_error(fault: Fault) -> RpcError {
     let code = match fault.kind {
-        FaultKind::DiskFull => Code::DiskFull,
-        FaultKind::Brain => Code::BrainUnavailable,
-        FaultKind::Room => Code::Unsupported,
-        FaultKind::Stopping => Code::Unavailable,
-        FaultKind::Io | FaultKind::Bug => Code::Internal,
+        FaultKind::DiskFull => ErrorCode::DiskFull,
+        FaultKind::Brain => ErrorCode::BrainUnavailable,
+        FaultKind::Room => ErrorCode::Unsupported,
+        FaultKind::Stopping => ErrorCode::Unavailable,
+        FaultKind::Io | FaultKind::Bug => ErrorCode::Internal,
     };
     let error = RpcError::new(code, fault.what).why(fault.why);
     match fault.fix {
@@ -26,5 +26,5 @@ pub(crate) fn fault_error(fault: Fault) -> RpcError {
 }
 
 pub(crate) fn unwritable(error: serde_json::Error) -> RpcError {
-    RpcError::new(Code::Internal, "the answer cannot be written").why(error.to_string())
+    RpcError::new(ErrorCode::Internal, "the answer cannot be written").why(error.to_string())
 }

@@ -24,7 +24,7 @@ use wire::method::call::CallRunResult;
 use wire::method::sandbox::{
     INPUT, InputNote, MORE, OUTPUT, OutputNote, OutputStream, PIECE_BYTES_MAX, RESIZE, SandboxRunParams, TerminalSize,
 };
-use wire::{Code, Notification, RpcError, base64};
+use wire::{ErrorCode, Notification, RpcError, base64};
 
 /// Is it a note for a command that runs?
 pub(crate) fn takes(note: &Notification) -> bool {
@@ -33,9 +33,9 @@ pub(crate) fn takes(note: &Notification) -> bool {
 
 pub(crate) async fn run(caller: &Caller, params: SandboxRunParams, notes: NoteQueue) -> Result<CallRunResult, RpcError> {
     let Some(client_notes) = caller.client_notes.lock().take() else {
-        return Err(RpcError::new(Code::WrongState, "this connection runs a command already").fix("open another connection"));
+        return Err(RpcError::new(ErrorCode::WrongState, "this connection runs a command already").fix("open another connection"));
     };
-    let broken = |error: io::Error| RpcError::new(Code::Internal, "the command's streams could not be made").why(error.to_string());
+    let broken = |error: io::Error| RpcError::new(ErrorCode::Internal, "the command's streams could not be made").why(error.to_string());
     let (gone, is_gone) = watch::channel(false);
     let (streams, ends) = open(&params).map_err(broken)?;
     let live = Arc::new(tool::Live { streams, gone: is_gone });

@@ -9,7 +9,7 @@ use wire::method::task::{
     DivergenceView, TaskAddParams, TaskAddResult, TaskAwaitParams, TaskDiffResult, TaskFileParams, TaskFileResult, TaskMergeParams,
     TaskMergeResult, TaskRejectParams, TaskReplayParams, TaskReplayResult, TaskView,
 };
-use wire::{Code, RpcError};
+use wire::{ErrorCode, RpcError};
 use world::{Mode, TaskId};
 
 /// Bytes of a changed file in one answer.
@@ -17,7 +17,7 @@ const FILE_PIECE_BYTES: usize = 4 * 1024 * 1024;
 
 pub(crate) async fn add(kernel: &Kernel, params: TaskAddParams) -> Result<TaskAddResult, RpcError> {
     if params.mode == Mode::Call {
-        return Err(RpcError::new(Code::BadInput, "a task is `ask` or `act`").fix("use `call.run` for one call"));
+        return Err(RpcError::new(ErrorCode::BadInput, "a task is `ask` or `act`").fix("use `call.run` for one call"));
     }
     let new = NewTask {
         path: params.path.into(),
@@ -39,7 +39,7 @@ pub(crate) async fn wait(kernel: &Kernel, params: TaskAwaitParams) -> Result<Tas
     let task = match params.timeout_ms {
         None => settled.await,
         Some(ms) => tokio::time::timeout(Duration::from_millis(ms), settled).await.map_err(|_| {
-            RpcError::new(Code::Timeout, format!("{} did not end in {ms} ms", params.task)).fix("wait longer, or `skep watch` it")
+            RpcError::new(ErrorCode::Timeout, format!("{} did not end in {ms} ms", params.task)).fix("wait longer, or `skep watch` it")
         })?,
     };
     view::task(kernel, task.map_err(rpc_error)?.id)

@@ -5,9 +5,9 @@ use crate::rpc_error::{fault_error, rpc_error};
 use kernel::{Called, End, Kernel, MergeDiff, Proposal};
 use std::path::Path;
 use std::time::Duration;
-use wire::method::model::{CassetteListResult, CassetteView, ExchangeView};
+use wire::method::model::{CassetteEntry, CassetteListResult, ExchangeEntry};
 use wire::method::{call, kernel as itself, merge, process::ProcView, review, sandbox as room, task, zone};
-use wire::{Code, RpcError};
+use wire::{ErrorCode, RpcError};
 use world::{Answer, MergePath, Pid, Process, ReviewId, ReviewState, Task, TaskId, TaskState, World};
 
 pub(crate) fn status(kernel: &Kernel) -> itself::KernelStatusResult {
@@ -47,7 +47,7 @@ pub(crate) async fn doctor(kernel: &Kernel) -> Result<itself::KernelDoctorResult
         .launcher
         .probe(&kernel.home.work())
         .await
-        .map_err(|error| RpcError::new(Code::Internal, "this host could not be examined").why(error.to_string()))?;
+        .map_err(|error| RpcError::new(ErrorCode::Internal, "this host could not be examined").why(error.to_string()))?;
     let checks = checks.into_iter().chain(kernel.check_engines().await);
     Ok(itself::KernelDoctorResult { checks: checks.map(host_check).collect() })
 }
@@ -330,7 +330,10 @@ pub(crate) fn templates(kernel: &Kernel, path: Option<&str>) -> Result<room::San
         |value: serde_json::Result<serde_json::Value>| value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
     let view = |template: &sandbox::Template| room::TemplateView {
         name: template.name.clone(),
-        network: name(serde_json::to_value(template.network)),
+        network: match template.network {
+            sandbox::Network::None => room::TemplateNetwork::None,
+            sandbox::Network::Restricted => room::TemplateNetwork::Restricted,
+        },
         hosts: template.hosts.clone(),
         secrets: template.secrets,
         models: template.models,
@@ -357,7 +360,7 @@ pub(crate) fn rooms(kernel: &Kernel) -> room::SandboxListResult {
         cpu_ms: job.cpu_ms,
         processes: job.processes,
     };
-    let view = |found: kernel::RoomView| room::RoomView {
+    let view = |found: kernel::RoomView| room::SandboxView {
         task: found.task,
         pid: found.pid,
         project: found.project.display().to_string(),
@@ -374,12 +377,12 @@ pub(crate) fn cassettes(kernel: &Kernel, name: Option<&str>) -> Result<CassetteL
     };
     let exchange = |one: kernel::ExchangeView| {
         let kernel::ExchangeView { n, dialect, path, model, status, bytes, ms, complete } = one;
-        ExchangeView { n, dialect, path, model, status, bytes, ms, complete }
+        ExchangeEntry { n, dialect, path, model, status, bytes, ms, complete }
     };
     let view = |one: kernel::CassetteView| {
         let kernel::CassetteView { name, path, bytes, exchanges, torn, broken } = one;
         let exchanges = exchanges.into_iter().map(exchange).collect();
-        CassetteView { name, path: path.display().to_string(), bytes, exchanges, torn, broken }
+        CassetteEntry { name, path: path.display().to_string(), bytes, exchanges, torn, broken }
     };
     Ok(CassetteListResult { cassettes: found.map_err(rpc_error)?.into_iter().map(view).collect() })
 }

@@ -33,13 +33,13 @@ use crate::method::task::{
 };
 use crate::method::zone::{ZoneInitParams, ZoneInitResult, ZoneStatusParams, ZoneStatusResult, ZoneTrustParams, ZoneTrustResult};
 use crate::method::{Method, Nothing};
-use crate::{Code, Principal, PrincipalKind, RpcError};
+use crate::{ErrorCode, Principal, PrincipalKind, RpcError};
 use serde_json::value::RawValue;
 use world::Refusal;
 
 /// One method, as everybody but its handler needs to know it.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct MethodRow {
     pub id: MethodId,
     /// `noun.verb`.
     pub name: &'static str,
@@ -83,7 +83,7 @@ pub enum HangUp {
     Finishes,
 }
 
-impl Row {
+impl MethodRow {
     /// Whether `principal` may call this method, or the refusal, which says who may.
     pub fn allows(&self, principal: &Principal) -> Result<(), Refusal> {
         if self.callers.contains(&principal.kind()) {
@@ -101,8 +101,9 @@ pub fn allows(principal: &Principal, method: MethodId) -> Result<(), Refusal> {
 
 /// Reads the parameters of `M`; none at all is `{}`.
 fn parse<M: Method>(params: Option<&RawValue>) -> Result<M::Params, RpcError> {
-    serde_json::from_str(params.map_or("{}", RawValue::get))
-        .map_err(|error| RpcError::new(Code::BadInput, format!("the parameters of `{}` are wrong", M::ID.name())).why(error.to_string()))
+    serde_json::from_str(params.map_or("{}", RawValue::get)).map_err(|error| {
+        RpcError::new(ErrorCode::BadInput, format!("the parameters of `{}` are wrong", M::ID.name())).why(error.to_string())
+    })
 }
 
 macro_rules! table {
@@ -127,13 +128,13 @@ macro_rules! table {
                 }
             }
 
-            pub const fn row(self) -> &'static Row {
+            pub const fn row(self) -> &'static MethodRow {
                 &ROWS[self as usize]
             }
         }
 
         /// All rows, in the order of [`MethodId`].
-        pub const ROWS: &[Row] = &[$(Row {
+        pub const ROWS: &[MethodRow] = &[$(MethodRow {
             id: MethodId::$id,
             name: $name,
             about: &[$($about),+],

@@ -1,6 +1,6 @@
 //! `skep usage`: tokens and money, by whom and for what.
 
-use crate::console::{Console, OK, Outcome};
+use crate::console::{Console, ExitResult, OK};
 use crate::show::model;
 use clap::ValueEnum;
 use wire::By;
@@ -13,7 +13,7 @@ use wire::table::ModelUsage;
 Figures are the providers' own; where a provider reported none, what was reserved is shown and counted as an estimate. `unrecorded` is \
 what a crash left no record of, `reconciled` what you said it was. Prices are those of the table that comes with skep; \
 $SKEP_HOME/prices.yaml overrides it. Days are UTC.")]
-pub struct Usage {
+pub struct UsageArgs {
     /// What to sum by
     #[arg(long, value_enum, default_value = "model")]
     by: Sum,
@@ -30,8 +30,8 @@ enum Sum {
     Day,
 }
 
-impl Usage {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl UsageArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         let by = match self.by {
             Sum::Process => By::Process,
             Sum::Tree => By::Tree,
@@ -42,7 +42,7 @@ impl Usage {
             Sum::Day => By::Day,
         };
         let result = console.kernel().await?.call::<ModelUsage>(&ModelUsageParams { by }).await?;
-        console.show_story(&result, |result| model::usage(result, by, console.out.columns()));
+        console.show_wrapped(&result, |result| model::usage(result, by, console.out.columns()));
         OK
     }
 }

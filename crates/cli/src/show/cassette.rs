@@ -1,18 +1,18 @@
 //! Cassettes and replays, as people see them.
 
-use super::measure::{bytes, duration_ms, many};
+use super::measure::{bytes, duration_ms, plural};
 use super::{Line, Page, table};
-use wire::method::model::{CassetteListResult, CassetteView};
+use wire::method::model::{CassetteEntry, CassetteListResult};
 use wire::method::task::TaskReplayResult;
 
 pub fn list(result: &CassetteListResult) -> Page {
     if result.cassettes.is_empty() {
         return Page(vec![Line::new().plain("nothing was recorded yet; `skep act … --record` does")]);
     }
-    let row = |one: &CassetteView| {
+    let row = |one: &CassetteEntry| {
         vec![
             Line::new().name(&one.name),
-            Line::new().plain(many(one.exchanges.len() as u64, "request")),
+            Line::new().plain(plural(one.exchanges.len() as u64, "request")),
             Line::new().plain(bytes(one.bytes)),
             one.broken.as_ref().map_or_else(|| torn(one.torn), |why| Line::new().bad(why)),
         ]
@@ -51,7 +51,7 @@ pub fn contents(result: &CassetteListResult) -> Page {
 }
 
 pub fn replayed(result: &TaskReplayResult) -> Page {
-    let what = format!("{}, {}", many(result.calls, "call"), many(result.requests, "request"));
+    let what = format!("{}, {}", plural(result.calls, "call"), plural(result.requests, "request"));
     let mut page = Page::new();
     let Some(divergence) = &result.divergence else {
         page.push(Line::new().good("✓ ").name(result.of.to_string()).plain(format!(" replayed: {what}, changes identical")));

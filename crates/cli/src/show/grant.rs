@@ -1,6 +1,6 @@
 //! What is given and what is refused for good, in words.
 
-use super::measure::{duration_ms, many};
+use super::measure::{duration_ms, plural};
 use super::{Line, Page, table};
 use serde_json::Value;
 use wire::method::grant::{BanView, GrantListResult, GrantView, TokenView};
@@ -64,7 +64,7 @@ pub fn what(what: &What) -> String {
 pub fn terms(terms: &Terms, now: Option<&Uptime>) -> String {
     let mut parts = Vec::new();
     if let Some(uses) = terms.uses_left {
-        parts.push(format!("{} left", many(uses.into(), "use")));
+        parts.push(format!("{} left", plural(uses.into(), "use")));
     }
     if let Some(until) = &terms.until {
         parts.push(match now {
@@ -160,7 +160,7 @@ fn carried(token: &TokenView) -> Vec<Line> {
         mark.name(token.token.to_string()),
         Line::new().plain("a token"),
         Line::new().strong(format!("process {}", token.pid)),
-        Line::new().plain(format!("{} left", many(token.ops_left.into(), "use"))),
+        Line::new().plain(format!("{} left", plural(token.ops_left.into(), "use"))),
     ]
 }
 

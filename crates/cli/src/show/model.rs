@@ -1,6 +1,6 @@
 //! Usage, budgets and the gateway, as people see them.
 
-use super::measure::{count, dollars, many};
+use super::measure::{count, dollars, plural};
 use super::{Line, Page, table};
 use crate::command::gateway::environment;
 use wire::budget::WARN_PERCENT;
@@ -74,7 +74,7 @@ fn stacked(rows: Vec<Vec<Line>>) -> Page {
 fn amount(spend: &Spend) -> Option<String> {
     match (spend.micros, spend.of(wire::budget::ALL_TIERS)) {
         (0, 0) => None,
-        (0, tokens) => Some(many(tokens, "token")),
+        (0, tokens) => Some(plural(tokens, "token")),
         (micros, _) => Some(dollars(micros)),
     }
 }
@@ -156,7 +156,7 @@ fn uncapped(view: &AccountView) -> Vec<Line> {
     vec![
         Line::new().plain(format!("  {}", view.name)),
         Line::new().plain(format!("{} spent", dollars(micros))),
-        Line::new().plain(many(view.account.spent.of(wire::budget::ALL_TIERS), "token")),
+        Line::new().plain(plural(view.account.spent.of(wire::budget::ALL_TIERS), "token")),
         Line::new().faint(
             [
                 guessed(view).map(|guessed| format!("{guessed} are estimates")),

@@ -1,12 +1,13 @@
 //! The rules: what is wrong with them, what they say, and what they would have said.
 
-use super::call::deed;
-use super::measure::{ago, many};
+use super::call::describe;
+use super::measure::{ago, plural};
 use super::{Line, Page, Tone, diff, table, zone};
 use serde::Serialize;
 use serde_json::Value;
 use wire::method::policy::{
-    PolicyCheckResult, PolicyExplainResult, PolicyLogResult, PolicyProblem, PolicySuggestResult, PolicyTrialResult,
+    PolicyCheckResult, PolicyExplainResult, PolicyLogResult, PolicyOutcome, PolicyProblem, PolicySuggestResult, PolicyTrialResult,
+    RuleEffect,
 };
 
 /// `skep policy test --json`.
@@ -22,14 +23,14 @@ pub fn checked(result: &PolicyCheckResult, name: &str, examples: Option<u64>) ->
     let mut page = problems(&result.problems);
     let (errors, warnings) = result.problems.iter().fold((0, 0), |(e, w), problem| if problem.error { (e + 1, w) } else { (e, w + 1) });
     let count = [(errors, "error"), (warnings, "warning")];
-    let count: Vec<_> = count.iter().filter(|(n, _)| *n > 0).map(|(n, noun)| many(*n, noun)).collect();
-    let mut facts = vec![many(result.rules, "rule")];
+    let count: Vec<_> = count.iter().filter(|(n, _)| *n > 0).map(|(n, noun)| plural(*n, noun)).collect();
+    let mut facts = vec![plural(result.rules, "rule")];
     if result.extensions > 0 {
-        facts.push(many(result.extensions, "extension"));
+        facts.push(plural(result.extensions, "extension"));
     }
     facts.extend(examples.filter(|_| result.ok).map(|n| match n {
         0 => "no examples".into(),
-        n => format!("{} that {}", many(n, "example"), if n == 1 { "holds" } else { "hold" }),
+        n => format!("{} that {}", plural(n, "example"), if n == 1 { "holds" } else { "hold" }),
     }));
     let line = if result.ok { Line::new().good("✓ ") } else { Line::new().bad("✗ ") };
     let line = line.plain(name).faint("  ");
@@ -56,39 +57,54 @@ fn said(problem: &PolicyProblem, page: &mut Page) {
     }
 }
 
-fn outcome(word: &str) -> Line {
-    match word {
-        "allow" => Line::new().good("allow"),
-        "deny" => Line::new().bad("deny"),
-        "require_review" | "review" => Line::new().wait("review"),
-        word => Line::new().faint(word),
+fn outcome(outcome: PolicyOutcome) -> Line {
+    match outcome {
+        PolicyOutcome::Allow => Line::new().good("allow"),
+        PolicyOutcome::Deny => Line::new().bad("deny"),
+        PolicyOutcome::Review => Line::new().wait("review"),
+        PolicyOutcome::Pass => Line::new().faint("pass"),
+    }
+}
+
+fn effect(effect: RuleEffect) -> Line {
+    match effect {
+        RuleEffect::Allow => outcome(PolicyOutcome::Allow),
+        RuleEffect::Deny => outcome(PolicyOutcome::Deny),
+        RuleEffect::RequireReview => outcome(PolicyOutcome::Review),
+        RuleEffect::Pass => outcome(PolicyOutcome::Pass),
+        RuleEffect::Silent => Line::new().faint("silent"),
     }
 }
 
 /// `skep policy explain`.
 pub fn explained(tool: &str, input: &Value, result: &PolicyExplainResult) -> Page {
-    let mark = match result.outcome.as_str() {
-        "allow" => Line::new().good("✓ "),
-        "deny" => Line::new().bad("✗ "),
-        _ => Line::new().wait("◍ "),
+    let mark = match result.outcome {
+        PolicyOutcome::Allow => Line::new().good("✓ "),
+        PolicyOutcome::Deny => Line::new().bad("✗ "),
+        PolicyOutcome::Review | PolicyOutcome::Pass => Line::new().wait("◍ "),
     };
-    let mut page = Page(vec![mark.strong(deed(tool, input)).plain("  ").join(outcome(&result.outcome))]);
+    let mut page = Page(vec![mark.strong(describe(tool, input)).plain("  ").join(outcome(result.outcome))]);
     page.because("why", &result.reason);
     if let Some(hint) = &result.hint {
         page.because("fix", hint);
     }
-    let (spoke, silent): (Vec<_>, Vec<_>) = result.rules.iter().partition(|rule| rule.said != "silent");
+    let (spoke, silent): (Vec<_>, Vec<_>) = result.rules.iter().partition(|rule| rule.said != RuleEffect::Silent);
     let rows = spoke.into_iter().map(|rule| {
-        vec![Line::new().plain("  ").faint(&rule.layer), Line::new().strong(&rule.rule), outcome(&rule.said), Line::new().plain(&rule.why)]
+        vec![
+            Line::new().plain("  ").faint(rule.layer.as_str()),
+            Line::new().strong(&rule.rule),
+            effect(rule.said),
+            Line::new().plain(&rule.why),
+        ]
     });
     page.blank();
     page.append(table(rows.collect()));
     if !silent.is_empty() {
         let n = silent.len() as u64;
-        page.push(Line::new().faint(format!("  {} that {} not apply", many(n, "rule"), if n == 1 { "does" } else { "do" })));
-        let rows = silent
-            .into_iter()
-            .map(|rule| vec![Line::new().plain("  ").faint(&rule.layer), Line::new().faint(&rule.rule), Line::new().faint(&rule.why)]);
+        page.push(Line::new().faint(format!("  {} that {} not apply", plural(n, "rule"), if n == 1 { "does" } else { "do" })));
+        let rows = silent.into_iter().map(|rule| {
+            vec![Line::new().plain("  ").faint(rule.layer.as_str()), Line::new().faint(&rule.rule), Line::new().faint(&rule.why)]
+        });
         page.append(table(rows.collect()));
     }
     page
@@ -102,12 +118,12 @@ pub fn tried(result: &PolicyTrialResult) -> Page {
             mark,
             Line::new().faint(format!("record {}", change.seq)),
             Line::new().strong(&change.tool).plain(" ").plain(&change.about),
-            outcome(&change.before).plain(" → ").join(outcome(&change.after)),
+            outcome(change.before).plain(" → ").join(outcome(change.after)),
             Line::new().plain(&change.why),
         ]
     });
     let mut page = table(rows.collect());
-    let tried = many(result.tried, "call");
+    let tried = plural(result.tried, "call");
     let line = match result.changes.len() as u64 {
         _ if result.tried == 0 => Line::new().faint("○ ").plain("there are no calls of the past to try"),
         0 => Line::new().good("✓ ").plain(format!("{tried} tried, nothing would change")),
@@ -142,10 +158,10 @@ pub fn log(result: &PolicyLogResult, diffs: bool, now_ms: i64) -> Page {
 /// Why these rules are proposed: beside them, not among them.
 pub fn reasons(result: &PolicySuggestResult) -> Page {
     let mut page = Page::new();
-    let saved = format!("would have saved {} of {}", result.saved, many(result.questions, "question"));
+    let saved = format!("would have saved {} of {}", result.saved, plural(result.questions, "question"));
     let through = if result.let_through == 0 { "none".to_owned() } else { result.let_through.to_string() };
     page.push(match (has_rules(&result.yaml), result.summary.as_str()) {
-        (false, _) => Line::new().faint("○ ").plain(format!("nothing to suggest from {}", many(result.questions, "answered question"))),
+        (false, _) => Line::new().faint("○ ").plain(format!("nothing to suggest from {}", plural(result.questions, "answered question"))),
         (true, "") => Line::new().good("✓ ").plain(format!("{saved} and let {through} of the denied through")),
         (true, summary) => Line::new().good("✓ ").plain(summary),
     });

@@ -1,6 +1,6 @@
 //! Tasks: the line after `act`, the list, one task in full.
 
-use super::measure::{ago, duration_ms, many};
+use super::measure::{ago, duration_ms, plural};
 use super::{Line, Node, Page, Tone, tree};
 use wire::MergeState;
 use wire::ZoneId;
@@ -77,7 +77,7 @@ pub fn entry(task: &TaskView, now_ms: i64) -> Node {
         .cell(quoted(&task.prompt))
         .cell(Line::new().faint(task.replays.map_or_else(|| task.mode.as_str().to_owned(), |of| format!("replay of {of}"))))
         .cell(stand(task))
-        .cell(Line::new().faint(many(task.calls, "call")))
+        .cell(Line::new().faint(plural(task.calls, "call")))
         .cell(Line::new().faint(when(task, now_ms)))
 }
 
@@ -113,7 +113,7 @@ pub fn detail(task: &TaskView, now_ms: i64) -> Page {
         .under(fact("zone", Line::new().name(format!("@{}", task.branch)).faint(format!(" ({})", task.zone))))
         .under(fact("brain", Line::new().plain(if task.brain.is_empty() { "—" } else { &task.brain })))
         .under(fact("status", mark(task.state).join(stand(task))))
-        .under(fact("calls", Line::new().plain(many(task.calls, "call")).faint(format!(", {}", many(task.episodes.into(), "episode")))))
+        .under(fact("calls", Line::new().plain(plural(task.calls, "call")).faint(format!(", {}", plural(task.episodes.into(), "episode")))))
         .under(fact("time", Line::new().plain(when(task, now_ms))));
     if let Some(of) = task.replays {
         root = root.under(fact("replays", Line::new().name(of.to_string())));

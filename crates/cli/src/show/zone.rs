@@ -1,6 +1,6 @@
 //! Zones: what works where, and what waits.
 
-use super::measure::many;
+use super::measure::plural;
 use super::{Line, Node, Page, Tone, process, task, tree};
 use wire::method::process::ProcView;
 use wire::method::task::TaskStatus;
@@ -64,7 +64,7 @@ fn one(zone: &ZoneView, now_ms: i64) -> Page {
         root = root.under(node);
     }
     let queued: Vec<_> = zone.tasks.iter().filter(|task| task.state == TaskStatus::Queued).collect();
-    let mut queue = Node::new(Line::new().plain("queue ").plain(many(queued.len() as u64, "task"))).apart();
+    let mut queue = Node::new(Line::new().plain("queue ").plain(plural(queued.len() as u64, "task"))).apart();
     queue.below = queued.iter().map(|view| task::entry(view, now_ms)).collect();
     root = root.under(queue);
     let mut page = tree(&root);

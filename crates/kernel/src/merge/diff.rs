@@ -9,7 +9,7 @@ use crate::desk::Looked;
 use crate::fault::{Fault, Stop};
 use crate::hash::sha256;
 use crate::unified::{differing, is_text, odd, unified};
-use world::{Code, Refusal, TaskId, TaskState};
+use world::{Code, PathChange, Refusal, TaskId, TaskState};
 
 /// Beyond this many bytes a file is told by its size: nobody reads it in a terminal, and a frame must hold all of them.
 const FILE_BYTES_MAX: usize = 1024 * 1024;
@@ -26,7 +26,7 @@ pub struct MergeDiff {
 #[derive(Debug, Clone)]
 pub struct FileDiff {
     pub path: String,
-    pub kind: String,
+    pub kind: PathChange,
     pub from: Option<String>,
     /// Why it stays out, or why a person must choose.
     pub refused: Option<String>,
@@ -149,7 +149,7 @@ impl Kernel {
                 None => told(&change.path, self.kept_bytes(&change.old)?, self.kept_bytes(&change.new)?),
             };
             diff.text.insert_str(0, &mode_told(change, &frozen.changes));
-            let (path, kind, from) = (change.path.clone(), change.kind.clone(), change.from.clone());
+            let (path, kind, from) = (change.path.clone(), change.kind, change.from.clone());
             files.push(FileDiff { note: noted(change), ..file(path, kind, from, None, diff) });
         }
         for conflict in &frozen.conflicts {
@@ -160,10 +160,10 @@ impl Kernel {
             };
             let diff = told(&conflict.path, mine, other);
             let (path, refused) = (conflict.path.clone(), Some(conflict.why.clone()));
-            files.push(file(path, "conflict".into(), None, refused, diff));
+            files.push(file(path, PathChange::Conflict, None, refused, diff));
         }
         let refused = frozen.refused.iter();
-        files.extend(refused.map(|no| file(no.path.clone(), no.kind.clone(), None, no.refused.clone(), Told::nothing())));
+        files.extend(refused.map(|no| file(no.path.clone(), no.kind, None, no.refused.clone(), Told::nothing())));
         Ok(MergeDiff { digest: frozen.digest.clone(), files })
     }
 
@@ -216,7 +216,7 @@ fn noted(change: &Frost) -> Option<String> {
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-fn file(path: String, kind: String, from: Option<String>, refused: Option<String>, told: Told) -> FileDiff {
+fn file(path: String, kind: PathChange, from: Option<String>, refused: Option<String>, told: Told) -> FileDiff {
     let Told { text, added, removed, is_whole } = told;
     FileDiff { path, kind, from, refused, note: None, diff: text, added, removed, is_whole }
 }

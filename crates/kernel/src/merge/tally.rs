@@ -9,7 +9,7 @@ use crate::aside::apart;
 use crate::fault::{Fault, Stop};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
-use world::Task;
+use world::{PathChange, Task};
 
 /// What stands at each changed path.
 pub(crate) type Tally = BTreeMap<String, Stands>;
@@ -36,7 +36,7 @@ pub(crate) fn proposed(kernel: &Kernel, task: &Task) -> Result<Tally, Fault> {
     let Some(merge) = merge else { return Ok(Tally::new()) };
     let frozen = Frozen::load(kernel, &merge.frozen)?;
     let changes = frozen.changes.iter().map(|change| {
-        let new = if change.kind == "merged" { Stands::Unknown } else { stands(&change.new) };
+        let new = if change.kind == PathChange::Merged { Stands::Unknown } else { stands(&change.new) };
         (change.path.clone(), new)
     });
     let conflicts = frozen.conflicts.iter().map(|conflict| (conflict.path.clone(), stands(&conflict.theirs)));

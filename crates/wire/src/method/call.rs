@@ -1,4 +1,4 @@
-//! Calls of the operator's own, and the tools there are.
+//! Tools, and calls of the operator's own.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What is given and what is refused for good, and the tokens that processes carry.
+//! Grants, bans and tokens.
 
 use super::call::CallRunResult;
 use serde::{Deserialize, Serialize};

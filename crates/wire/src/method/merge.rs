@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use world::{MergeId, MergePath, MergeState, TaskId};
 
+/// The tool under which a merge as a whole is decided and reviewed.
+pub const APPLY_TOOL: &str = "merge.apply";
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeListResult {
     pub merges: Vec<MergeView>,

@@ -149,16 +149,16 @@ pub struct CassetteListParams {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CassetteListResult {
-    pub cassettes: Vec<CassetteView>,
+    pub cassettes: Vec<CassetteEntry>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CassetteView {
+pub struct CassetteEntry {
     /// `task-3`, `process-7`, or a path.
     pub name: String,
     pub path: String,
     pub bytes: u64,
-    pub exchanges: Vec<ExchangeView>,
+    pub exchanges: Vec<ExchangeEntry>,
     /// Exchanges that a crash cut off.
     pub torn: usize,
     /// Why it can't be read.
@@ -167,7 +167,7 @@ pub struct CassetteView {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExchangeView {
+pub struct ExchangeEntry {
     pub n: u64,
     pub dialect: String,
     pub path: String,

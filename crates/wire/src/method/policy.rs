@@ -50,8 +50,7 @@ pub struct PolicyExplainParams {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyExplainResult {
-    /// `allow`, `review` or `deny`.
-    pub outcome: String,
+    pub outcome: PolicyOutcome,
     pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -59,13 +58,73 @@ pub struct PolicyExplainResult {
     pub rules: Vec<RuleStatement>,
 }
 
+/// What a policy decides about a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyOutcome {
+    Allow,
+    /// A person is asked.
+    Review,
+    Deny,
+    /// Nothing was decided.
+    Pass,
+}
+
+impl PolicyOutcome {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PolicyOutcome::Allow => "allow",
+            PolicyOutcome::Review => "review",
+            PolicyOutcome::Deny => "deny",
+            PolicyOutcome::Pass => "pass",
+        }
+    }
+}
+
+/// Where a statement about a call comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleLayer {
+    Builtin,
+    Token,
+    /// A rule of the project's `skep.yml`.
+    Yaml,
+    Extension,
+    Grant,
+    Budget,
+}
+
+impl RuleLayer {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RuleLayer::Builtin => "builtin",
+            RuleLayer::Token => "token",
+            RuleLayer::Yaml => "yaml",
+            RuleLayer::Extension => "extension",
+            RuleLayer::Grant => "grant",
+            RuleLayer::Budget => "budget",
+        }
+    }
+}
+
+/// What one rule says of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleEffect {
+    Allow,
+    Deny,
+    RequireReview,
+    /// It applies and abstains.
+    Pass,
+    /// It does not apply.
+    Silent,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleStatement {
-    /// `builtin`, `token`, `yaml`, `extension`, `grant` or `default`.
-    pub layer: String,
+    pub layer: RuleLayer,
     pub rule: String,
-    /// `allow`, `deny`, `require_review`, `pass`, or `silent` when it does not apply.
-    pub said: String,
+    pub said: RuleEffect,
     pub why: String,
 }
 
@@ -103,8 +162,8 @@ pub struct TrialChange {
     pub tool: String,
     /// Path, command or host.
     pub about: String,
-    pub before: String,
-    pub after: String,
+    pub before: PolicyOutcome,
+    pub after: PolicyOutcome,
     pub why: String,
     /// Allowed before and denied after.
     pub breaking: bool,

@@ -1,6 +1,6 @@
-//! Rooms: templates, what runs, and a command of the operator's whose streams are followed live.
+//! Sandboxes: templates, what runs, and a command of the operator's with its streams connected.
 //!
-//! `sandbox.run` speaks while it runs. The kernel sends [`OUTPUT`] notes, as fast as the client takes them; the client sends
+//! While `sandbox.run` runs, the kernel sends [`OUTPUT`] notes, as fast as the client takes them; the client sends
 //! [`INPUT`] notes, one at a time, each after a [`MORE`] note, and [`RESIZE`] notes. The answer comes last.
 
 use serde::{Deserialize, Serialize};
@@ -89,10 +89,20 @@ pub struct SandboxTemplatesResult {
     pub templates: Vec<TemplateView>,
 }
 
+/// What a command in a sandbox can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TemplateNetwork {
+    /// Its own loopback.
+    None,
+    /// The hosts that the policy allows, through the kernel's proxy.
+    Restricted,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemplateView {
     pub name: String,
-    pub network: String,
+    pub network: TemplateNetwork,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
     pub secrets: bool,
@@ -121,11 +131,11 @@ pub struct TemplateView {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxListResult {
-    pub rooms: Vec<RoomView>,
+    pub rooms: Vec<SandboxView>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoomView {
+pub struct SandboxView {
     pub task: TaskId,
     pub pid: Pid,
     pub project: String,

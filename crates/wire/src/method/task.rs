@@ -3,7 +3,7 @@
 use super::model::WaitView;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use world::{MergePath, MergeState, Mode, Pid, ReviewId, Side, TaskId, TaskState, ZoneId};
+use world::{MergePath, MergeState, Mode, PathChange, Pid, ReviewId, Side, TaskId, TaskState, ZoneId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -159,8 +159,7 @@ pub struct TaskDiffResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileDiffView {
     pub path: String,
-    /// `created`, `modified`, `deleted`, `renamed`, `mode`, `symlink`, `merged`, `conflict`, `refused`.
-    pub kind: String,
+    pub kind: PathChange,
     /// What a renamed path was called before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,

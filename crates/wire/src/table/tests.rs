@@ -32,7 +32,7 @@ fn each_row_lets_in_its_callers_and_tells_the_others_who_may() {
 /// The control of the test above: a row with other callers lets in exactly those.
 #[test]
 fn a_row_for_others_lets_others_in() {
-    let row = Row { callers: &[PrincipalKind::Process, PrincipalKind::Token], ..*MethodId::ToolList.row() };
+    let row = MethodRow { callers: &[PrincipalKind::Process, PrincipalKind::Token], ..*MethodId::ToolList.row() };
     assert_eq!((row.allows(&PROCESS), row.allows(&TOKEN)), (Ok(()), Ok(())));
     let refusal = row.allows(&OPERATOR).unwrap_err();
     assert_eq!(refusal.reason, "operator may not call `tool.list`: only a process in a room or the holder of a token may");
@@ -53,7 +53,7 @@ fn parameters_are_read_for_the_method_that_was_named() {
     let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
     for row in ROWS {
         let error = MethodCall::parse(row.id, Some(&raw(r#"{"no_such_parameter":1}"#))).unwrap_err();
-        assert_eq!((error.data.code, error.message), (Code::BadInput, format!("the parameters of `{}` are wrong", row.name)));
+        assert_eq!((error.data.code, error.message), (ErrorCode::BadInput, format!("the parameters of `{}` are wrong", row.name)));
     }
     assert!(matches!(MethodCall::parse(MethodId::KernelStatus, None), Ok(MethodCall::KernelStatus(Nothing {}))));
     let call = MethodCall::parse(MethodId::TaskShow, Some(&raw(r#"{"task":"task-3"}"#)));

@@ -1,7 +1,7 @@
 //! Reads the journal page by page, because a frame holds only so much.
 
-use crate::trouble::Trouble;
-use wire::Client;
+use crate::command_error::CommandError;
+use wire::KernelClient;
 use wire::method::journal::RecordFilter;
 use wire::table::JournalRead;
 
@@ -25,7 +25,7 @@ impl Pages {
     }
 
     /// The next lines; an empty page is the end.
-    pub async fn next(&mut self, kernel: &mut Client) -> Result<Vec<String>, Trouble> {
+    pub async fn next(&mut self, kernel: &mut KernelClient) -> Result<Vec<String>, CommandError> {
         let wanted = self.left.unwrap_or(PAGE_RECORDS).min(PAGE_RECORDS);
         if wanted == 0 {
             return Ok(Vec::new());
@@ -45,7 +45,7 @@ impl Pages {
         Ok(records)
     }
 
-    pub async fn all(mut self, kernel: &mut Client) -> Result<Vec<String>, Trouble> {
+    pub async fn all(mut self, kernel: &mut KernelClient) -> Result<Vec<String>, CommandError> {
         let mut lines = Vec::new();
         loop {
             let page = self.next(kernel).await?;

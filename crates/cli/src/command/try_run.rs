@@ -1,8 +1,8 @@
 //! `skep try`: a command in the tree of a task, before anything is merged.
 
-use crate::command::sandbox::line::Shown;
 use crate::command::sandbox::run;
-use crate::console::{Console, Outcome};
+use crate::command::sandbox::shell_terminal::VisibleOutput;
+use crate::console::{Console, ExitResult};
 use crate::show::Line;
 use serde_json::json;
 use std::io::{self, IsTerminal};
@@ -12,13 +12,13 @@ use wire::method::task::{PortForward, TaskTryParams};
 use wire::table::TaskTry;
 use wire::{StreamItem, TaskId};
 
-/// Try a command on what a task has made, in a spare room
+/// Run a command over a task's files, in a sandbox of its own
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep try task-3 -- npm test\n  skep try task-3 --port 8080 -- python3 -m http.server 8080\n\n\
-Nothing it writes is kept. --port makes a port of this machine's loopback lead to that of the room, \
+Nothing it writes is kept. --port makes a port of this machine's loopback lead to that of the sandbox, \
 --port 8081:8080 to another one. The exit code is the command's own. Ctrl-c ends it.")]
-pub struct Try {
-    /// Which: `task-3` of `skep status`
+pub struct TryArgs {
+    /// Task id, as `skep status` prints it
     task: TaskId,
     /// A port to reach the command at; may be given more than once
     #[arg(long, value_name = "[HERE:]PORT", value_parser = forward)]
@@ -28,18 +28,18 @@ pub struct Try {
     command: Vec<String>,
 }
 
-impl Try {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl TryArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         for port in &self.port {
-            console.note(Line::new().faint(format!("http://127.0.0.1:{} leads into the room", port.here)));
+            console.note(Line::new().faint(format!("http://127.0.0.1:{} leads into the sandbox", port.here)));
         }
         let params = TaskTryParams { task: self.task, command: self.command, ports: self.port };
         // The kernel ends the command when this connection does.
-        let (mut ear, _voice) = console.kernel().await?.begin::<TaskTry>(&params).await?;
-        let (mut out, mut err) = (Shown::new(io::stdout().is_terminal()), Shown::new(io::stderr().is_terminal()));
+        let (mut responses, _voice) = console.kernel().await?.begin::<TaskTry>(&params).await?;
+        let (mut out, mut err) = (VisibleOutput::new(io::stdout().is_terminal()), VisibleOutput::new(io::stderr().is_terminal()));
         let ended = loop {
             let said = tokio::select! {
-                said = ear.next() => said?,
+                said = responses.next() => said?,
                 _ = tokio::signal::ctrl_c() => return Ok(130),
             };
             match said {

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod act;
 pub mod budget;
 pub mod call;
 pub mod cancel;
@@ -15,7 +16,6 @@ pub mod help;
 pub mod init;
 pub mod journal;
 pub mod kernel;
-pub mod leash;
 pub mod list;
 pub mod log;
 pub mod man;
@@ -27,19 +27,19 @@ pub mod replay;
 pub mod review;
 pub mod sandbox;
 pub mod status;
+pub mod supervise;
 pub mod token;
-pub mod trial;
 pub mod trust;
+pub mod try_run;
 pub mod usage;
 pub mod watch;
-pub mod work;
 
 use crate::args::Command;
-use crate::console::{Console, Outcome};
+use crate::console::{Console, ExitResult};
 use wire::Mode;
 use wire::code::EXIT_FAILED;
 
-pub async fn run(command: Command, console: &Console) -> Outcome {
+pub async fn run(command: Command, console: &Console) -> ExitResult {
     match command {
         Command::Act(work) => work.run(Mode::Act, console).await,
         Command::Ask(work) => work.run(Mode::Ask, console).await,
@@ -73,7 +73,7 @@ pub async fn run(command: Command, console: &Console) -> Outcome {
         Command::Completions(completions) => completions.run(console),
         Command::Man(man) => man.run(console),
         Command::Help(help) => help.run(console),
-        Command::Leash(leash) => leash.run(console).await,
+        Command::Supervise(supervise) => supervise.run(console).await,
         // `main` has taken this one away: it needs no home and no runtime.
         Command::ExtensionChild(_) => Ok(EXIT_FAILED),
     }

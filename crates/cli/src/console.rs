@@ -1,17 +1,17 @@
 //! What every command is given: where the kernel lives, and where to print.
 
+use crate::command_error::CommandError;
 use crate::home;
 use crate::show::{Line, Page, Screen, kernel, progress};
 use crate::start;
-use crate::trouble::Trouble;
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::method::Nothing;
-use wire::method::journal::Doubts;
-use wire::{Client, Code};
+use wire::table::JournalDoubts;
+use wire::{ErrorCode, KernelClient};
 
 #[derive(Clone, Debug)]
 pub struct Console {
@@ -22,24 +22,24 @@ pub struct Console {
 }
 
 /// A command's end: its exit code, or why it has none of its own.
-pub type Outcome = Result<u8, Trouble>;
-pub const OK: Outcome = Ok(0);
+pub type ExitResult = Result<u8, CommandError>;
+pub const OK: ExitResult = Ok(0);
 
 impl Console {
     /// A connection to the kernel, which is started if there is none. What is wrong with its journal is told first.
-    pub async fn kernel(&self) -> Result<Client, Trouble> {
-        let mut client = self.kernel_only().await?;
-        self.tell_doubts(&mut client).await?;
+    pub async fn kernel(&self) -> Result<KernelClient, CommandError> {
+        let mut client = self.connect().await?;
+        self.report_doubts(&mut client).await?;
         Ok(client)
     }
 
     /// Tells once what verification found and nobody has looked at, whatever the command is about.
-    pub async fn tell_doubts(&self, client: &mut Client) -> Result<(), Trouble> {
+    pub async fn report_doubts(&self, client: &mut KernelClient) -> Result<(), CommandError> {
         static TOLD: AtomicBool = AtomicBool::new(false);
         if TOLD.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        let found = client.call::<Doubts>(&Nothing {}).await?.doubts;
+        let found = client.call::<JournalDoubts>(&Nothing {}).await?.doubts;
         let open: Vec<_> = found.into_iter().filter(|doubt| doubt.seen_by.is_none()).collect();
         if open.is_empty() {
             return Ok(());
@@ -48,13 +48,13 @@ impl Console {
             self.err.json(&serde_json::json!({"doubts": open}));
         } else {
             let lines: Vec<String> = open.iter().map(|doubt| format!("{}: {}", doubt.what, doubt.why)).collect();
-            self.err.story(&kernel::doubts(&lines));
+            self.err.wrapped(&kernel::doubts(&lines));
         }
         Ok(())
     }
 
     /// The same for commands whose answer tells the doubts.
-    pub async fn kernel_only(&self) -> Result<Client, Trouble> {
+    pub async fn connect(&self) -> Result<KernelClient, CommandError> {
         let kernel = progress::wait(self.err, "starting the kernel", start::connect(&self.home)).await?;
         static TOLD: Once = Once::new();
         if let Some(file) = home::newer(&self.home) {
@@ -70,24 +70,24 @@ impl Console {
     }
 
     /// The same for text that must not be cut at the edge of the terminal.
-    pub fn show_whole<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
-        if self.json { self.out.json(result) } else { self.out.whole(&page(result)) }
+    pub fn show_uncut<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
+        if self.json { self.out.json(result) } else { self.out.uncut(&page(result)) }
     }
 
     /// The same for sentences: broken between words where the terminal is too narrow.
-    pub fn show_story<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
-        if self.json { self.out.json(result) } else { self.out.story(&page(result)) }
+    pub fn show_wrapped<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
+        if self.json { self.out.json(result) } else { self.out.wrapped(&page(result)) }
     }
 
     /// Says something beside the result.
     pub fn note(&self, line: Line) {
         if !self.json {
-            self.err.story(&Page(vec![line]));
+            self.err.wrapped(&Page(vec![line]));
         }
     }
 
-    pub fn report(&self, trouble: &Trouble) {
-        if self.json { self.err.json(&trouble.json()) } else { self.err.story(&trouble.page()) }
+    pub fn report(&self, error: &CommandError) {
+        if self.json { self.err.json(&error.json()) } else { self.err.wrapped(&error.page()) }
     }
 
     /// Waits for `work` beside a spinner.
@@ -96,55 +96,54 @@ impl Console {
     }
 
     /// Asks a yes-or-no question; only a terminal can answer, and silence is no.
-    pub fn confirm(&self, question: &str, flag: &str) -> Result<bool, Trouble> {
+    pub fn confirm(&self, question: &str, flag: &str) -> Result<bool, CommandError> {
         let line = Line::new().strong(question).faint(" [y/N]");
         Ok(matches!(self.ask(&line, question, flag)?.trim(), "y" | "Y" | "yes"))
     }
 
     /// Asks for a phrase, for what must not be said in passing.
-    pub fn confirm_by(&self, phrase: &str, flag: &str) -> Result<bool, Trouble> {
+    pub fn confirm_by(&self, phrase: &str, flag: &str) -> Result<bool, CommandError> {
         self.confirm_typed("put this in force", phrase, flag)
     }
 
     /// The same for another aim: `to take it back all the same, type …`.
-    pub fn confirm_typed(&self, aim: &str, phrase: &str, flag: &str) -> Result<bool, Trouble> {
+    pub fn confirm_typed(&self, aim: &str, phrase: &str, flag: &str) -> Result<bool, CommandError> {
         let line = Line::new().strong(format!("to {aim}, type ")).bad(phrase).plain(":");
         Ok(self.ask(&line, phrase, flag)?.trim() == phrase)
     }
 
-    fn ask(&self, line: &Line, question: &str, flag: &str) -> Result<String, Trouble> {
+    fn ask(&self, line: &Line, question: &str, flag: &str) -> Result<String, CommandError> {
         if !std::io::stdin().is_terminal() || self.json {
-            let trouble = Trouble::new(Code::BadInput, format!("`{question}` needs an answer"));
-            return Err(trouble.why("there is no terminal to ask").fix(format!("add `{flag}`")));
+            let error = CommandError::new(ErrorCode::BadInput, format!("`{question}` needs an answer"));
+            return Err(error.why("there is no terminal to ask").fix(format!("add `{flag}`")));
         }
         self.err.write(line.render(self.err.colour).as_bytes());
         self.err.write(b" ");
         let mut answer = String::new();
-        std::io::stdin()
-            .lock()
-            .read_line(&mut answer)
-            .map_err(|error| Trouble::new(Code::BadInput, format!("`{question}` got no answer")).why(error).fix(format!("add `{flag}`")))?;
+        std::io::stdin().lock().read_line(&mut answer).map_err(|error| {
+            CommandError::new(ErrorCode::BadInput, format!("`{question}` got no answer")).why(error).fix(format!("add `{flag}`"))
+        })?;
         Ok(answer)
     }
 }
 
 /// The folder a command works in, absolute and free of links.
-pub fn folder(zone: Option<&Path>) -> Result<String, Trouble> {
+pub fn folder(zone: Option<&Path>) -> Result<String, CommandError> {
     let given = zone.unwrap_or(Path::new("."));
     let what = |path: &Path| format!("cannot work in `{}`", path.display());
     let real = given
         .canonicalize()
-        .map_err(|error| Trouble::new(Code::NotFound, what(given)).why(error).fix("name an existing folder with `--zone DIR`"))?;
+        .map_err(|error| CommandError::new(ErrorCode::NotFound, what(given)).why(error).fix("name an existing folder with `--zone DIR`"))?;
     if !real.is_dir() {
-        return Err(Trouble::new(Code::BadInput, what(&real)).why("it is not a folder").fix("name a folder with `--zone DIR`"));
+        return Err(CommandError::new(ErrorCode::BadInput, what(&real)).why("it is not a folder").fix("name a folder with `--zone DIR`"));
     }
     utf8(real)
 }
 
 /// Paths travel as text.
-pub fn utf8(path: PathBuf) -> Result<String, Trouble> {
+pub fn utf8(path: PathBuf) -> Result<String, CommandError> {
     path.into_os_string().into_string().map_err(|path| {
-        Trouble::new(Code::BadInput, format!("cannot name `{}`", path.display()))
+        CommandError::new(ErrorCode::BadInput, format!("cannot name `{}`", path.display()))
             .why("its name is not UTF-8")
             .fix("rename it, or work through a folder with another name")
     })

@@ -6,21 +6,21 @@
 
 mod args;
 mod command;
+mod command_error;
 mod console;
 mod home;
 mod record;
 mod show;
 mod start;
 mod terminal;
-mod trouble;
 mod units;
 
 use args::{Cli, Command};
+use command_error::CommandError;
 use console::Console;
 use show::Screen;
 use std::process::ExitCode;
-use trouble::Trouble;
-use wire::Code;
+use wire::ErrorCode;
 
 fn main() -> ExitCode {
     // Pid 1 of a container has no terminal, no home and one thing to do.
@@ -34,9 +34,9 @@ fn main() -> ExitCode {
     let (out, err) = (Screen::stdout(), Screen::stderr());
     let home = match home::path() {
         Ok(home) => home,
-        Err(trouble) => {
-            err.whole(&trouble.page());
-            return ExitCode::from(trouble.code.exit());
+        Err(error) => {
+            err.uncut(&error.page());
+            return ExitCode::from(error.code.exit());
         }
     };
     // The kernel forks its launcher while it has one thread, so it starts before any runtime.
@@ -49,13 +49,13 @@ fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(command::run(cli.command, &console)),
-        Err(error) => Err(Trouble::new(Code::Internal, "cannot start").why(error)),
+        Err(error) => Err(CommandError::new(ErrorCode::Internal, "cannot start").why(error)),
     };
     match outcome {
         Ok(exit) => ExitCode::from(exit),
-        Err(trouble) => {
-            console.report(&trouble);
-            ExitCode::from(trouble.code.exit())
+        Err(error) => {
+            console.report(&error);
+            ExitCode::from(error.code.exit())
         }
     }
 }

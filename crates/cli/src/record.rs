@@ -6,7 +6,7 @@ use serde_json::Value;
 use wire::{Event, Pid};
 
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct ParsedRecord {
     pub seq: u64,
     pub at_ms: i64,
     pub kind: String,
@@ -24,13 +24,13 @@ struct Stored {
     payload: Value,
 }
 
-impl Record {
+impl ParsedRecord {
     /// Reads a stored line; `None` for one that is no record.
-    pub fn parse(line: &str) -> Option<Record> {
+    pub fn parse(line: &str) -> Option<ParsedRecord> {
         let stored: Stored = serde_json::from_str(line).ok()?;
         let at: Timestamp = stored.timestamp.parse().ok()?;
         let event = serde_json::from_str(line).ok();
-        Some(Record { seq: stored.seq, at_ms: at.as_millisecond(), kind: stored.kind, payload: stored.payload, event })
+        Some(ParsedRecord { seq: stored.seq, at_ms: at.as_millisecond(), kind: stored.kind, payload: stored.payload, event })
     }
 
     pub fn pid(&self) -> Option<Pid> {
@@ -56,12 +56,12 @@ pub mod tests {
 
     #[test]
     fn a_record_is_read_and_so_is_one_of_tomorrow() {
-        let record = Record::parse(&line(7, wire::event::BrainSaid { pid: Pid(3), task: None, text: "hi".into() })).unwrap();
+        let record = ParsedRecord::parse(&line(7, wire::event::BrainSaid { pid: Pid(3), task: None, text: "hi".into() })).unwrap();
         assert_eq!((record.seq, record.at_ms, record.pid()), (7, 7_000, Some(Pid(3))));
         assert!(record.event.is_some());
         let tomorrow = r#"{"seq":1,"timestamp":"2026-11-15T00:00:00.000Z","type":"dream.had","payload":{"pid":3}}"#;
-        let record = Record::parse(tomorrow).unwrap();
+        let record = ParsedRecord::parse(tomorrow).unwrap();
         assert!(record.event.is_none() && record.kind == "dream.had");
-        assert!(Record::parse("{}").is_none());
+        assert!(ParsedRecord::parse("{}").is_none());
     }
 }

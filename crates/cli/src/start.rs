@@ -1,9 +1,9 @@
 //! Starts the kernel on demand, exactly one however many commands ask at once, and stops it.
 //!
-//! Connect; else take the lock, look again, start, wait for its first word. **Invariant.** Only the holder of `run/start.lock` starts.
+//! Connect; else take the lock, look again, start, wait for its first line. **Invariant.** Only the holder of `run/start.lock` starts.
 
+use crate::command_error::CommandError;
 use crate::home;
-use crate::trouble::Trouble;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -15,38 +15,38 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::unix::pipe;
-use wire::method::kernel::{Status, Stop};
-use wire::method::{Method, Nothing};
-use wire::{Client, ClientError, Code};
+use wire::method::Nothing;
+use wire::table::{KernelStatus, KernelStop, MethodId};
+use wire::{ClientError, ErrorCode, KernelClient};
 
 /// A kernel that has to fold a long journal needs a while; one that needs longer is stuck.
 const READY_MS_MAX: u64 = 60_000;
 /// A kernel is down within two seconds of being told; this is for one that is not.
 const GONE_S_MAX: i64 = 5;
 const LOCK_STEP_MS: u64 = 5;
-/// The kernel's first word fits in here, whatever it has to say.
-const WORD_BYTES_MAX: u64 = 64 * 1024;
+/// The kernel's first line fits in here: `ready`, or why it did not start.
+const FIRST_LINE_BYTES_MAX: u64 = 64 * 1024;
 
 /// A connection to the kernel of `home`, which is started if there is none.
-pub async fn connect(home: &Path) -> Result<Client, Trouble> {
+pub async fn connect(home: &Path) -> Result<KernelClient, CommandError> {
     if let Some(client) = running(home).await? {
         return Ok(client);
     }
     home::open(home)?;
     let _lock = match lock(home).await? {
-        Held::Lock(lock) => lock,
-        Held::Kernel(client) => return Ok(*client),
+        StartLock::Lock(lock) => lock,
+        StartLock::Kernel(client) => return Ok(*client),
     };
     if let Some(client) = running(home).await? {
         return Ok(client);
     }
     start(home).await?;
-    Ok(Client::connect(home).await?)
+    Ok(KernelClient::connect(home).await?)
 }
 
 /// The kernel that runs already, if one does.
-pub async fn running(home: &Path) -> Result<Option<Client>, Trouble> {
-    match Client::connect(home).await {
+pub async fn running(home: &Path) -> Result<Option<KernelClient>, CommandError> {
+    match KernelClient::connect(home).await {
         Ok(client) => Ok(Some(client)),
         Err(ClientError::Absent { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -54,11 +54,11 @@ pub async fn running(home: &Path) -> Result<Option<Client>, Trouble> {
 }
 
 /// Stops the kernel and waits until its process is gone.
-pub async fn stop(kernel: &mut Client) -> Result<(), ClientError> {
-    let os_pid = kernel.call::<Status>(&Nothing {}).await?.os_pid;
+pub async fn stop(kernel: &mut KernelClient) -> Result<(), ClientError> {
+    let os_pid = kernel.call::<KernelStatus>(&Nothing {}).await?.os_pid;
     // Opened while the kernel still answers, so that it cannot be another process with the same number.
     let process = i32::try_from(os_pid).ok().and_then(Pid::from_raw).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    match kernel.call::<Stop>(&Nothing {}).await {
+    match kernel.call::<KernelStop>(&Nothing {}).await {
         // It may be gone before its answer is; that it is gone is looked at below.
         Ok(_) | Err(ClientError::Broken { .. }) => {}
         Err(error) => return Err(error),
@@ -72,39 +72,39 @@ pub async fn stop(kernel: &mut Client) -> Result<(), ClientError> {
         }
     }
     let Some(process) = process else { return Ok(()) };
-    match tokio::task::spawn_blocking(move || gone(&process)).await {
+    match tokio::task::spawn_blocking(move || has_exited(&process)).await {
         Ok(true) => Ok(()),
-        _ => Err(ClientError::Late { method: Stop::NAME, ms: GONE_S_MAX.unsigned_abs() * 1_000 }),
+        _ => Err(ClientError::Late { method: MethodId::KernelStop.name(), ms: GONE_S_MAX.unsigned_abs() * 1_000 }),
     }
 }
 
 /// Waits for the end of a process. A descriptor of it becomes readable then, whoever its parent is.
-fn gone(process: &OwnedFd) -> bool {
+fn has_exited(process: &OwnedFd) -> bool {
     let limit = Timespec { tv_sec: GONE_S_MAX, tv_nsec: 0 };
     matches!(poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit)), Ok(1..))
 }
 
-enum Held {
+enum StartLock {
     Lock(File),
     /// Whoever held it has started a kernel meanwhile.
-    Kernel(Box<Client>),
+    Kernel(Box<KernelClient>),
 }
 
-async fn lock(home: &Path) -> Result<Held, Trouble> {
+async fn lock(home: &Path) -> Result<StartLock, CommandError> {
     let path = home.join("run/start.lock");
     let file = home::private_file(&path, false)?;
     let asked = Instant::now();
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Held::Lock(file)),
+            Ok(()) => return Ok(StartLock::Lock(file)),
             Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Trouble::new(Code::Unavailable, format!("cannot lock `{}`", path.display())).why(error)),
+            Err(error) => return Err(CommandError::new(ErrorCode::Unavailable, format!("cannot lock `{}`", path.display())).why(error)),
         }
         if let Some(client) = running(home).await? {
-            return Ok(Held::Kernel(Box::new(client)));
+            return Ok(StartLock::Kernel(Box::new(client)));
         }
         if asked.elapsed() > Duration::from_millis(READY_MS_MAX) {
-            return Err(Trouble::new(Code::Unavailable, "the kernel does not start")
+            return Err(CommandError::new(ErrorCode::Unavailable, "the kernel does not start")
                 .why(format!("another command holds `{}` and starts it for over {} s", path.display(), READY_MS_MAX / 1_000))
                 .fix("end that command, then try again"));
         }
@@ -114,19 +114,21 @@ async fn lock(home: &Path) -> Result<Held, Trouble> {
 
 /// Why a kernel did not start, in its own words.
 #[derive(Deserialize)]
-struct Word {
+struct StartFailure {
     what: String,
     #[serde(default)]
     why: Option<String>,
     #[serde(default)]
     fix: Option<String>,
     #[serde(default)]
-    code: Option<Code>,
+    code: Option<ErrorCode>,
 }
 
-async fn start(home: &Path) -> Result<(), Trouble> {
+async fn start(home: &Path) -> Result<(), CommandError> {
     let log = home.join("run/kernel.log");
-    let fail = |why: String| Trouble::new(Code::Unavailable, "the kernel does not start").why(why).fix(format!("read `{}`", log.display()));
+    let fail = |why: String| {
+        CommandError::new(ErrorCode::Unavailable, "the kernel does not start").why(why).fix(format!("read `{}`", log.display()))
+    };
     let program = std::env::current_exe().map_err(|error| fail(format!("cannot find the program `skep`: {error}")))?;
     let mut command = Command::new(program);
     // The kernel outlives this shell, and what a git hook points at here is none of its business.
@@ -144,22 +146,22 @@ async fn start(home: &Path) -> Result<(), Trouble> {
         .map_err(|error| fail(error.to_string()))?;
     let stdout = child.stdout.take().ok_or_else(|| fail("it has no output".into()))?;
     let stdout = pipe::Receiver::from_owned_fd(stdout.into()).map_err(|error| fail(error.to_string()))?;
-    let mut word = String::new();
-    let mut reader = BufReader::new(stdout.take(WORD_BYTES_MAX));
-    match tokio::time::timeout(Duration::from_millis(READY_MS_MAX), reader.read_line(&mut word)).await {
+    let mut line = String::new();
+    let mut reader = BufReader::new(stdout.take(FIRST_LINE_BYTES_MAX));
+    match tokio::time::timeout(Duration::from_millis(READY_MS_MAX), reader.read_line(&mut line)).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => return Err(fail(error.to_string())),
         Err(_) => return Err(fail(format!("it was not ready within {} s", READY_MS_MAX / 1_000))),
     }
-    match word.trim() {
+    match line.trim() {
         "ready" => Ok(()),
         "" => Err(fail(match child.wait() {
-            Ok(status) => format!("it ended with {status} before it said a word"),
+            Ok(status) => format!("it ended with {status} before it printed anything"),
             Err(error) => error.to_string(),
         })),
-        word => Err(match serde_json::from_str::<Word>(word) {
-            Ok(word) => Trouble { code: word.code.unwrap_or(Code::Unavailable), what: word.what, why: word.why, fix: word.fix },
-            Err(_) => fail(format!("it said `{word}`")),
+        line => Err(match serde_json::from_str::<StartFailure>(line) {
+            Ok(line) => CommandError { code: line.code.unwrap_or(ErrorCode::Unavailable), what: line.what, why: line.why, fix: line.fix },
+            Err(_) => fail(format!("it said `{line}`")),
         }),
     }
 }

@@ -6,7 +6,7 @@
 pub mod key;
 
 use crate::show::{Page, Screen};
-use key::{Decoder, Key};
+use key::{Decoder, KeyPress};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ const LEAVE: &str = "\x1b[?2004l\x1b[?25h\x1b[?1049l";
 /// An escape that nothing follows for so long was the key itself.
 const ESCAPE_MS: u64 = 40;
 /// How long the reader may notice late that nobody listens any more.
-const LISTEN_MS: i64 = 100;
+const READ_MS: i64 = 100;
 /// Where a terminal does not tell its size.
 const SIZE: (usize, usize) = (80, 24);
 
@@ -38,16 +38,16 @@ impl Terminal {
         raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
         raw.special_codes[SpecialCodeIndex::VMIN] = 0;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
-        tell_first(found.clone());
+        restore_on_panic(found.clone());
         tcsetattr(io::stdin(), OptionalActions::Flush, &raw)?;
         screen.write(ENTER.as_bytes());
         let (sender, input) = mpsc::unbounded_channel();
-        std::thread::spawn(move || listen(&sender));
+        std::thread::spawn(move || read_input(&sender));
         Ok(Terminal { input, decoder: Decoder::default(), screen, found })
     }
 
     /// Keys that were pressed; `None` when the terminal has gone. It may be given up and asked again.
-    pub async fn keys(&mut self) -> Option<Vec<Key>> {
+    pub async fn keys(&mut self) -> Option<Vec<KeyPress>> {
         let bytes = match self.decoder.waits() {
             false => self.input.recv().await,
             true => match tokio::time::timeout(Duration::from_millis(ESCAPE_MS), self.input.recv()).await {
@@ -82,8 +82,8 @@ impl Drop for Terminal {
 }
 
 /// Reads what is typed. A thread of its own, because a terminal shares its blocking mode with the shell it came from.
-fn listen(sender: &mpsc::UnboundedSender<Vec<u8>>) {
-    let limit = Timespec { tv_sec: 0, tv_nsec: LISTEN_MS * 1_000_000 };
+fn read_input(sender: &mpsc::UnboundedSender<Vec<u8>>) {
+    let limit = Timespec { tv_sec: 0, tv_nsec: READ_MS * 1_000_000 };
     let mut bytes = [0; 1024];
     while !sender.is_closed() {
         let stdin = io::stdin();
@@ -114,7 +114,7 @@ fn restore(found: &Termios) {
 }
 
 /// A panic speaks before it unwinds; it is heard only on the terminal as it was.
-fn tell_first(found: Termios) {
+fn restore_on_panic(found: Termios) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         restore(&found);

@@ -71,7 +71,7 @@ fn a_template_names_who_makes_its_rooms() {
     let site = site("{}\n", &[("skep.yml", &config), (".skep/policy.yaml", policy), ("a.txt", "old\n"), (".env", "SECRET=1\n")]);
     site.fails(11, &["init"]);
     site.ok(&["trust", "--yes"]);
-    assert!(site.ok(&["sandbox", "templates"]).contains("code-executor has rooms of podman"));
+    assert!(site.ok(&["sandbox", "templates"]).contains("code-executor runs in podman"));
     let look = |look: &str| format!("call shell.run command=[\"sh\", \"-c\", {}]\n", serde_json::Value::from(look));
     let brain = site.script(&format!(
         "{}call test.run\n{}done\n",

@@ -4,6 +4,7 @@
 mod common;
 
 use common::Site;
+use wire::table::ZoneTrust;
 
 const OPEN: &str = "\
 capabilities:
@@ -70,7 +71,7 @@ fn rules_are_checked_explained_and_tried_before_they_are_in_force() {
 
 #[test]
 fn whatever_puts_a_policy_in_force_wants_the_phrase() {
-    use wire::method::zone::{Trust, TrustParams};
+    use wire::method::zone::ZoneTrustParams;
     let site = ready();
     (0..21).for_each(|_| drop(site.ok(&["call", "fs.read", "path=a.txt"])));
     // Positive control: what breaks nothing is a matter of a flag.
@@ -85,11 +86,11 @@ fn whatever_puts_a_policy_in_force_wants_the_phrase() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let asked = |phrase: Option<&str>| {
         runtime.block_on(async {
-            let mut kernel = wire::Client::connect(&site.home()).await.unwrap();
+            let mut kernel = wire::KernelClient::connect(&site.home()).await.unwrap();
             let path = site.project().canonicalize().unwrap().to_str().unwrap().to_owned();
-            let shown = kernel.call::<Trust>(&TrustParams { path: path.clone(), hash: None, phrase: None }).await.unwrap();
+            let shown = kernel.call::<ZoneTrust>(&ZoneTrustParams { path: path.clone(), hash: None, phrase: None }).await.unwrap();
             assert_eq!((shown.breaking, shown.phrase.as_deref()), (21, Some("break 21 calls")));
-            kernel.call::<Trust>(&TrustParams { path, hash: Some(shown.hash), phrase: phrase.map(Into::into) }).await
+            kernel.call::<ZoneTrust>(&ZoneTrustParams { path, hash: Some(shown.hash), phrase: phrase.map(Into::into) }).await
         })
     };
     says(&asked(None).unwrap_err().to_string(), &["would deny 21 of the last 21 calls"]);
@@ -183,7 +184,7 @@ fn a_wide_yes_lasts_until_it_is_taken_back() {
     site.ok(&["call", "fs.write", "path=src/c", "content=x"]);
     let listed = site.ok(&["grant", "list"]);
     says(&listed, &["✓ g-1  fs.write on src/**  user ", "left", "hides bytes"]);
-    says(&site.ok(&["grant", "revoke", "g-1"]), &["✓ g-1 taken back"]);
+    says(&site.ok(&["grant", "revoke", "g-1"]), &["✓ g-1 revoked"]);
     let again = asked(&site.fails(4, &write));
     site.ok(&["review", "deny", &again, "--for-good", "--for", "process", "--instead", "fs.write", "path=docs/b", "--reason", "docs only"]);
     says(&site.fails(3, &write), &["docs only"]);

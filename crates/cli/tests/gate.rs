@@ -6,18 +6,21 @@ mod common;
 use common::Site;
 use serde_json::{Value, json};
 use wire::method::Nothing;
-use wire::method::call::{Decision, Run, RunParams, RunResult};
-use wire::method::grant::{Issue, IssueParams, List, Revoke, RevokeParams};
-use wire::method::policy::{Explain, ExplainParams, Log, LogParams, Suggest, Trial, TrialParams};
-use wire::method::review::{Answer, AnswerParams, AnswerTerms, Reach};
-use wire::method::task::{Show, TaskParams};
-use wire::{Client, Method, ReviewId, TaskId};
+use wire::method::call::{CallDecision, CallRunParams, CallRunResult};
+use wire::method::grant::{GrantRevokeParams, TokenIssueParams};
+use wire::method::policy::{PolicyExplainParams, PolicyLogParams, PolicyTrialParams};
+use wire::method::review::{AnswerReach, AnswerTerms, ReviewAnswerParams};
+use wire::method::task::TaskIdParams;
+use wire::table::{
+    CallRun, GrantList, GrantRevoke, PolicyExplain, PolicyLog, PolicySuggest, PolicyTrial, ReviewAnswer, TaskShow, TokenIssue,
+};
+use wire::{KernelClient, Method, ReviewId, TaskId};
 
 /// A zone under a policy of our own, a parked task to work in, and one connection.
 struct Gate {
     site: Site,
     runtime: tokio::runtime::Runtime,
-    client: Client,
+    client: KernelClient,
     task: TaskId,
 }
 
@@ -40,35 +43,35 @@ impl Gate {
         let output = site.skep(&["act", "park", "--brain", &brain, "--await"]);
         assert_eq!(output.status.code(), Some(4), "{}", common::text(&output));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let client = runtime.block_on(Client::connect(&site.home())).unwrap();
+        let client = runtime.block_on(KernelClient::connect(&site.home())).unwrap();
         Gate { site, runtime, client, task: TaskId(1) }
     }
 
     fn ask<M: Method>(&mut self, params: &M::Params) -> M::Result {
-        self.runtime.block_on(self.client.call::<M>(params)).unwrap_or_else(|error| panic!("{}: {error}", M::NAME))
+        self.runtime.block_on(self.client.call::<M>(params)).unwrap_or_else(|error| panic!("{}: {error}", M::ID.name()))
     }
 
     fn path(&self) -> String {
         self.site.project().display().to_string()
     }
 
-    fn call(&mut self, tool: &str, input: Value) -> RunResult {
+    fn call(&mut self, tool: &str, input: Value) -> CallRunResult {
         self.call_with(tool, input, None)
     }
 
-    fn call_with(&mut self, tool: &str, input: Value, token: Option<String>) -> RunResult {
-        let params = RunParams { tool: tool.into(), input, path: self.path(), task: Some(self.task), mode: None, token };
-        self.ask::<Run>(&params)
+    fn call_with(&mut self, tool: &str, input: Value, token: Option<String>) -> CallRunResult {
+        let params = CallRunParams { tool: tool.into(), input, path: self.path(), task: Some(self.task), mode: None, token };
+        self.ask::<CallRun>(&params)
     }
 
-    fn write(&mut self, path: &str, content: &str) -> RunResult {
+    fn write(&mut self, path: &str, content: &str) -> CallRunResult {
         self.call("fs.write", json!({"path": path, "content": content}))
     }
 
     /// Asks until a question is open, and answers it.
-    fn answer(&mut self, asked: &RunResult, change: impl FnOnce(&mut AnswerParams)) {
+    fn answer(&mut self, asked: &CallRunResult, change: impl FnOnce(&mut ReviewAnswerParams)) {
         let review = review(asked);
-        let mut params = AnswerParams {
+        let mut params = ReviewAnswerParams {
             review,
             answer: wire::Answer::Allow,
             reason: None,
@@ -79,13 +82,13 @@ impl Gate {
             seen: None,
         };
         change(&mut params);
-        self.ask::<Answer>(&params);
+        self.ask::<ReviewAnswer>(&params);
     }
 }
 
 #[track_caller]
-fn review(asked: &RunResult) -> ReviewId {
-    assert_eq!(asked.decision, Decision::Pending, "{asked:?}");
+fn review(asked: &CallRunResult) -> ReviewId {
+    assert_eq!(asked.decision, CallDecision::Pending, "{asked:?}");
     asked.refusal.as_ref().unwrap().review.unwrap()
 }
 
@@ -93,13 +96,13 @@ fn review(asked: &RunResult) -> ReviewId {
 fn a_session_answer_covers_its_kind_until_it_is_revoked() {
     let mut gate = Gate::new(&[]);
     let asked = gate.write("src/a.rs", "one\n");
-    gate.answer(&asked, |params| params.reach = Some(Reach::Session));
-    assert_eq!(gate.write("src/a.rs", "two\n").decision, Decision::Allowed);
-    assert_eq!(gate.write("src/b.rs", "three\n").decision, Decision::Pending, "another file is another question");
-    let given = gate.ask::<List>(&Nothing {}).grants;
+    gate.answer(&asked, |params| params.reach = Some(AnswerReach::Session));
+    assert_eq!(gate.write("src/a.rs", "two\n").decision, CallDecision::Allowed);
+    assert_eq!(gate.write("src/b.rs", "three\n").decision, CallDecision::Pending, "another file is another question");
+    let given = gate.ask::<GrantList>(&Nothing {}).grants;
     assert_eq!(given.len(), 1);
-    gate.ask::<Revoke>(&RevokeParams { id: given[0].grant.to_string() });
-    assert_eq!(gate.write("src/a.rs", "four\n").decision, Decision::Pending, "revocation is immediate");
+    gate.ask::<GrantRevoke>(&GrantRevokeParams { id: given[0].grant.to_string() });
+    assert_eq!(gate.write("src/a.rs", "four\n").decision, CallDecision::Pending, "revocation is immediate");
 }
 
 #[test]
@@ -116,17 +119,17 @@ fn constraints_stay_with_a_grant_for_its_whole_life() {
     let what =
         world::What::Like { tool: "fs.write".into(), paths: vec![], command: None, whole: false, host: None, port: None, method: None };
     gate.answer(&asked, |params| {
-        params.reach = Some(Reach::All);
+        params.reach = Some(AnswerReach::All);
         params.what = Some(what);
         params.terms = Some(AnswerTerms { constraints: Some(constraints), ..AnswerTerms::default() });
     });
     for _ in 0..2 {
         let done = gate.write("src/a.rs", "as the brain wants it\n");
-        assert_eq!((done.decision, &done.output["path"]), (Decision::Allowed, &json!("[redacted]")), "{done:?}");
+        assert_eq!((done.decision, &done.output["path"]), (CallDecision::Allowed, &json!("[redacted]")), "{done:?}");
         let read = gate.call("fs.read", json!({"path": "src/a.rs"}));
         assert_eq!(read.output["content"], "as a person wants it\n");
     }
-    assert_eq!(gate.write("src/gen/x.rs", "x").decision, Decision::Pending, "read-only paths are not covered");
+    assert_eq!(gate.write("src/gen/x.rs", "x").decision, CallDecision::Pending, "read-only paths are not covered");
 }
 
 #[test]
@@ -135,25 +138,25 @@ fn rates_numbers_and_ends_run_out() {
     let asked = gate.write("src/a.rs", "one\n");
     let rate = world::Rate { max: 2, per_ms: 3_600_000 };
     gate.answer(&asked, |params| {
-        params.reach = Some(Reach::Session);
+        params.reach = Some(AnswerReach::Session);
         params.terms = Some(AnswerTerms { rate: Some(rate), ..AnswerTerms::default() });
     });
-    let allowed = (0..4).filter(|n| gate.write("src/a.rs", &n.to_string()).decision == Decision::Allowed).count();
+    let allowed = (0..4).filter(|n| gate.write("src/a.rs", &n.to_string()).decision == CallDecision::Allowed).count();
     assert_eq!(allowed, 2);
     let asked = gate.write("src/c.rs", "one\n");
     gate.answer(&asked, |params| {
-        params.reach = Some(Reach::Session);
+        params.reach = Some(AnswerReach::Session);
         params.terms = Some(AnswerTerms { ttl_ms: Some(1), ..AnswerTerms::default() });
     });
     std::thread::sleep(std::time::Duration::from_millis(5));
-    assert_eq!(gate.write("src/c.rs", "two\n").decision, Decision::Pending, "its time is over");
+    assert_eq!(gate.write("src/c.rs", "two\n").decision, CallDecision::Pending, "its time is over");
     let asked = gate.write("src/d.rs", "one\n");
     gate.answer(&asked, |params| {
-        params.reach = Some(Reach::Session);
+        params.reach = Some(AnswerReach::Session);
         params.terms = Some(AnswerTerms { ttl_ms: Some(3_600_000), uses: Some(1), ..AnswerTerms::default() });
     });
-    assert_eq!(gate.write("src/d.rs", "two\n").decision, Decision::Allowed, "the control: inside its time");
-    assert_eq!(gate.write("src/d.rs", "three\n").decision, Decision::Pending, "its one use is gone");
+    assert_eq!(gate.write("src/d.rs", "two\n").decision, CallDecision::Allowed, "the control: inside its time");
+    assert_eq!(gate.write("src/d.rs", "three\n").decision, CallDecision::Pending, "its one use is gone");
 }
 
 #[test]
@@ -165,7 +168,7 @@ fn a_grant_can_stop_the_work_and_have_it_written_down() {
     let terms = AnswerTerms { constraints: Some(constraints), observe: Some(world::Observe::Detailed), ..AnswerTerms::default() };
     gate.answer(&asked, |params| params.terms = Some(terms));
     let done = gate.call("shell.run", sleep);
-    assert_eq!((done.decision, done.ok), (Decision::Allowed, false));
+    assert_eq!((done.decision, done.ok), (CallDecision::Allowed, false));
     assert!(done.output["reason"].as_str().unwrap().contains("200 ms"), "{done:?}");
     assert_eq!(gate.site.count("call.observed"), 1);
 }
@@ -177,32 +180,32 @@ fn a_no_can_name_an_alternative_and_last() {
     let alternative = Some(wire::Alternative { tool: "fs.read".into(), input: json!({"path": "src/a.rs"}) });
     gate.answer(&asked, |params| {
         params.answer = wire::Answer::Deny;
-        params.reach = Some(Reach::All);
+        params.reach = Some(AnswerReach::All);
         params.reason = Some("not this file".into());
         params.alternative = alternative;
     });
     let refused = gate.write("src/a.rs", "two\n");
     let refusal = refused.refusal.unwrap();
-    assert_eq!(refused.decision, Decision::Refused);
+    assert_eq!(refused.decision, CallDecision::Refused);
     assert!(refusal.reason.contains("not this file") && refusal.hint.unwrap().contains("use `fs.read`"), "{}", refusal.reason);
-    let ban = gate.ask::<List>(&Nothing {}).bans[0].ban.to_string();
-    gate.ask::<Revoke>(&RevokeParams { id: ban });
-    assert_eq!(gate.write("src/a.rs", "three\n").decision, Decision::Pending, "a lifted ban leaves the question");
+    let ban = gate.ask::<GrantList>(&Nothing {}).bans[0].ban.to_string();
+    gate.ask::<GrantRevoke>(&GrantRevokeParams { id: ban });
+    assert_eq!(gate.write("src/a.rs", "three\n").decision, CallDecision::Pending, "a lifted ban leaves the question");
 }
 
 /// A token for writes below `src`, and its parameters.
 fn token(gate: &mut Gate, max_ops: u32, ttl_ms: u64) -> String {
-    let params = IssueParams {
+    let params = TokenIssueParams {
         path: gate.path(),
         tool: "fs.write".into(),
         paths: vec!["/src/**".into()],
         max_ops: Some(max_ops),
         ttl_ms: Some(ttl_ms),
     };
-    gate.ask::<Issue>(&params).token.unwrap()
+    gate.ask::<TokenIssue>(&params).token.unwrap()
 }
 
-fn write_with(gate: &mut Gate, path: &str, token: &str) -> Decision {
+fn write_with(gate: &mut Gate, path: &str, token: &str) -> CallDecision {
     let input = json!({"path": path, "content": "x"});
     gate.call_with("fs.write", input, Some(token.to_owned())).decision
 }
@@ -214,12 +217,12 @@ fn a_token_is_bound_to_its_process_and_its_text() {
     let token = token(&mut gate, 9, 60_000);
     let mut forged = token.clone();
     forged.replace_range(token.len() - 1.., if token.ends_with('0') { "1" } else { "0" });
-    assert_eq!(write_with(&mut gate, "src/a.rs", &forged), Decision::Pending, "a forged one is none");
+    assert_eq!(write_with(&mut gate, "src/a.rs", &forged), CallDecision::Pending, "a forged one is none");
     assert_eq!(elsewhere(&gate, &token), "pending", "another process has stolen it");
-    assert_eq!(write_with(&mut gate, "src/a.rs", &token), Decision::Allowed, "the control");
-    let held = gate.ask::<List>(&Nothing {}).tokens[0].token.to_string();
-    gate.ask::<Revoke>(&RevokeParams { id: held });
-    assert_eq!(write_with(&mut gate, "src/a.rs", &token), Decision::Pending, "revoked");
+    assert_eq!(write_with(&mut gate, "src/a.rs", &token), CallDecision::Allowed, "the control");
+    let held = gate.ask::<GrantList>(&Nothing {}).tokens[0].token.to_string();
+    gate.ask::<GrantRevoke>(&GrantRevokeParams { id: held });
+    assert_eq!(write_with(&mut gate, "src/a.rs", &token), CallDecision::Pending, "revoked");
 }
 
 /// The same call with the same token, from a process of its own.
@@ -240,12 +243,12 @@ fn issuing_a_token_is_itself_decided() {
     );
     gate.site.write(".skep/policy.yaml", &strict);
     gate.site.ok(&["trust", "--yes"]);
-    let params = IssueParams { path: gate.path(), tool: "*".into(), paths: vec![], max_ops: None, ttl_ms: None };
-    let issued = gate.ask::<Issue>(&params);
-    assert_eq!((issued.token, issued.call.decision), (None, Decision::Pending));
+    let params = TokenIssueParams { path: gate.path(), tool: "*".into(), paths: vec![], max_ops: None, ttl_ms: None };
+    let issued = gate.ask::<TokenIssue>(&params);
+    assert_eq!((issued.token, issued.call.decision), (None, CallDecision::Pending));
     let asked = issued.call;
     gate.answer(&asked, |_| ());
-    assert!(gate.ask::<Issue>(&params).token.is_some());
+    assert!(gate.ask::<TokenIssue>(&params).token.is_some());
 }
 
 #[test]
@@ -275,21 +278,21 @@ fn the_policy_explains_itself_and_is_tried_before_it_changes() {
     gate.answer(&asked, |_| ());
     gate.write("src/a.rs", "one\n");
     let params =
-        ExplainParams { path: gate.path(), tool: "fs.read".into(), input: json!({"path": "src/a.rs"}), task: None, candidate: false };
-    let told = gate.ask::<Explain>(&params);
+        PolicyExplainParams { path: gate.path(), tool: "fs.read".into(), input: json!({"path": "src/a.rs"}), task: None, candidate: false };
+    let told = gate.ask::<PolicyExplain>(&params);
     assert_eq!(told.outcome, "allow");
     assert!(told.rules.iter().any(|rule| rule.rule.starts_with("reads") && rule.said == "allow"), "{told:?}");
     let candidate = POLICY.replace("syscall: fs.read }, action: allow", "syscall: fs.read }, action: deny");
-    let params = TrialParams { path: gate.path(), last: None, after_seq: None, before_seq: None, text: Some(candidate) };
-    let trial = gate.ask::<Trial>(&params);
+    let params = PolicyTrialParams { path: gate.path(), last: None, after_seq: None, before_seq: None, text: Some(candidate) };
+    let trial = gate.ask::<PolicyTrial>(&params);
     assert_eq!((trial.breaking, trial.changes.len()), (1, 1), "{trial:?}");
     assert_eq!((trial.changes[0].tool.as_str(), trial.changes[0].after.as_str()), ("fs.read", "deny"));
-    let path = LogParams { path: gate.path() };
-    assert_eq!(gate.ask::<Log>(&path).versions.len(), 1);
-    let suggested = gate.ask::<Suggest>(&path);
+    let path = PolicyLogParams { path: gate.path() };
+    assert_eq!(gate.ask::<PolicyLog>(&path).versions.len(), 1);
+    let suggested = gate.ask::<PolicySuggest>(&path);
     assert_eq!((suggested.questions, suggested.let_through), (1, 0), "{suggested:?}");
     let parked = gate.task;
-    assert!(!gate.ask::<Show>(&TaskParams { task: parked }).state.ended());
+    assert!(!gate.ask::<TaskShow>(&TaskIdParams { task: parked }).state.ended());
 }
 
 const RULES: &str = "export default rule(\"no-secrets-in-names\", (call) => call.paths.some((path: string) => path.includes(\"forbidden\")) ? deny(\"not this name\", \"choose another\") : pass());\n";
@@ -298,13 +301,13 @@ const RULES: &str = "export default rule(\"no-secrets-in-names\", (call) => call
 fn extension_rules_speak_last_and_a_flaw_is_not_put_in_force() {
     let mut gate = Gate::new(&[("forbidden.txt", "x\n"), (".skep/rules/names.ts", RULES)]);
     let refused = gate.call("fs.read", json!({"path": "forbidden.txt"}));
-    assert_eq!(refused.decision, Decision::Refused, "{refused:?}");
+    assert_eq!(refused.decision, CallDecision::Refused, "{refused:?}");
     assert!(refused.refusal.unwrap().reason.contains("not this name"));
-    assert_eq!(gate.call("fs.read", json!({"path": "src/a.rs"})).decision, Decision::Allowed, "the control");
+    assert_eq!(gate.call("fs.read", json!({"path": "src/a.rs"})).decision, CallDecision::Allowed, "the control");
     gate.site.write(".skep/rules/names.ts", "export default rule(;\n");
     let said = gate.site.fails(2, &["trust", "--yes"]);
     assert!(said.contains(".skep/rules/names.ts:1:"), "{said}");
-    assert_eq!(gate.call("fs.read", json!({"path": "forbidden.txt"})).decision, Decision::Refused, "the trusted version holds");
+    assert_eq!(gate.call("fs.read", json!({"path": "forbidden.txt"})).decision, CallDecision::Refused, "the trusted version holds");
 }
 
 #[test]
@@ -312,8 +315,8 @@ fn a_masked_file_is_explained_and_not_refused() {
     let mut gate = Gate::new(&[]);
     gate.site.write(".env", "KEY=1\n");
     let input = json!({"path": ".env"});
-    let params = ExplainParams { path: gate.path(), tool: "fs.read".into(), input: input.clone(), task: None, candidate: false };
-    let told = gate.ask::<Explain>(&params);
+    let params = PolicyExplainParams { path: gate.path(), tool: "fs.read".into(), input: input.clone(), task: None, candidate: false };
+    let told = gate.ask::<PolicyExplain>(&params);
     assert_eq!((told.outcome.as_str(), told.reason.as_str()), ("deny", "`.env` is masked: no brain may see it"));
     assert!(told.rules.iter().any(|rule| rule.rule.starts_with("reads")), "what rules would say is shown too: {told:?}");
     assert_eq!(gate.call("fs.read", input).refusal.unwrap().reason, told.reason, "the same as the call itself");
@@ -324,20 +327,20 @@ fn an_answer_for_a_zone_holds_where_the_call_was_to_be_made() {
     let mut gate = Gate::new(&[]);
     let asked = gate.write("src/a.rs", "one\n");
     let review = review(&asked);
-    let mut params = AnswerParams {
+    let mut params = ReviewAnswerParams {
         review,
         answer: wire::Answer::Allow,
         reason: None,
-        reach: Some(Reach::Zone),
+        reach: Some(AnswerReach::Zone),
         what: None,
         terms: None,
         alternative: None,
         seen: None,
     };
-    gate.ask::<Answer>(&params);
+    gate.ask::<ReviewAnswer>(&params);
     params.review = ReviewId(1);
-    gate.ask::<Answer>(&params);
-    let given = gate.ask::<List>(&Nothing {}).grants;
+    gate.ask::<ReviewAnswer>(&params);
+    let given = gate.ask::<GrantList>(&Nothing {}).grants;
     let zones: Vec<_> = given.iter().map(|grant| &grant.scope).collect();
     assert!(matches!(zones[..], [world::Scope::Zone { .. }, world::Scope::Zone { .. }]), "{given:?}");
     assert_eq!(zones[0], zones[1], "the operator's own call was made in the same project as the brain's");
@@ -367,10 +370,10 @@ fn fluffy_09_a_token_is_on_record_before_it_is_told() {
     let mut kernel = site.kernel(None);
     site.ok(&["trust", "--yes"]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut client = runtime.block_on(Client::connect(&site.home())).unwrap();
+    let mut client = runtime.block_on(KernelClient::connect(&site.home())).unwrap();
     let path = site.project().display().to_string();
-    let params = IssueParams { path, tool: "fs.read".into(), paths: vec![], max_ops: None, ttl_ms: None };
-    assert!(runtime.block_on(client.call::<Issue>(&params)).unwrap().token.is_some());
+    let params = TokenIssueParams { path, tool: "fs.read".into(), paths: vec![], max_ops: None, ttl_ms: None };
+    assert!(runtime.block_on(client.call::<TokenIssue>(&params)).unwrap().token.is_some());
     kernel.kill().unwrap();
     kernel.wait().unwrap();
     assert_eq!(site.count("token.issued"), 1);

@@ -5,8 +5,9 @@ mod common;
 
 use common::Site;
 use serde_json::{Value, json};
-use wire::method::call::{Decision, Run, RunParams, RunResult};
-use wire::{Client, TaskId};
+use wire::method::call::{CallDecision, CallRunParams, CallRunResult};
+use wire::table::CallRun;
+use wire::{KernelClient, TaskId};
 
 const RACERS: usize = 64;
 
@@ -26,15 +27,15 @@ fn parked(site: &Site, calls: u64) -> TaskId {
 }
 
 /// Makes the same call on sixty-four connections at once.
-fn race(site: &Site, task: TaskId, tool: &str, input: &Value) -> Vec<RunResult> {
+fn race(site: &Site, task: TaskId, tool: &str, input: &Value) -> Vec<CallRunResult> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let mut clients = Vec::new();
         for _ in 0..RACERS {
-            clients.push(Client::connect(&site.home()).await.unwrap());
+            clients.push(KernelClient::connect(&site.home()).await.unwrap());
         }
         let racers = clients.into_iter().map(|mut client| {
-            let params = RunParams {
+            let params = CallRunParams {
                 tool: tool.to_owned(),
                 input: input.clone(),
                 path: site.project().display().to_string(),
@@ -42,7 +43,7 @@ fn race(site: &Site, task: TaskId, tool: &str, input: &Value) -> Vec<RunResult> 
                 mode: None,
                 token: None,
             };
-            tokio::spawn(async move { client.call::<Run>(&params).await.unwrap() })
+            tokio::spawn(async move { client.call::<CallRun>(&params).await.unwrap() })
         });
         let mut results = Vec::new();
         for racer in racers.collect::<Vec<_>>() {
@@ -52,7 +53,7 @@ fn race(site: &Site, task: TaskId, tool: &str, input: &Value) -> Vec<RunResult> 
     })
 }
 
-fn count(results: &[RunResult], decision: Decision) -> usize {
+fn count(results: &[CallRunResult], decision: CallDecision) -> usize {
     results.iter().filter(|result| result.decision == decision).count()
 }
 
@@ -61,7 +62,7 @@ fn a_budget_of_ten_admits_ten() {
     let site = Site::new(&[("a.txt", "x\n")]);
     let task = parked(&site, 10);
     let results = race(&site, task, "fs.read", &json!({"path": "a.txt"}));
-    assert_eq!((count(&results, Decision::Allowed), count(&results, Decision::Refused)), (10, RACERS - 10));
+    assert_eq!((count(&results, CallDecision::Allowed), count(&results, CallDecision::Refused)), (10, RACERS - 10));
     let admitted = site.records(&["--task", &task.to_string()]).iter().filter(|record| record["type"] == "call.admitted").count();
     assert_eq!(admitted, 10);
 }
@@ -72,10 +73,10 @@ fn a_grant_for_one_use_admits_one() {
     let task = parked(&site, 1_000);
     let input = json!({"path": "a.txt", "content": "new\n"});
     let asked = race(&site, task, "fs.write", &input);
-    assert_eq!(count(&asked, Decision::Pending), RACERS);
+    assert_eq!(count(&asked, CallDecision::Pending), RACERS);
     let reviews: std::collections::BTreeSet<_> = asked.iter().filter_map(|result| result.refusal.as_ref()?.review).collect();
     assert_eq!(reviews.len(), 1, "equal questions merge");
     site.ok(&["review", "allow", &reviews.first().unwrap().to_string()]);
     let results = race(&site, task, "fs.write", &input);
-    assert_eq!((count(&results, Decision::Allowed), count(&results, Decision::Pending)), (1, RACERS - 1));
+    assert_eq!((count(&results, CallDecision::Allowed), count(&results, CallDecision::Pending)), (1, RACERS - 1));
 }

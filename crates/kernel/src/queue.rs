@@ -13,7 +13,7 @@ use std::sync::Arc;
 use workspace::reader::{self, Folder};
 use workspace::{Names, repository};
 use world::event::{CallFinished, CassetteStarted, ReplayStarted, TaskCancelled, TaskQueued, TaskTagged};
-use world::{CallId, Code, Event, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
+use world::{CallId, Code, Event, Missing, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
 use world::{Fault, Stop};
 
 /// A script longer than this is none.
@@ -264,7 +264,7 @@ async fn script(top: &Path, file: &str, named: Named) -> Result<String, Stop> {
 }
 
 fn unknown(id: TaskId) -> Refusal {
-    Refusal::new(Code::NotFound, format!("there is no task `{id}`")).hint("`skep list tasks` shows them")
+    Refusal::missing(Missing::Task, format!("there is no task `{id}`")).hint("`skep list tasks` shows them")
 }
 
 fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, Vec<Event>), Refusal> {

@@ -7,7 +7,7 @@ use sandbox::{Figures, Held};
 use workspace::room_fault;
 use world::Stop;
 use world::event::{WorkspacePaused, WorkspaceResumed};
-use world::{Code, Pid, Refusal, TaskId};
+use world::{Code, Missing, Pid, Refusal, TaskId};
 
 /// An open workspace as it is now.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ impl Kernel {
 
     /// The process of a task whose room is, or is not, paused.
     fn with_room(&self, id: TaskId, paused: bool) -> Result<Pid, Refusal> {
-        let task = self.task(id).map_err(|_| Refusal::new(Code::NotFound, format!("there is no task `{id}`")))?;
+        let task = self.task(id).map_err(|_| Refusal::missing(Missing::Task, format!("there is no task `{id}`")))?;
         match &task.workspace {
             None => {
                 Err(Refusal::new(Code::WrongState, format!("{id} has no room")).hint("`skep sandbox ps` lists the rooms that are open"))

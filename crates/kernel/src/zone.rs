@@ -14,7 +14,7 @@ use workspace::reader::{self, Folder, Unread};
 use workspace::repository;
 use workspace::unified;
 use world::event::{PolicyUpdated, ProcSpawned, ZoneOpened};
-use world::{Code, Pid, Refusal, Zone, ZoneId};
+use world::{Code, Missing, Pid, Refusal, Zone, ZoneId};
 use world::{Fault, FaultKind, Stop};
 
 const CONFIG_FILE: &str = "skep.yml";
@@ -88,7 +88,7 @@ impl Proposal {
 pub fn locate(path: &Path) -> Result<PathBuf, Stop> {
     let real = path.canonicalize().map_err(|error| Refusal::new(Code::NotFound, format!("cannot open `{}`: {error}", path.display())))?;
     let top = repository::toplevel(&real).ok_or_else(|| {
-        Refusal::new(Code::NotFound, format!("`{}` is not in a git repository", real.display()))
+        Refusal::missing(Missing::Zone, format!("`{}` is not in a git repository", real.display()))
             .hint("run `git init` there, or name another folder with --zone")
     })?;
     if top.to_str().is_none() {
@@ -173,9 +173,9 @@ impl Kernel {
 
     /// The zone of a work tree that was opened before.
     pub fn zone(&self, top: &Path) -> Result<Zone, Stop> {
-        self.ledger
-            .look(|world| world.zone_at(&top.to_string_lossy()).cloned())
-            .ok_or_else(|| Refusal::new(Code::NotFound, format!("`{}` is not a zone", top.display())).hint("run `skep init` there").into())
+        self.ledger.look(|world| world.zone_at(&top.to_string_lossy()).cloned()).ok_or_else(|| {
+            Refusal::missing(Missing::Zone, format!("`{}` is not a zone", top.display())).hint("run `skep init` there").into()
+        })
     }
 
     /// The bundle in force, parsed once for each version.

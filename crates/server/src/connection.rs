@@ -1,20 +1,24 @@
 //! One connection: frames in, answers out, in whatever order the work ends.
+//!
+//! The listener finds out who connected; the method table says what that principal may call, and what a hang-up does to it.
 
-use crate::{follow, live, method, model, peer, trial};
+use crate::dispatch::{Caller, dispatch};
+use crate::responder::Responder;
+use crate::{peer, sandbox_run};
 use kernel::Kernel;
-use policy::Peer;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
-use wire::{Message, Notification, Request, Response, RpcError, frame};
+use wire::table::{self, Effect, HangUp, MethodCall, MethodId};
+use wire::{ErrorCode, Message, RpcError, RpcRequest, RpcResponse, frame};
 use world::Refusal;
 
 /// Requests of one connection that are being worked on; more wait in the socket.
 const OPEN_MAX: usize = 64;
-/// Notes that wait to be heard: a piece of input, and a terminal that changes its size.
+/// Notes of a client that its running request has not read yet.
 const NOTES_MAX: usize = 64;
 /// Connections at once. A command has one; more than this is a loop.
 const CONNECTIONS_MAX: usize = 512;
@@ -28,7 +32,7 @@ pub(crate) async fn accept(listener: UnixListener, kernel: Arc<Kernel>, stop: Ar
             Ok((stream, _)) => {
                 let (kernel, stop) = (kernel.clone(), stop.clone());
                 tokio::spawn(async move {
-                    greet(stream, kernel, stop).await;
+                    serve(stream, kernel, stop).await;
                     drop(place);
                 });
             }
@@ -40,47 +44,42 @@ pub(crate) async fn accept(listener: UnixListener, kernel: Arc<Kernel>, stop: Ar
     }
 }
 
-async fn greet(stream: UnixStream, kernel: Arc<Kernel>, stop: Arc<Notify>) {
-    let known = peer::check(&stream);
+async fn serve(stream: UnixStream, kernel: Arc<Kernel>, stop: Arc<Notify>) {
+    let principal = peer::operator(&stream);
     let (reader, writer) = stream.into_split();
-    match known {
-        Ok(peer) => converse(reader, writer, Speaker { kernel, stop, peer: Arc::new(peer), inbox: Arc::default() }).await,
+    match principal {
+        Ok(principal) => read_requests(reader, writer, kernel, stop, Arc::new(principal)).await,
         Err(refusal) => turn_away(reader, writer, refusal).await,
     }
 }
 
-/// Hears one request out, because a peer that is still writing would not hear the answer, and refuses it.
+/// Reads one request, because a peer that is still writing would not read the answer, and refuses it.
 async fn turn_away(mut reader: OwnedReadHalf, mut writer: OwnedWriteHalf, refusal: Refusal) {
-    let heard = tokio::time::timeout(Duration::from_secs(1), frame::read(&mut reader)).await;
-    let id = match heard {
+    let read = tokio::time::timeout(Duration::from_secs(1), frame::read(&mut reader)).await;
+    let id = match read {
         Ok(Ok(Some(text))) => match Message::parse(&text) {
             Ok(Message::Request(request)) => request.id,
-            _ => wire::Id::Null,
+            _ => wire::RpcId::Null,
         },
-        _ => wire::Id::Null,
+        _ => wire::RpcId::Null,
     };
     // The peer may be gone; it was refused either way.
-    drop(frame::write(&mut writer, &Response { id, outcome: Err(RpcError::from(refusal)) }.text()).await);
+    drop(frame::write(&mut writer, &RpcResponse { id, outcome: Err(RpcError::from(refusal)) }.text()).await);
 }
 
-/// Whom a connection speaks for, and to.
-#[derive(Clone)]
-struct Speaker {
+async fn read_requests(
+    mut reader: OwnedReadHalf,
+    writer: OwnedWriteHalf,
     kernel: Arc<Kernel>,
     stop: Arc<Notify>,
-    peer: Arc<Peer>,
-    /// For the one request of a connection that listens while it runs.
-    inbox: Arc<parking_lot::Mutex<Option<mpsc::Receiver<Notification>>>>,
-}
-
-async fn converse(mut reader: OwnedReadHalf, writer: OwnedWriteHalf, speaker: Speaker) {
+    principal: Arc<wire::Principal>,
+) {
     let (out, queue) = mpsc::channel(OPEN_MAX);
-    // What a client says about a request that runs. Dropped with the connection, so that whoever hears it knows.
-    let (notes, inbox) = mpsc::channel(NOTES_MAX);
-    *speaker.inbox.lock() = Some(inbox);
-    let pen = tokio::spawn(write_all(writer, queue));
-    // What only looks ends with the connection; what acts goes on to its end, whoever still listens.
-    let mut looking = JoinSet::new();
+    // Notes of the client about a request that runs. Dropped with the connection, so that the request knows of the hang-up.
+    let (notes, client_notes) = mpsc::channel(NOTES_MAX);
+    let caller = Caller { kernel, principal, client_notes: Arc::new(parking_lot::Mutex::new(Some(client_notes))) };
+    let writing = tokio::spawn(write_all(writer, queue));
+    let mut dropped_on_hang_up = JoinSet::new();
     let open = Arc::new(Semaphore::new(OPEN_MAX));
     loop {
         let text = match frame::read(&mut reader).await {
@@ -99,13 +98,13 @@ async fn converse(mut reader: OwnedReadHalf, writer: OwnedWriteHalf, speaker: Sp
         let request = match Message::parse(&text) {
             Ok(Message::Request(request)) => request,
             Ok(Message::Notification(note)) => {
-                // A client that does not wait to be asked for more is no client of ours.
-                if live::heeds(&note) && notes.try_send(note).is_err() {
+                // A client that sends more than it was asked for is none of ours.
+                if sandbox_run::takes(&note) && notes.try_send(note).is_err() {
                     break;
                 }
                 continue;
             }
-            // Nobody here asks questions, so an answer answers nothing.
+            // The kernel sends no requests, so there is nothing to answer.
             Ok(Message::Response(_)) => continue,
             Err(malformed) => {
                 send(&out, malformed.answer().text()).await;
@@ -113,61 +112,55 @@ async fn converse(mut reader: OwnedReadHalf, writer: OwnedWriteHalf, speaker: Sp
             }
         };
         let Ok(place) = open.clone().acquire_owned().await else { break };
-        let (speaker, out) = (speaker.clone(), out.clone());
-        let looks = method::only_looks(&request.method);
+        let method = MethodId::from_name(&request.method);
+        let (caller, out, stop) = (caller.clone(), out.clone(), stop.clone());
         let work = async move {
-            answer(&speaker, request, &out).await;
+            answer(caller, method, request, out, &stop).await;
             drop(place);
         };
-        if looks {
-            looking.spawn(work);
-        } else {
-            tokio::spawn(work);
+        match method.map(|method| method.row().hang_up) {
+            Some(HangUp::Drops) => drop(dropped_on_hang_up.spawn(work)),
+            Some(HangUp::Finishes) | None => drop(tokio::spawn(work)),
         }
-        while looking.try_join_next().is_some() {}
+        while dropped_on_hang_up.try_join_next().is_some() {}
     }
-    looking.abort_all();
+    dropped_on_hang_up.abort_all();
     drop((out, notes));
-    // The pen ends when the last answer is written or the peer is gone.
-    drop(pen.await);
+    // Ends when the last answer is written or the peer is gone.
+    drop(writing.await);
 }
 
-async fn answer(speaker: &Speaker, request: Request, out: &mpsc::Sender<String>) {
-    let Speaker { kernel, stop, peer, .. } = speaker;
-    if live::wanted(&request) {
-        let inbox = speaker.inbox.lock().take();
-        return live::run(kernel, request, out, inbox).await;
+/// Answers one request: the table says whether the caller may, then the method's handler does the work.
+async fn answer(caller: Caller, method: Option<MethodId>, request: RpcRequest, out: mpsc::Sender<String>, stop: &Notify) {
+    let responder = Responder::new(request.id, out);
+    let Some(method) = method else {
+        let error = RpcError::new(ErrorCode::UnknownMethod, format!("there is no method `{}`", request.method));
+        return responder.refuse(error.fix("use a skep of the kernel's version")).await;
+    };
+    if let Err(refusal) = table::allows(&caller.principal, method) {
+        return responder.refuse(refusal.into()).await;
     }
-    if follow::wanted(&request) {
-        return follow::run(kernel, request, out).await;
+    match MethodCall::parse(method, request.params.as_deref()) {
+        Ok(call) => dispatch(call, &caller, responder).await,
+        Err(error) => return responder.refuse(error).await,
     }
-    if model::opens(&request) {
-        return model::open(kernel, request, out).await;
-    }
-    if trial::wanted(&request) {
-        return trial::run(kernel, request, out).await;
-    }
-    let ends = method::ends_kernel(&request.method);
-    let outcome = method::dispatch(kernel, peer, &request.method, request.params.as_deref()).await;
-    let ends = ends && outcome.is_ok();
-    send(out, Response { id: request.id, outcome }.text()).await;
-    if ends {
+    if method.row().effect == Effect::EndsKernel {
         stop.notify_one();
     }
 }
 
 /// A peer that hung up is no error: the journal has what happened.
-pub(crate) async fn send(out: &mpsc::Sender<String>, text: String) -> bool {
-    out.send(text).await.is_ok()
+async fn send(out: &mpsc::Sender<String>, text: String) {
+    let _ = out.send(text).await;
 }
 
 async fn write_all(mut writer: OwnedWriteHalf, mut queue: mpsc::Receiver<String>) {
     while let Some(text) = queue.recv().await {
         let written = match frame::write(&mut writer, &text).await {
             Err(wire::FrameError::TooLong { bytes }) => {
-                let error = RpcError::new(wire::Code::TooLarge, format!("the answer has {bytes} bytes, more than a frame holds"))
+                let error = RpcError::new(ErrorCode::TooLarge, format!("the answer has {bytes} bytes, more than a frame holds"))
                     .fix("ask for less at a time");
-                frame::write(&mut writer, &Response { id: wire::Id::Null, outcome: Err(error) }.text()).await
+                frame::write(&mut writer, &RpcResponse { id: wire::RpcId::Null, outcome: Err(error) }.text()).await
             }
             other => other,
         };

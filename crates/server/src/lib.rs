@@ -1,20 +1,25 @@
-//! The kernel's faces: today the control socket.
+//! The kernel's surfaces: today the control socket.
 //!
-//! Maps methods to the kernel and the world to views. Decides nothing: who may do what is the door's business, and who is who the
-//! listener's. **Invariant.** No bytes from a peer end the kernel.
+//! A listener finds out who connects, the method table (`wire::table`) says what they may call, and handlers map methods to the kernel
+//! and the world to views. Which calls may happen is decided in the kernel, by policy. **Invariant.** No bytes from a peer end the kernel.
 #![forbid(unsafe_code)]
 
+mod answers;
 mod connection;
-mod decide;
-mod follow;
-mod live;
-mod method;
-mod model;
+mod dispatch;
+mod gateway_open;
 mod peer;
-mod rules;
+mod policy_view;
+mod records;
+mod responder;
+mod rpc_error;
 mod run;
-mod trial;
+mod sandbox_run;
+mod spending;
+mod task;
+mod task_try;
 mod view;
+mod zone;
 
 pub use kernel::BrainSpec;
 pub use kernel::{is_unseen, readable, unified};
@@ -31,8 +36,8 @@ pub fn extension_child() -> std::process::ExitCode {
 }
 
 /// Verifies a journal's files without a kernel.
-pub fn verify_offline(home: &std::path::Path) -> Result<wire::method::journal::VerifyResult, String> {
-    journal::verify_with(home, kernel::blob_names).map(view::report).map_err(|error| error.to_string())
+pub fn verify_offline(home: &std::path::Path) -> Result<wire::method::journal::JournalVerifyResult, String> {
+    journal::verify_with(home, kernel::blob_names).map(records::report_view).map_err(|error| error.to_string())
 }
 
 /// Reads a file of a project as the kernel does: beneath it, through no link, an ordinary file of at most so many bytes. `None` for one

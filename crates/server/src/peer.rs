@@ -8,34 +8,45 @@ use policy::Peer;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::os::fd::{AsRawFd, OwnedFd};
 use tokio::net::UnixStream;
+use wire::{Principal, RpcError};
 use world::{Code, Refusal};
 
-/// Who it is, if it is the operator.
-pub(crate) fn check(stream: &UnixStream) -> Result<Peer, Refusal> {
-    let no = |why: String| Refusal::new(Code::Denied, format!("this socket is the operator's: {why}"));
-    let peer = stream.peer_cred().map_err(|error| no(format!("the peer cannot be known ({error})")))?;
+/// The principal of a connection to the operator's socket.
+pub(crate) fn operator(stream: &UnixStream) -> Result<Principal, Refusal> {
+    let refuse = |why: String| Refusal::new(Code::Denied, format!("this socket is the operator's: {why}"));
+    let peer = stream.peer_cred().map_err(|error| refuse(format!("the peer cannot be known ({error})")))?;
     let me = rustix::process::geteuid().as_raw();
     if peer.uid() != me {
-        return Err(no(format!("user {} is not user {me}", peer.uid())).hint("run the command as the user who runs the kernel"));
+        return Err(refuse(format!("user {} is not user {me}", peer.uid())).hint("run the command as the user who runs the kernel"));
     }
     // A peer that our pid namespace cannot name has pid 0.
-    let pid = peer.pid().filter(|pid| *pid > 0).ok_or_else(|| no("the peer is in another pid namespace".into()))?;
-    let held = sandbox::peer_pidfd(stream).map_err(|error| no(format!("the peer cannot be held ({error})")))?;
+    let pid = peer.pid().filter(|pid| *pid > 0).ok_or_else(|| refuse("the peer is in another pid namespace".into()))?;
+    let held = sandbox::peer_pidfd(stream).map_err(|error| refuse(format!("the peer cannot be held ({error})")))?;
     for namespace in ["user", "pid", "mnt"] {
         let ours = std::fs::read_link(format!("/proc/self/ns/{namespace}"));
         let theirs = std::fs::read_link(format!("/proc/{pid}/ns/{namespace}"));
         match (ours, theirs) {
             (Ok(ours), Ok(theirs)) if ours == theirs => {}
-            (Ok(_), Ok(_)) => return Err(no(format!("the peer is in another {namespace} namespace"))),
-            _ => return Err(no(format!("the peer's {namespace} namespace cannot be known"))),
+            (Ok(_), Ok(_)) => return Err(refuse(format!("the peer is in another {namespace} namespace"))),
+            _ => return Err(refuse(format!("the peer's {namespace} namespace cannot be known"))),
         }
     }
-    let started_ms = started(pid).ok_or_else(|| no("the peer is gone".into()))?;
+    let started_ticks = started(pid).ok_or_else(|| refuse("the peer is gone".into()))?;
     // Asked last: as long as it lives, its number is its own.
     if held.is_some_and(|held| !is_still(&held, pid)) {
-        return Err(no("the peer is gone".into()));
+        return Err(refuse("the peer is gone".into()));
     }
-    Ok(Peer { sandbox: HOST.to_owned(), pid: pid.cast_unsigned(), started_ms })
+    Ok(Principal::Operator { os_pid: pid.cast_unsigned(), started_ticks })
+}
+
+/// The program that a token is bound to: the one that asked for it, and later the one that uses it.
+pub(crate) fn bearer(principal: &Principal) -> Result<Peer, RpcError> {
+    match principal {
+        Principal::Operator { os_pid, started_ticks } => Ok(Peer { sandbox: HOST.to_owned(), pid: *os_pid, started_ms: *started_ticks }),
+        Principal::Process { .. } | Principal::Token { .. } => {
+            Err(Refusal::new(Code::Denied, format!("{principal} is no program of this host, which a token could be bound to")).into())
+        }
+    }
 }
 
 /// The place of whoever is in no room.
@@ -67,7 +78,7 @@ mod tests {
         let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
         here.set_nonblocking(true).unwrap();
         let here = UnixStream::from_std(here).unwrap();
-        assert!(check(&here).is_ok(), "the control: both ends are ours");
+        assert!(operator(&here).is_ok(), "the control: both ends are ours");
         let held = sandbox::peer_pidfd(&here).unwrap();
         assert!(held.is_none_or(|held| is_still(&held, std::process::id().cast_signed()) && !is_still(&held, 1)));
         drop(there);

@@ -30,7 +30,7 @@ pub fn run(home: &Path) -> ExitCode {
             if let Some(fix) = &fault.fix {
                 eprintln!("  ↳ fix  {fix}");
             }
-            ExitCode::from(wire::Code::Internal.exit())
+            ExitCode::from(wire::ErrorCode::Internal.exit())
         }
     }
 }
@@ -38,16 +38,16 @@ pub fn run(home: &Path) -> ExitCode {
 fn serve(home: &Path) -> Result<(), Fault> {
     // The launcher is forked first: forking later, from a process with threads, would be unsound.
     let launcher = sandbox::Launcher::start().map_err(|error| {
-        Fault::new(FaultKind::Room, "the launcher of rooms did not start", &error).fix(error.hint().unwrap_or("run `skep doctor`"))
+        Fault::new(FaultKind::Room, "the sandbox launcher did not start", &error).fix(error.hint().unwrap_or("run `skep doctor`"))
     })?;
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        // Each work with files may hold one while it lasts, and what it waits for another.
+        // Each file operation may hold one thread while it lasts, and what it waits for another.
         .max_blocking_threads(256)
         .enable_all()
         .build()
-        .map_err(|error| Fault::new(FaultKind::Io, "no threads could be started", error))?;
+        .map_err(|error| Fault::new(FaultKind::Io, "cannot start threads", error))?;
     let home = Home::open(home)?;
     let served = runtime.block_on(serve_in(home, launcher));
     // What still runs in the background has been told to stop; nobody waits for it any longer.
@@ -72,33 +72,33 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher) -> Result<(), Fault> 
     let path = wire::socket_path(&home.path);
     let faults = Kill::from_env()?;
     let options = Options { faults: faults.journal, ..Options::default() };
-    // What is not text is nothing that a room could be given.
+    // A variable that is not UTF-8 is not passed on.
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     let tuning = Tuning { variables: std::env::vars_os().filter_map(text).collect(), ..Tuning::default() };
     let kernel = Kernel::boot_tuned(home, launcher, options, faults.at, tuning).await?;
     let listener = listen(&path)?;
     let stop = Arc::new(Notify::new());
     announce("ready");
-    let mut terminate = signal(SignalKind::terminate()).map_err(|error| Fault::new(FaultKind::Io, "no signals can be heard", error))?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| Fault::new(FaultKind::Io, "no signals can be heard", error))?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| Fault::new(FaultKind::Io, "cannot listen for signals", error))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| Fault::new(FaultKind::Io, "cannot listen for signals", error))?;
     let reason = tokio::select! {
         () = connection::accept(listener, kernel.clone(), stop.clone()) => "the listener closed",
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
         () = stop.notified() => "kernel.stop",
     };
-    // The socket goes first, so that no new command meets a kernel on its way down.
+    // The socket is removed first, so that no new command connects to a kernel that stops.
     let removed = std::fs::remove_file(&path);
     let stopped = tokio::time::timeout(Duration::from_millis(limits::STOP_MS_MAX), kernel.stop(reason)).await;
     removed.map_err(|error| Fault::new(FaultKind::Io, "the socket could not be removed", error))?;
     match stopped {
         Ok(stopped) => stopped,
-        Err(_) => Err(Fault::new(FaultKind::Stopping, "the kernel did not come to rest in time", "something still holds the journal")),
+        Err(_) => Err(Fault::new(FaultKind::Stopping, "the kernel did not stop in time", "something still holds the journal")),
     }
 }
 
 fn listen(path: &Path) -> Result<UnixListener, Fault> {
-    wire::open_socket_dir(path).map_err(|error| Fault::new(FaultKind::Io, "the socket has no safe place", &error).fix(error.fix()))?;
+    wire::open_socket_dir(path).map_err(|error| Fault::new(FaultKind::Io, "the socket cannot be made safely", &error).fix(error.fix()))?;
     let fail =
         |verb: &str, error: std::io::Error| Fault::new(FaultKind::Io, format!("cannot {verb} the socket `{}`", path.display()), error);
     // INVARIANT: we hold the home's lock, so a socket that is there belongs to a kernel that is gone.
@@ -119,11 +119,11 @@ fn listen(path: &Path) -> Result<UnixListener, Fault> {
     Ok(listener)
 }
 
-/// One line for whoever started us. That one may be gone; the kernel serves all the same.
+/// Prints one line for the command that started us. That command may be gone; the kernel serves all the same.
 fn announce(line: &str) {
     let mut stdout = std::io::stdout().lock();
     if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
-        eprintln!("skep: nobody waits for `{line}`");
+        eprintln!("skep: nobody reads stdout; `{line}` was not printed");
     }
 }
 

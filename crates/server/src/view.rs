@@ -1,20 +1,18 @@
 //! The world as clients see it.
 
-use crate::method::{fault, no};
+use crate::records::verification;
+use crate::rpc_error::{fault_error, rpc_error};
 use kernel::{BrainSpec, Called, End, Kernel, MergeDiff, Proposal};
 use std::path::Path;
 use std::time::Duration;
-use wire::RpcError;
-use wire::method::{call, journal as records, kernel as itself, merge, process::ProcView, review, sandbox as room, task, zone};
-use world::{Answer, Pid, Process, ReviewId, ReviewState, Task, TaskId, TaskState, World};
+use wire::method::model::{CassetteEntry, CassetteListResult, ExchangeEntry};
+use wire::method::{call, kernel as itself, merge, process::ProcView, review, sandbox as room, task, zone};
+use wire::{ErrorCode, RpcError};
+use world::{Answer, MergePath, Pid, Process, ReviewId, ReviewState, Task, TaskId, TaskState, World};
 
-/// Bytes of lines in one page of the journal: a frame holds sixteen times as much.
-const PAGE_BYTES: usize = 1024 * 1024;
-const PAGE_RECORDS: u64 = 1_000;
-
-pub(crate) fn status(kernel: &Kernel) -> itself::StatusResult {
+pub(crate) fn status(kernel: &Kernel) -> itself::KernelStatusResult {
     let count = |world: &World, is: fn(TaskState) -> bool| world.tasks.values().filter(|task| is(task.state)).count() as u64;
-    kernel.ledger.look(|world| itself::StatusResult {
+    kernel.ledger.look(|world| itself::KernelStatusResult {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         os_pid: std::process::id(),
         home: kernel.home.path.display().to_string(),
@@ -37,40 +35,30 @@ fn open_doubts(world: &World) -> Vec<String> {
     world.doubts.open().map(|doubt| format!("{}: {}", doubt.what, doubt.why)).collect()
 }
 
-pub(crate) fn doubts(kernel: &Kernel) -> records::DoubtsResult {
-    let view = |doubt: &world::Doubt| records::DoubtView {
-        number: doubt.number,
-        what: doubt.what.clone(),
-        why: doubt.why.clone(),
-        at_ms: doubt.at_ms,
-        seen_by: doubt.seen_by.clone(),
-    };
-    let doubts = kernel.ledger.look(|world| world.doubts.all().iter().map(view).collect());
-    records::DoubtsResult { doubts, verification: verification(kernel) }
-}
-
-fn verification(kernel: &Kernel) -> records::Verification {
-    match kernel.verification() {
-        kernel::Verification::Running => records::Verification::Running,
-        kernel::Verification::Whole => records::Verification::Whole,
-        kernel::Verification::Doubted => records::Verification::Doubted,
-        kernel::Verification::Failed => records::Verification::Failed,
-    }
-}
-
 fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_else(|_| String::new());
     let pages: u64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
     pages * rustix::param::page_size() as u64
 }
 
-pub(crate) fn check(check: sandbox::Check) -> itself::Check {
-    itself::Check { name: check.name.to_string(), ok: check.ok, detail: check.detail, fix: check.fix }
+/// What this host supports.
+pub(crate) async fn doctor(kernel: &Kernel) -> Result<itself::KernelDoctorResult, RpcError> {
+    let checks = kernel
+        .launcher
+        .probe(&kernel.home.work())
+        .await
+        .map_err(|error| RpcError::new(ErrorCode::Internal, "this host could not be examined").why(error.to_string()))?;
+    let checks = checks.into_iter().chain(kernel.check_engines().await);
+    Ok(itself::KernelDoctorResult { checks: checks.map(host_check).collect() })
 }
 
-pub(crate) fn init(proposal: Proposal) -> zone::InitResult {
+fn host_check(check: sandbox::Check) -> itself::HostCheck {
+    itself::HostCheck { name: check.name.to_string(), ok: check.ok, detail: check.detail, fix: check.fix }
+}
+
+pub(crate) fn init(proposal: Proposal) -> zone::ZoneInitResult {
     let ready = proposal.ready();
-    zone::InitResult {
+    zone::ZoneInitResult {
         zone: proposal.zone,
         path: proposal.path.display().to_string(),
         branch: proposal.branch,
@@ -83,7 +71,7 @@ pub(crate) fn init(proposal: Proposal) -> zone::InitResult {
     }
 }
 
-pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::StatusResult, RpcError> {
+pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::ZoneStatusResult, RpcError> {
     let only = path.map(|path| zone_path(kernel, path)).transpose()?;
     let zones: Vec<world::Zone> = kernel
         .ledger
@@ -108,13 +96,13 @@ pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::S
             tasks,
         });
     }
-    Ok(zone::StatusResult { zones: views, doubts: kernel.ledger.look(open_doubts) })
+    Ok(zone::ZoneStatusResult { zones: views, doubts: kernel.ledger.look(open_doubts) })
 }
 
 /// The zone that holds `path`, by its own path.
 fn zone_path(kernel: &Kernel, path: &str) -> Result<String, RpcError> {
-    let top = kernel::locate(Path::new(path)).map_err(no)?;
-    Ok(kernel.zone(&top).map_err(no)?.path)
+    let top = kernel::locate(Path::new(path)).map_err(rpc_error)?;
+    Ok(kernel.zone(&top).map_err(rpc_error)?.path)
 }
 
 pub(crate) fn processes(kernel: &Kernel) -> Vec<ProcView> {
@@ -149,7 +137,7 @@ pub(crate) fn tasks(kernel: &Kernel, path: Option<&str>) -> Result<Vec<task::Tas
 }
 
 pub(crate) fn task(kernel: &Kernel, id: TaskId) -> Result<task::TaskView, RpcError> {
-    let task = kernel.task(id).map_err(no)?;
+    let task = kernel.task(id).map_err(rpc_error)?;
     let waits = kernel.waits();
     Ok(kernel.ledger.look(|world| task_view(&waits, world, &task)))
 }
@@ -179,7 +167,7 @@ fn task_view(waits: &[kernel::Wait], world: &World, task: &Task) -> task::TaskVi
         ended_ms: task.ended_ms,
         episodes: task.episodes,
         calls: task.calls_settled,
-        waits: waits.iter().find(|wait| wait.task == Some(task.id)).map(crate::model::wait_view),
+        waits: waits.iter().find(|wait| wait.task == Some(task.id)).map(crate::spending::wait_view),
         replays: task.replays,
     }
 }
@@ -188,9 +176,9 @@ pub(crate) fn name_of(world: &World, pid: Pid) -> String {
     world.processes.get(&pid).map_or_else(|| format!("process {pid}"), |process| process.name.clone())
 }
 
-pub(crate) fn diff(kernel: &Kernel, id: TaskId, diff: MergeDiff) -> Result<task::DiffResult, RpcError> {
+pub(crate) fn diff(kernel: &Kernel, id: TaskId, diff: MergeDiff) -> Result<task::TaskDiffResult, RpcError> {
     let view = task(kernel, id)?;
-    let files = diff.files.into_iter().map(|file| task::FileDiff {
+    let files = diff.files.into_iter().map(|file| task::FileDiffView {
         path: file.path,
         kind: file.kind,
         from: file.from,
@@ -201,10 +189,10 @@ pub(crate) fn diff(kernel: &Kernel, id: TaskId, diff: MergeDiff) -> Result<task:
         removed: file.removed,
         unshown: !file.is_whole,
     });
-    Ok(task::DiffResult { task: id, digest: view.merge.is_some().then_some(diff.digest), state: view.merge, files: files.collect() })
+    Ok(task::TaskDiffResult { task: id, digest: view.merge.is_some().then_some(diff.digest), state: view.merge, files: files.collect() })
 }
 
-pub(crate) fn merges(kernel: &Kernel) -> Result<merge::ListResult, RpcError> {
+pub(crate) fn merges(kernel: &Kernel) -> Result<merge::MergeListResult, RpcError> {
     let view = |line: kernel::MergeLine| merge::MergeView {
         merge: line.merge,
         task: line.task,
@@ -214,20 +202,13 @@ pub(crate) fn merges(kernel: &Kernel) -> Result<merge::ListResult, RpcError> {
         files: line.files as u64,
         left: line.left as u64,
     };
-    Ok(merge::ListResult { merges: kernel.merges().map_err(no)?.into_iter().map(view).collect() })
+    Ok(merge::MergeListResult { merges: kernel.merges().map_err(rpc_error)?.into_iter().map(view).collect() })
 }
 
-pub(crate) fn undone(undone: kernel::Undone) -> merge::UndoResult {
-    match undone {
-        kernel::Undone::Denied { reasons, phrase } => {
-            merge::UndoResult { restored: Vec::new(), refused: Vec::new(), denied: reasons, phrase: Some(phrase) }
-        }
-        kernel::Undone::Paths(paths) => {
-            let (refused, restored): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.refused.is_some());
-            let restored = restored.into_iter().map(|path| path.path).collect();
-            merge::UndoResult { restored, refused, denied: Vec::new(), phrase: None }
-        }
-    }
+/// Paths that went through, by name, and those that did not, with their reasons.
+pub(crate) fn split(paths: Vec<MergePath>) -> (Vec<String>, Vec<MergePath>) {
+    let (refused, done): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.refused.is_some());
+    (done.into_iter().map(|path| path.path).collect(), refused)
 }
 
 pub(crate) fn tools(kernel: &Kernel) -> call::ToolListResult {
@@ -245,18 +226,18 @@ pub(crate) fn tools(kernel: &Kernel) -> call::ToolListResult {
     call::ToolListResult { tools: tools.collect(), left_out: left_out.collect() }
 }
 
-pub(crate) fn ran(called: Called) -> call::RunResult {
+pub(crate) fn ran(called: Called) -> call::CallRunResult {
     let Called { outcome, task, mut dropped } = called;
     let count = dropped.len() as u64;
     dropped.truncate(call::DROPPED_MAX);
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let (decision, refusal, ok, output) = match outcome.end {
-        End::Done { ok, value } => (call::Decision::Allowed, None, ok, value),
-        End::Leave => (call::Decision::Allowed, None, true, serde_json::Value::Null),
-        End::Refused(refusal) => (call::Decision::Refused, Some(refusal), false, serde_json::Value::Null),
-        End::Pending(refusal) => (call::Decision::Pending, Some(refusal), false, serde_json::Value::Null),
+        End::Done { ok, value } => (call::CallDecision::Allowed, None, ok, value),
+        End::Leave => (call::CallDecision::Allowed, None, true, serde_json::Value::Null),
+        End::Refused(refusal) => (call::CallDecision::Refused, Some(refusal), false, serde_json::Value::Null),
+        End::Pending(refusal) => (call::CallDecision::Pending, Some(refusal), false, serde_json::Value::Null),
     };
-    call::RunResult {
+    call::CallRunResult {
         call: outcome.call,
         decision,
         rules: outcome.rules,
@@ -267,23 +248,23 @@ pub(crate) fn ran(called: Called) -> call::RunResult {
         run_us: us(outcome.run),
         total_us: us(outcome.gate + outcome.run),
         task,
-        dropped: (count > 0).then_some(call::Dropped { count, paths: dropped }),
+        dropped: (count > 0).then_some(call::DroppedPaths { count, paths: dropped }),
     }
 }
 
-pub(crate) fn reviews(kernel: &Kernel, all: bool) -> review::ListResult {
+pub(crate) fn reviews(kernel: &Kernel, all: bool) -> review::ReviewListResult {
     let reviews = kernel.ledger.look(|world| {
         let wanted = world.reviews.values().filter(|review| all || review.state == ReviewState::Open);
         wanted.map(|review| review_view(world, review)).collect()
     });
-    review::ListResult { reviews }
+    review::ReviewListResult { reviews }
 }
 
 /// One review with what a yes would change.
 pub(crate) async fn review(kernel: &Kernel, id: ReviewId, full: bool) -> Result<review::ReviewView, RpcError> {
-    let found = kernel.review(id).map_err(no)?;
+    let found = kernel.review(id).map_err(rpc_error)?;
     let mut view = kernel.ledger.look(|world| review_view(world, &found));
-    let question = kernel.question(&found).await.map_err(no)?;
+    let question = kernel.question(&found).await.map_err(rpc_error)?;
     (view.cut, view.lost) = (question.is_cut, question.is_lost);
     if full {
         view.seen = question.is_cut.then_some(question.seen);
@@ -294,16 +275,6 @@ pub(crate) async fn review(kernel: &Kernel, id: ReviewId, full: bool) -> Result<
         view.diff = question.diff;
     }
     Ok(view)
-}
-
-/// A piece of a changed file.
-pub(crate) async fn file(kernel: &Kernel, params: &task::FileParams) -> Result<task::FileResult, RpcError> {
-    const PIECE_BYTES: usize = 4 * 1024 * 1024;
-    let version = if params.before { kernel::FileVersion::Before } else { kernel::FileVersion::After };
-    let bytes = kernel.changed_file(params.task, &params.path, version).await.map_err(no)?;
-    let from = usize::try_from(params.offset).unwrap_or(usize::MAX).min(bytes.len());
-    let piece = &bytes[from..bytes.len().min(from + PIECE_BYTES)];
-    Ok(task::FileResult { bytes: bytes.len() as u64, data: wire::base64::encode(piece) })
 }
 
 fn review_view(world: &World, found: &world::Review) -> review::ReviewView {
@@ -347,48 +318,11 @@ fn history(world: &World, found: &world::Review) -> Vec<String> {
     told.take(5).collect()
 }
 
-pub(crate) fn filter(filter: &records::Filter) -> journal::Filter {
-    journal::Filter {
-        after_seq: filter.after_seq,
-        before_seq: filter.before_seq,
-        limit: Some(filter.limit.unwrap_or(PAGE_RECORDS).min(PAGE_RECORDS)),
-        pid: filter.pid.map(|pid| pid.0),
-        task: filter.task.map(|task| task.to_string()),
-        kinds: filter.kinds.clone(),
-        session: filter.session.clone(),
-        since_ms: filter.since_ms,
-        until_ms: filter.until_ms,
-        reverse: filter.reverse,
-    }
-}
-
-pub(crate) fn records(kernel: &Kernel, wanted: &records::Filter) -> Result<records::ReadResult, RpcError> {
-    let found = kernel.ledger.read(&filter(wanted)).map_err(fault)?;
-    let mut bytes = 0;
-    let lines = found.into_iter().map(|record| record.line).take_while(|line| {
-        let first = bytes == 0;
-        bytes += line.len();
-        first || bytes <= PAGE_BYTES
-    });
-    Ok(records::ReadResult { records: lines.collect() })
-}
-
-pub(crate) fn report(report: journal::Report) -> records::VerifyResult {
-    records::VerifyResult {
-        records: report.records,
-        head_seq: report.head.seq,
-        head_hash: report.head.hash.clone(),
-        unsealed: report.unsealed,
-        sealed: report.seal == journal::SealState::Good,
-        findings: report.findings.iter().map(|f| records::Finding { seq: f.seq, what: f.what.to_string(), why: f.why.clone() }).collect(),
-    }
-}
-
 /// The templates as a zone has them, or as the operator has.
-pub(crate) fn templates(kernel: &Kernel, path: Option<&str>) -> Result<room::TemplatesResult, RpcError> {
+pub(crate) fn templates(kernel: &Kernel, path: Option<&str>) -> Result<room::SandboxTemplatesResult, RpcError> {
     let zone = path.and_then(|path| kernel::locate(Path::new(path)).ok()).and_then(|top| kernel.zone(&top).ok());
     let trusted = match zone {
-        Some(zone) => kernel.trusted(zone.id).map_err(fault)?,
+        Some(zone) => kernel.trusted(zone.id).map_err(fault_error)?,
         None => None,
     };
     let all = kernel.templates(trusted.as_deref()).map_err(RpcError::from)?;
@@ -397,7 +331,10 @@ pub(crate) fn templates(kernel: &Kernel, path: Option<&str>) -> Result<room::Tem
         |value: serde_json::Result<serde_json::Value>| value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
     let view = |template: &sandbox::Template| room::TemplateView {
         name: template.name.clone(),
-        network: name(serde_json::to_value(template.network)),
+        network: match template.network {
+            sandbox::Network::None => room::TemplateNetwork::None,
+            sandbox::Network::Restricted => room::TemplateNetwork::Restricted,
+        },
         hosts: template.hosts.clone(),
         secrets: template.secrets,
         models: template.models,
@@ -411,10 +348,10 @@ pub(crate) fn templates(kernel: &Kernel, path: Option<&str>) -> Result<room::Tem
         profile: name(serde_json::to_value(template.profile)),
         runtime: all.runtime(&template.name).map(|runtime| runtime.name().to_owned()),
     };
-    Ok(room::TemplatesResult { templates: all.list().map(view).collect() })
+    Ok(room::SandboxTemplatesResult { templates: all.list().map(view).collect() })
 }
 
-pub(crate) fn rooms(kernel: &Kernel) -> room::ListResult {
+pub(crate) fn rooms(kernel: &Kernel) -> room::SandboxListResult {
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let job = |job: sandbox::Figures| room::JobView {
         os_pid: job.pid,
@@ -424,12 +361,29 @@ pub(crate) fn rooms(kernel: &Kernel) -> room::ListResult {
         cpu_ms: job.cpu_ms,
         processes: job.processes,
     };
-    let view = |found: kernel::RoomView| room::RoomView {
+    let view = |found: kernel::RoomView| room::SandboxView {
         task: found.task,
         pid: found.pid,
         project: found.project.display().to_string(),
         paused: found.paused,
         jobs: found.jobs.into_iter().map(job).collect(),
     };
-    room::ListResult { rooms: kernel.rooms().into_iter().map(view).collect() }
+    room::SandboxListResult { rooms: kernel.rooms().into_iter().map(view).collect() }
+}
+
+pub(crate) fn cassettes(kernel: &Kernel, name: Option<&str>) -> Result<CassetteListResult, RpcError> {
+    let found = match name {
+        Some(name) => kernel.cassette(name).map(|one| vec![one]),
+        None => kernel.cassettes(),
+    };
+    let exchange = |one: kernel::ExchangeView| {
+        let kernel::ExchangeView { n, dialect, path, model, status, bytes, ms, complete } = one;
+        ExchangeEntry { n, dialect, path, model, status, bytes, ms, complete }
+    };
+    let view = |one: kernel::CassetteView| {
+        let kernel::CassetteView { name, path, bytes, exchanges, torn, broken } = one;
+        let exchanges = exchanges.into_iter().map(exchange).collect();
+        CassetteEntry { name, path: path.display().to_string(), bytes, exchanges, torn, broken }
+    };
+    Ok(CassetteListResult { cassettes: found.map_err(rpc_error)?.into_iter().map(view).collect() })
 }

@@ -5,13 +5,14 @@ use std::error::Error;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
-use wire::{Method, Request, frame, method};
+use wire::table::MethodId;
+use wire::{RpcRequest, frame};
 
 const ROUNDS: usize = 5_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let socket = std::env::args().nth(1).ok_or("name the kernel's socket")?;
-    let request = Request { id: wire::Id::Number(1), method: method::kernel::Status::NAME.to_owned(), params: None };
+    let request = RpcRequest { id: wire::RpcId::Number(1), method: MethodId::KernelStatus.name().to_owned(), params: None };
     let bytes = frame::encode(&request.text())?;
     let folder = std::env::temp_dir().join(format!("skep-echo-{}", std::process::id()));
     std::fs::create_dir(&folder)?;

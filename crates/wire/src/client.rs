@@ -1,11 +1,11 @@
 //! The one client: asks the kernel and waits for the answer.
 //!
-//! Sequential: one request at a time, and notifications that come in between are kept in order. **Invariant.** Nothing is sent
-//! before the listener's uid is known to be this user's.
+//! One request at a time; notifications that arrive in between are kept in order. **Invariant.** Nothing is sent before the listener's
+//! uid is known to be this user's.
 
 use crate::frame::Frames;
 use crate::method::Method;
-use crate::{Code, FrameError, Id, Message, Notification, Request, Response, RpcError, frame, socket_path};
+use crate::{ErrorCode, FrameError, Message, Notification, RpcError, RpcId, RpcRequest, RpcResponse, frame, socket_path};
 use rustix::process::geteuid;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 const BUSY_MS_MAX: u64 = 2_000;
 const BUSY_STEP_MS: u64 = 5;
 
-pub struct Client {
+pub struct KernelClient {
     frames: Frames<OwnedReadHalf>,
     writer: OwnedWriteHalf,
     last_id: u64,
@@ -40,18 +40,18 @@ pub enum ClientError {
     Late { method: &'static str, ms: u64 },
     #[error("the answer to `{method}` cannot be read")]
     Unreadable { method: &'static str, why: String },
-    /// The kernel works and says no, or says what failed.
+    /// The kernel refused, or reported a fault.
     #[error(transparent)]
     Answered(#[from] RpcError),
 }
 
 impl ClientError {
-    pub fn code(&self) -> Code {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            ClientError::Absent { .. } | ClientError::Connect { .. } | ClientError::Broken { .. } => Code::Unavailable,
-            ClientError::Foreign { .. } => Code::Denied,
-            ClientError::Late { .. } => Code::Timeout,
-            ClientError::Unreadable { .. } => Code::Internal,
+            ClientError::Absent { .. } | ClientError::Connect { .. } | ClientError::Broken { .. } => ErrorCode::Unavailable,
+            ClientError::Foreign { .. } => ErrorCode::Denied,
+            ClientError::Late { .. } => ErrorCode::Timeout,
+            ClientError::Unreadable { .. } => ErrorCode::Internal,
             ClientError::Answered(error) => error.data.code,
         }
     }
@@ -81,9 +81,9 @@ impl ClientError {
     }
 }
 
-impl Client {
+impl KernelClient {
     /// Connects to the kernel of `home`.
-    pub async fn connect(home: &Path) -> Result<Client, ClientError> {
+    pub async fn connect(home: &Path) -> Result<KernelClient, ClientError> {
         let socket = socket_path(home);
         let stream = open(&socket).await?;
         match stream.peer_cred() {
@@ -92,31 +92,31 @@ impl Client {
             Err(source) => return Err(ClientError::Connect { socket, source }),
         }
         let (reader, writer) = stream.into_split();
-        Ok(Client { frames: Frames::new(reader), writer, last_id: 0, notes: VecDeque::new() })
+        Ok(KernelClient { frames: Frames::new(reader), writer, last_id: 0, notes: VecDeque::new() })
     }
 
-    /// Asks for `M` and waits for its answer.
+    /// Sends `M` and waits for its answer.
     pub async fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Result, ClientError> {
-        let id = self.send(M::NAME, params).await?;
+        let id = self.send(M::ID.name(), params).await?;
         let answer = self.answer(&id);
-        let result = match M::WAIT_MS_MAX {
+        let result = match M::ID.row().wait_ms_max {
             None => answer.await?,
             Some(ms) => match tokio::time::timeout(Duration::from_millis(ms), answer).await {
                 Ok(answer) => answer?,
-                Err(_) => return Err(ClientError::Late { method: M::NAME, ms }),
+                Err(_) => return Err(ClientError::Late { method: M::ID.name(), ms }),
             },
         };
-        serde_json::from_str(result.get()).map_err(|error| ClientError::Unreadable { method: M::NAME, why: error.to_string() })
+        serde_json::from_str(result.get()).map_err(|error| ClientError::Unreadable { method: M::ID.name(), why: error.to_string() })
     }
 
-    /// Asks for `M` and takes the two directions apart: the one says more while the other hears what comes.
-    pub async fn begin<M: Method>(mut self, params: &M::Params) -> Result<(Ear<M>, Voice), ClientError> {
-        let id = self.send(M::NAME, params).await?;
-        let Client { frames, writer, .. } = self;
-        Ok((Ear { frames, id, method: std::marker::PhantomData }, Voice { writer }))
+    /// Sends `M` and splits the connection: one half receives notes and the answer, the other sends notes meanwhile.
+    pub async fn begin<M: Method>(mut self, params: &M::Params) -> Result<(ResponseStream<M>, NoteSender), ClientError> {
+        let id = self.send(M::ID.name(), params).await?;
+        let KernelClient { frames, writer, .. } = self;
+        Ok((ResponseStream { frames, id, method: std::marker::PhantomData }, NoteSender { writer }))
     }
 
-    /// The next notification; `None` when the kernel has hung up. It may be given up and asked again; nothing is lost.
+    /// The next notification; `None` when the kernel has hung up. Cancel-safe.
     pub async fn next_note(&mut self) -> Result<Option<Notification>, ClientError> {
         loop {
             if let Some(note) = self.notes.pop_front() {
@@ -130,26 +130,27 @@ impl Client {
         }
     }
 
-    async fn send(&mut self, method: &'static str, params: &impl Serialize) -> Result<Id, ClientError> {
+    async fn send(&mut self, method: &'static str, params: &impl Serialize) -> Result<RpcId, ClientError> {
         let params = serde_json::value::to_raw_value(params).map_err(|error| broken(error.to_string()))?;
         self.last_id += 1;
-        let request = Request { id: Id::Number(self.last_id), method: method.to_owned(), params: Some(params) };
+        let request = RpcRequest { id: RpcId::Number(self.last_id), method: method.to_owned(), params: Some(params) };
         frame::write(&mut self.writer, &request.text()).await.map_err(|error| match error {
-            FrameError::TooLong { .. } => {
-                RpcError::new(Code::TooLarge, "the request is too large").why(error.to_string()).fix("put large texts into files").into()
-            }
+            FrameError::TooLong { .. } => RpcError::new(ErrorCode::TooLarge, "the request is too large")
+                .why(error.to_string())
+                .fix("put large texts into files")
+                .into(),
             error => broken(error.to_string()),
         })?;
         Ok(request.id)
     }
 
-    async fn answer(&mut self, id: &Id) -> Result<Box<serde_json::value::RawValue>, ClientError> {
+    async fn answer(&mut self, id: &RpcId) -> Result<Box<serde_json::value::RawValue>, ClientError> {
         loop {
             match self.message().await? {
                 None => return Err(broken("the kernel hung up before it answered")),
                 Some(Message::Notification(note)) => self.notes.push_back(note),
-                // An error without an id is about a message that could not be read, and we have one under way.
-                Some(Message::Response(Response { id: answered, outcome })) if answered == *id || answered == Id::Null => {
+                // An error without an id is about a message that the kernel could not read: ours.
+                Some(Message::Response(RpcResponse { id: answered, outcome })) if answered == *id || answered == RpcId::Null => {
                     return Ok(outcome?);
                 }
                 Some(Message::Request(_) | Message::Response(_)) => {}
@@ -163,32 +164,32 @@ impl Client {
     }
 }
 
-/// Hears what the kernel says to one request.
-pub struct Ear<M> {
+/// Receives what the kernel sends for one request.
+pub struct ResponseStream<M> {
     frames: Frames<OwnedReadHalf>,
-    id: Id,
+    id: RpcId,
     method: std::marker::PhantomData<M>,
 }
 
-/// What a kernel says to a request that speaks while it runs.
+/// A note while the request runs, or its answer.
 #[derive(Debug)]
-pub enum Said<R> {
+pub enum StreamItem<R> {
     Note(Notification),
-    /// The last word.
+    /// Nothing follows it.
     Answer(R),
 }
 
-impl<M: Method> Ear<M> {
-    /// May be given up and asked again; nothing is lost.
-    pub async fn next(&mut self) -> Result<Said<M::Result>, ClientError> {
+impl<M: Method> ResponseStream<M> {
+    /// The next note, or the answer. Cancel-safe.
+    pub async fn next(&mut self) -> Result<StreamItem<M::Result>, ClientError> {
         loop {
             let text = self.frames.next().await.map_err(|error| broken(error.to_string()))?;
             let text = text.ok_or_else(|| broken("the kernel hung up before it answered"))?;
             match Message::parse(&text).map_err(|error| broken(error.to_string()))? {
-                Message::Notification(note) => return Ok(Said::Note(note)),
-                Message::Response(Response { id, outcome }) if id == self.id || id == Id::Null => {
-                    let unreadable = |error: serde_json::Error| ClientError::Unreadable { method: M::NAME, why: error.to_string() };
-                    return Ok(Said::Answer(serde_json::from_str(outcome?.get()).map_err(unreadable)?));
+                Message::Notification(note) => return Ok(StreamItem::Note(note)),
+                Message::Response(RpcResponse { id, outcome }) if id == self.id || id == RpcId::Null => {
+                    let unreadable = |error: serde_json::Error| ClientError::Unreadable { method: M::ID.name(), why: error.to_string() };
+                    return Ok(StreamItem::Answer(serde_json::from_str(outcome?.get()).map_err(unreadable)?));
                 }
                 Message::Request(_) | Message::Response(_) => {}
             }
@@ -196,12 +197,12 @@ impl<M: Method> Ear<M> {
     }
 }
 
-/// Says more about a request that runs.
-pub struct Voice {
+/// Sends notes about a request that runs.
+pub struct NoteSender {
     writer: OwnedWriteHalf,
 }
 
-impl Voice {
+impl NoteSender {
     pub async fn note(&mut self, method: &str, params: &impl Serialize) -> Result<(), ClientError> {
         let params = serde_json::value::to_raw_value(params).map_err(|error| broken(error.to_string()))?;
         let note = Notification { method: method.to_owned(), params: Some(params) };
@@ -226,7 +227,7 @@ async fn open(socket: &Path) -> Result<UnixStream, ClientError> {
                 tokio::time::sleep(Duration::from_millis(BUSY_STEP_MS)).await;
                 waited_ms += BUSY_STEP_MS;
             }
-            // Reset: the listener went away between our knock and its answer.
+            // Reset: the listener went away while we connected.
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
                 return Err(ClientError::Absent { socket, source });
             }

@@ -1,32 +1,33 @@
-//! What a code means: the only place that maps the closed list to JSON-RPC numbers and exit codes.
+//! Error codes: the only place that maps the closed list to JSON-RPC numbers and exit codes.
 //!
 //! [`EXITS`] is the table of exit codes; `skep help exit-codes` prints it.
 
 use serde::{Deserialize, Serialize};
+use world::{Missing, Refusal};
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $rpc:literal, $exit:literal;)*) => {
-        /// The closed list of ways to say no, for every surface.
+        /// The closed list of error codes, for every surface.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum Code {
+        pub enum ErrorCode {
             $($(#[$doc])* #[serde(rename = $text)] $name,)*
         }
 
-        impl Code {
-            pub const ALL: &'static [Code] = &[$(Code::$name),*];
+        impl ErrorCode {
+            pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$name),*];
 
             pub fn as_str(self) -> &'static str {
-                match self { $(Code::$name => $text,)* }
+                match self { $(ErrorCode::$name => $text,)* }
             }
 
             /// The number in a JSON-RPC error. Seed 000 fixes -32700 to -32600 and -32001 to -32013; ours start at -32020.
             pub fn rpc(self) -> i32 {
-                match self { $(Code::$name => $rpc,)* }
+                match self { $(ErrorCode::$name => $rpc,)* }
             }
 
             /// The exit code of a command that ends with it.
             pub fn exit(self) -> u8 {
-                match self { $(Code::$name => $exit,)* }
+                match self { $(ErrorCode::$name => $exit,)* }
             }
         }
     };
@@ -96,18 +97,28 @@ pub const EXITS: &[(u8, &str)] = &[
     (130, "interrupted with ctrl-c"),
 ];
 
-impl From<world::Code> for Code {
-    fn from(code: world::Code) -> Code {
+impl From<&Refusal> for ErrorCode {
+    fn from(refusal: &Refusal) -> ErrorCode {
+        match refusal.missing {
+            Some(Missing::Task) => ErrorCode::TaskNotFound,
+            Some(Missing::Zone) => ErrorCode::ZoneNotFound,
+            None => ErrorCode::from(refusal.code),
+        }
+    }
+}
+
+impl From<world::Code> for ErrorCode {
+    fn from(code: world::Code) -> ErrorCode {
         match code {
-            world::Code::Denied => Code::Denied,
-            world::Code::Pending => Code::Pending,
-            world::Code::Exhausted => Code::Exhausted,
-            world::Code::BadInput => Code::BadInput,
-            world::Code::NotFound => Code::NotFound,
-            world::Code::WrongState => Code::WrongState,
-            world::Code::TooLarge => Code::TooLarge,
-            world::Code::Untrusted => Code::Untrusted,
-            world::Code::Unsupported => Code::Unsupported,
+            world::Code::Denied => ErrorCode::Denied,
+            world::Code::Pending => ErrorCode::Pending,
+            world::Code::Exhausted => ErrorCode::Exhausted,
+            world::Code::BadInput => ErrorCode::BadInput,
+            world::Code::NotFound => ErrorCode::NotFound,
+            world::Code::WrongState => ErrorCode::WrongState,
+            world::Code::TooLarge => ErrorCode::TooLarge,
+            world::Code::Untrusted => ErrorCode::Untrusted,
+            world::Code::Unsupported => ErrorCode::Unsupported,
         }
     }
 }
@@ -119,11 +130,11 @@ mod tests {
 
     #[test]
     fn names_and_numbers_are_unique_and_in_their_ranges() {
-        let names: BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
-        let numbers: BTreeSet<_> = Code::ALL.iter().map(|code| code.rpc()).collect();
-        assert_eq!(names.len(), Code::ALL.len());
-        assert_eq!(numbers.len(), Code::ALL.len());
-        for code in Code::ALL {
+        let names: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+        let numbers: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.rpc()).collect();
+        assert_eq!(names.len(), ErrorCode::ALL.len());
+        assert_eq!(numbers.len(), ErrorCode::ALL.len());
+        for code in ErrorCode::ALL {
             let rpc = code.rpc();
             let fixed = rpc == -32700 || (-32603..=-32600).contains(&rpc) || (-32013..=-32001).contains(&rpc);
             assert!(fixed || (-32099..=-32020).contains(&rpc), "{code:?}");
@@ -134,7 +145,7 @@ mod tests {
     fn every_exit_code_is_explained_once_and_serde_uses_the_name() {
         let explained: BTreeSet<_> = EXITS.iter().map(|(exit, _)| *exit).collect();
         assert_eq!(explained.len(), EXITS.len());
-        for code in Code::ALL {
+        for code in ErrorCode::ALL {
             assert!(code.exit() > EXIT_FAILED && explained.contains(&code.exit()), "{code:?}");
             assert_eq!(serde_json::to_string(code).unwrap(), format!("\"{}\"", code.as_str()));
         }
@@ -142,10 +153,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_missing_decides_the_code_and_words_do_not() {
+        let code = |refusal: &Refusal| ErrorCode::from(refusal);
+        assert_eq!(code(&Refusal::missing(Missing::Task, "gone")), ErrorCode::TaskNotFound);
+        assert_eq!(code(&Refusal::missing(Missing::Zone, "gone")), ErrorCode::ZoneNotFound);
+        assert_eq!(code(&Refusal::new(world::Code::NotFound, "there is no task `task-7`")), ErrorCode::NotFound);
+    }
+
+    #[test]
     fn a_refusal_keeps_its_name() {
         use world::Code::*;
         for code in [Denied, Pending, Exhausted, BadInput, NotFound, WrongState, TooLarge, Untrusted, Unsupported] {
-            assert_eq!(Code::from(code).as_str(), code.as_str());
+            assert_eq!(ErrorCode::from(code).as_str(), code.as_str());
         }
     }
 }

@@ -27,7 +27,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// Is the place of the next frame unknown, so that the peer gets its answer and then the end of the stream?
+    /// Whether the next frame cannot be found any more, so that the stream ends after the answer.
     pub fn ends_stream(&self) -> bool {
         match self {
             FrameError::TooLong { .. } | FrameError::Cut | FrameError::Io(_) => true,
@@ -36,8 +36,7 @@ impl FrameError {
     }
 }
 
-/// Reads one frame. `None` is a stream that ended between two frames. A read that is given up loses what it had; where that can
-/// happen, use [`Frames`].
+/// Reads one frame. `None` is a stream that ended between two frames. Not cancel-safe; use [`Frames`] where that matters.
 pub async fn read<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Option<String>, FrameError> {
     let Some(length) = read_length(reader).await? else { return Ok(None) };
     check(length)?;
@@ -49,7 +48,7 @@ pub async fn read<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Option<String>
     text(body).map(Some)
 }
 
-/// A stream of frames that keeps what has arrived: giving up [`Frames::next`] and asking again loses nothing.
+/// A stream of frames that keeps what has arrived, so that [`Frames::next`] is cancel-safe.
 #[derive(Debug)]
 pub struct Frames<R> {
     reader: R,
@@ -75,7 +74,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         }
     }
 
-    /// The first frame of what is held, if it is whole.
+    /// The first buffered frame, if it is complete.
     fn take(&mut self) -> Result<Option<String>, FrameError> {
         let Some(length) = self.held.first_chunk().map(|length| u32::from_be_bytes(*length)) else { return Ok(None) };
         let end = LENGTH_BYTES + length as usize;

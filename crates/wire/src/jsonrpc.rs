@@ -1,8 +1,8 @@
-//! JSON-RPC 2.0: what a frame's text says.
+//! JSON-RPC 2.0: the text of a frame as a message.
 //!
-//! Parameters and results stay raw until the method that knows their type reads them. Batches are not spoken.
+//! Parameters and results stay raw until the method that knows their type reads them. Batches are not supported.
 
-use crate::{Code, FrameError};
+use crate::{ErrorCode, FrameError};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use world::{Refusal, ReviewId};
@@ -11,7 +11,7 @@ const VERSION: &str = "2.0";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Id {
+pub enum RpcId {
     Number(u64),
     Text(String),
     /// The answer to something that could not be read.
@@ -20,14 +20,14 @@ pub enum Id {
 
 #[derive(Clone, Debug)]
 pub enum Message {
-    Request(Request),
+    Request(RpcRequest),
     Notification(Notification),
-    Response(Response),
+    Response(RpcResponse),
 }
 
 #[derive(Clone, Debug)]
-pub struct Request {
-    pub id: Id,
+pub struct RpcRequest {
+    pub id: RpcId,
     pub method: String,
     pub params: Option<Box<RawValue>>,
 }
@@ -39,12 +39,12 @@ pub struct Notification {
 }
 
 #[derive(Clone, Debug)]
-pub struct Response {
-    pub id: Id,
+pub struct RpcResponse {
+    pub id: RpcId,
     pub outcome: Result<Box<RawValue>, RpcError>,
 }
 
-/// A no over the wire. `message` is what happened, `data` says why and what to do about it.
+/// A JSON-RPC error. `message` is what happened, `data` says why and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct RpcError {
@@ -55,18 +55,18 @@ pub struct RpcError {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorData {
-    pub code: Code,
+    pub code: ErrorCode,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The review that waits for an answer, with [`Code::Pending`].
+    /// The review that waits for an answer, with [`ErrorCode::Pending`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<ReviewId>,
 }
 
 impl RpcError {
-    pub fn new(code: Code, what: impl Into<String>) -> RpcError {
+    pub fn new(code: ErrorCode, what: impl Into<String>) -> RpcError {
         RpcError { code: code.rpc(), message: what.into(), data: ErrorData { code, reason: None, hint: None, review: None } }
     }
 
@@ -92,7 +92,7 @@ impl RpcError {
 
 impl From<Refusal> for RpcError {
     fn from(refusal: Refusal) -> RpcError {
-        let code = Code::from(refusal.code);
+        let code = ErrorCode::from(&refusal);
         RpcError {
             code: code.rpc(),
             message: refusal.reason,
@@ -101,42 +101,42 @@ impl From<Refusal> for RpcError {
     }
 }
 
-/// JSON, or not even that, which is no message. Answer it with [`Malformed::answer`].
+/// Text that is no JSON-RPC message. Answer it with [`MalformedMessage::answer`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub struct Malformed {
-    pub code: Code,
+pub struct MalformedMessage {
+    pub code: ErrorCode,
     pub why: String,
     /// The id it came with, if one could be read.
-    pub id: Id,
+    pub id: RpcId,
 }
 
-impl Malformed {
-    pub fn answer(self) -> Response {
+impl MalformedMessage {
+    pub fn answer(self) -> RpcResponse {
         let error = RpcError::new(self.code, "the message is not a JSON-RPC 2.0 request").why(self.why);
-        Response { id: self.id, outcome: Err(error) }
+        RpcResponse { id: self.id, outcome: Err(error) }
     }
 }
 
 impl FrameError {
     /// What to tell the peer; `None` when the stream is gone and nobody would hear it.
-    pub fn answer(&self) -> Option<Response> {
+    pub fn answer(&self) -> Option<RpcResponse> {
         let code = match self {
-            FrameError::TooLong { .. } => Code::TooLarge,
-            FrameError::Empty | FrameError::NotUtf8 { .. } => Code::Unreadable,
+            FrameError::TooLong { .. } => ErrorCode::TooLarge,
+            FrameError::Empty | FrameError::NotUtf8 { .. } => ErrorCode::Unreadable,
             FrameError::Cut | FrameError::Io(_) => return None,
         };
         let error = RpcError::new(code, "the frame cannot be read").why(self.to_string());
-        Some(Response { id: Id::Null, outcome: Err(error) })
+        Some(RpcResponse { id: RpcId::Null, outcome: Err(error) })
     }
 }
 
-/// Every key a message may have; which are there decides what it is.
+/// Every key that a message may have; which of them are present decides its kind.
 #[derive(Deserialize)]
 struct Parts {
     jsonrpc: Option<String>,
     #[serde(default, deserialize_with = "present")]
-    id: Option<Id>,
+    id: Option<RpcId>,
     method: Option<String>,
     #[serde(default)]
     params: Option<Box<RawValue>>,
@@ -145,26 +145,27 @@ struct Parts {
     error: Option<RpcError>,
 }
 
-/// Tells a `null` that is there from a key that is not.
+/// Distinguishes a `null` from a missing key.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
 impl Message {
-    pub fn parse(text: &str) -> Result<Message, Malformed> {
-        let malformed = |code, why: String| Malformed { code, why, id: Id::Null };
+    pub fn parse(text: &str) -> Result<Message, MalformedMessage> {
+        let malformed = |code, why: String| MalformedMessage { code, why, id: RpcId::Null };
         // A sequence would deserialise into the struct by position.
         if !text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{') {
             return Err(match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-                Ok(_) => malformed(Code::BadRequest, "it is not a JSON object".into()),
-                Err(error) => malformed(Code::Unreadable, error.to_string()),
+                Ok(_) => malformed(ErrorCode::BadRequest, "it is not a JSON object".into()),
+                Err(error) => malformed(ErrorCode::Unreadable, error.to_string()),
             });
         }
         let parts: Parts = serde_json::from_str(text).map_err(|error| match error.classify() {
-            serde_json::error::Category::Data => malformed(Code::BadRequest, error.to_string()),
-            _ => malformed(Code::Unreadable, error.to_string()),
+            serde_json::error::Category::Data => malformed(ErrorCode::BadRequest, error.to_string()),
+            _ => malformed(ErrorCode::Unreadable, error.to_string()),
         })?;
-        let refuse = |why: &str| Malformed { code: Code::BadRequest, why: why.into(), id: parts.id.clone().unwrap_or(Id::Null) };
+        let refuse =
+            |why: &str| MalformedMessage { code: ErrorCode::BadRequest, why: why.into(), id: parts.id.clone().unwrap_or(RpcId::Null) };
         if parts.jsonrpc.as_deref() != Some(VERSION) {
             return Err(refuse("`jsonrpc` is not \"2.0\""));
         }
@@ -172,17 +173,19 @@ impl Message {
             return Err(refuse("`params` is neither an object nor an array"));
         }
         match (parts.method, parts.id, parts.result, parts.error) {
-            (Some(method), Some(Id::Null), ..) => {
-                Err(Malformed { code: Code::BadRequest, why: format!("`id` is null in a request for `{method}`"), id: Id::Null })
-            }
-            (Some(method), Some(id), None, None) => Ok(Message::Request(Request { id, method, params: parts.params })),
+            (Some(method), Some(RpcId::Null), ..) => Err(MalformedMessage {
+                code: ErrorCode::BadRequest,
+                why: format!("`id` is null in a request for `{method}`"),
+                id: RpcId::Null,
+            }),
+            (Some(method), Some(id), None, None) => Ok(Message::Request(RpcRequest { id, method, params: parts.params })),
             (Some(method), None, None, None) => Ok(Message::Notification(Notification { method, params: parts.params })),
-            (None, Some(id), Some(result), None) => Ok(Message::Response(Response { id, outcome: Ok(result) })),
-            (None, Some(id), None, Some(error)) => Ok(Message::Response(Response { id, outcome: Err(error) })),
-            (_, id, ..) => Err(Malformed {
-                code: Code::BadRequest,
+            (None, Some(id), Some(result), None) => Ok(Message::Response(RpcResponse { id, outcome: Ok(result) })),
+            (None, Some(id), None, Some(error)) => Ok(Message::Response(RpcResponse { id, outcome: Err(error) })),
+            (_, id, ..) => Err(MalformedMessage {
+                code: ErrorCode::BadRequest,
                 why: "it has neither `method`, nor `id` with one of `result` and `error`".into(),
-                id: id.unwrap_or(Id::Null),
+                id: id.unwrap_or(RpcId::Null),
             }),
         }
     }
@@ -193,7 +196,7 @@ impl Message {
 struct Written<'a> {
     jsonrpc: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a Id>,
+    id: Option<&'a RpcId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -213,7 +216,7 @@ impl Written<'_> {
     }
 }
 
-impl Request {
+impl RpcRequest {
     pub fn text(&self) -> String {
         Written { id: Some(&self.id), method: Some(&self.method), params: self.params.as_deref(), ..Written::NOTHING }.text()
     }
@@ -225,7 +228,7 @@ impl Notification {
     }
 }
 
-impl Response {
+impl RpcResponse {
     pub fn text(&self) -> String {
         match &self.outcome {
             Ok(result) => Written { id: Some(&self.id), result: Some(result), ..Written::NOTHING }.text(),

@@ -10,17 +10,20 @@ pub mod code;
 pub mod frame;
 pub mod jsonrpc;
 pub mod method;
+pub mod principal;
 pub mod socket;
+pub mod table;
 
-pub use client::{Client, ClientError, Ear, Said, Voice};
-pub use code::Code;
+pub use client::{ClientError, KernelClient, NoteSender, ResponseStream, StreamItem};
+pub use code::ErrorCode;
 pub use frame::FrameError;
-pub use jsonrpc::{Id, Malformed, Message, Notification, Request, Response, RpcError};
+pub use jsonrpc::{MalformedMessage, Message, Notification, RpcError, RpcId, RpcRequest, RpcResponse};
 pub use method::Method;
+pub use principal::{Principal, PrincipalKind};
 pub use socket::{SocketError, open_socket_dir, socket_path};
 /// The nouns that methods speak of, so that a client needs no other crate.
 pub use world::{
     Account, Alternative, Answer, AtCap, BanId, Budget, By, CallId, Constraints, Event, Figures, GrantId, MergeId, MergePath, MergeState,
-    Mode, NetUse, Observe, Pid, ProcessState, Rate, Refusal, ReviewId, Scope, Side, Spend, TaskId, Terms, TokenId, What, ZoneId, budget,
-    event, limits,
+    Mode, NetUse, Observe, PathChange, Pid, ProcessState, Rate, Refusal, ReviewId, Scope, Side, Spend, TaskId, Terms, TokenId, What,
+    ZoneId, budget, event, limits,
 };

@@ -237,7 +237,7 @@ mod tests {
         let file = |mode| State::File { blob: String::new(), mode, owner: None };
         let change = |old: State, new: State| Frost {
             path: "a".into(),
-            kind: "modified".into(),
+            kind: world::PathChange::Modified,
             from: None,
             to: None,
             size: 0,

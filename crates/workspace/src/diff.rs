@@ -5,7 +5,7 @@ use crate::frozen::{Frost, Frozen};
 use crate::hash::sha256;
 use crate::tree::State;
 use crate::unified::{differing, is_text, odd, unified};
-use world::Fault;
+use world::{Fault, PathChange};
 
 /// Beyond this many bytes a file is told by its size: nobody reads it in a terminal, and a frame must hold all of them.
 pub const FILE_BYTES_MAX: usize = 1024 * 1024;
@@ -22,7 +22,7 @@ pub struct MergeDiff {
 #[derive(Debug, Clone)]
 pub struct FileDiff {
     pub path: String,
-    pub kind: String,
+    pub kind: PathChange,
     pub from: Option<String>,
     /// Why it stays out, or why a person must choose.
     pub refused: Option<String>,
@@ -135,7 +135,7 @@ impl MergeDiff {
                 None => told(&change.path, kept_bytes(&change.old)?, kept_bytes(&change.new)?),
             };
             diff.text.insert_str(0, &mode_told(change, &frozen.changes));
-            let (path, kind, from) = (change.path.clone(), change.kind.clone(), change.from.clone());
+            let (path, kind, from) = (change.path.clone(), change.kind, change.from.clone());
             files.push(FileDiff { note: noted(change), ..file(path, kind, from, None, diff) });
         }
         for conflict in &frozen.conflicts {
@@ -146,10 +146,10 @@ impl MergeDiff {
             };
             let diff = told(&conflict.path, mine, other);
             let (path, refused) = (conflict.path.clone(), Some(conflict.why.clone()));
-            files.push(file(path, "conflict".into(), None, refused, diff));
+            files.push(file(path, PathChange::Conflict, None, refused, diff));
         }
         let refused = frozen.refused.iter();
-        files.extend(refused.map(|no| file(no.path.clone(), no.kind.clone(), None, no.refused.clone(), Told::nothing())));
+        files.extend(refused.map(|no| file(no.path.clone(), no.kind, None, no.refused.clone(), Told::nothing())));
         Ok(MergeDiff { digest: frozen.digest.clone(), files })
     }
 }
@@ -178,7 +178,7 @@ fn noted(change: &Frost) -> Option<String> {
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-fn file(path: String, kind: String, from: Option<String>, refused: Option<String>, told: Told) -> FileDiff {
+fn file(path: String, kind: PathChange, from: Option<String>, refused: Option<String>, told: Told) -> FileDiff {
     let Told { text, added, removed, is_whole } = told;
     FileDiff { path, kind, from, refused, note: None, diff: text, added, removed, is_whole }
 }

@@ -16,7 +16,7 @@ use crate::whole::{self, Fate, Left, Swaps};
 use sandbox::{Change, ChangeKind, FileKind, Refused, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use world::{MergePath, Stop, limits};
+use world::{MergePath, PathChange, Stop, limits};
 
 /// What the gate knows changes of paths as.
 pub const WRITE: &str = "fs.write";
@@ -83,9 +83,9 @@ pub struct Listed {
 impl Listed {
     pub async fn of(room: &Workspace) -> Result<Listed, Stop> {
         let found = room.changes().await.map_err(room_fault)?;
-        let mut refused: Vec<MergePath> = found.refused.iter().map(|no| left_out(&no.path.to_string_lossy(), "refused", no.why)).collect();
+        let mut refused: Vec<MergePath> = found.refused.iter().map(|no| left_out(&no.path.to_string_lossy(), PathChange::Refused, no.why)).collect();
         let (named, nameless): (Vec<_>, Vec<_>) = found.changes.into_iter().partition(|change| change.path.to_str().is_some());
-        refused.extend(nameless.iter().map(|change| left_out(&change.path.to_string_lossy(), word(change), "its name is not valid UTF-8")));
+        refused.extend(nameless.iter().map(|change| left_out(&change.path.to_string_lossy(), path_change(change), "its name is not valid UTF-8")));
         let ignored = ignored(room, &named, &found.refused).await?;
         let all: Vec<Change> = named.iter().chain(&nameless).cloned().collect();
         let swaps = Swaps::of(&all, &ignored, &found.refused);
@@ -141,9 +141,9 @@ impl<G: Gate> Freezer<'_, G> {
             match looked {
                 Found::Same => {}
                 Found::Goes(frost) => changes.push(frost),
-                Found::Clash(conflict) if swaps.has(&path) => refused.push(left_out(&path, "conflict", &conflict.why)),
+                Found::Clash(conflict) if swaps.has(&path) => refused.push(left_out(&path, PathChange::Conflict, &conflict.why)),
                 Found::Clash(conflict) => conflicts.push(conflict),
-                Found::Stays(why) => refused.push(left_out(&path, word(change), &why)),
+                Found::Stays(why) => refused.push(left_out(&path, path_change(change), &why)),
             }
         }
         for (change, why) in look.settle(&mut changes).await? {
@@ -169,7 +169,7 @@ pub fn unpair(changes: &mut [Frost]) -> Vec<usize> {
     for (at, change) in changes.iter_mut().enumerate() {
         if change.from.as_ref().is_some_and(|from| !gone.contains(from)) {
             change.from = None;
-            change.kind = "created".into();
+            change.kind = PathChange::Created;
             single.push(at);
         }
         if change.to.as_ref().is_some_and(|to| !made.contains(to)) {
@@ -180,17 +180,17 @@ pub fn unpair(changes: &mut [Frost]) -> Vec<usize> {
     single
 }
 
-fn left_out(path: &str, kind: &str, why: &str) -> MergePath {
-    MergePath { path: path.to_owned(), kind: kind.to_owned(), from: None, refused: Some(why.to_owned()) }
+fn left_out(path: &str, kind: PathChange, why: &str) -> MergePath {
+    MergePath { path: path.to_owned(), kind, from: None, refused: Some(why.to_owned()) }
 }
 
-fn word(change: &Change) -> &'static str {
+fn path_change(change: &Change) -> PathChange {
     match (change.kind, &change.file) {
-        (ChangeKind::Created | ChangeKind::Modified, FileKind::Symlink { .. }) => "symlink",
-        (ChangeKind::Created, _) => "created",
-        (ChangeKind::Modified, _) => "modified",
-        (ChangeKind::Deleted, _) => "deleted",
-        (ChangeKind::ModeChanged, _) => "mode",
+        (ChangeKind::Created | ChangeKind::Modified, FileKind::Symlink { .. }) => PathChange::Symlink,
+        (ChangeKind::Created, _) => PathChange::Created,
+        (ChangeKind::Modified, _) => PathChange::Modified,
+        (ChangeKind::Deleted, _) => PathChange::Deleted,
+        (ChangeKind::ModeChanged, _) => PathChange::Mode,
     }
 }
 
@@ -299,10 +299,10 @@ impl<G: Gate> Look<'_, G> {
             return Ok(Found::Stays("it changed while it was read".into()));
         }
         let (was, mine) = (self.with.bases.of(path), self.with.tree.now(path)?);
-        let kind = if from.is_some() { "renamed" } else { word(change) };
+        let kind = if from.is_some() { PathChange::Renamed } else { path_change(change) };
         let frost = Frost {
             path: path.to_owned(),
-            kind: kind.to_owned(),
+            kind,
             from,
             to,
             size: change.size,
@@ -395,7 +395,7 @@ impl<G: Gate> Look<'_, G> {
                 if let State::File { blob: new, .. } = &mut frost.new {
                     *new = blob;
                 }
-                frost.kind = "merged".into();
+                frost.kind = PathChange::Merged;
                 frost.size = text.len() as u64;
                 frost.ask(format!("{}: it was changed after the task began; both changes are in", frost.path));
                 // What goes in is the text of neither side, so it is judged as what it is.

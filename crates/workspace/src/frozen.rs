@@ -8,7 +8,7 @@ use crate::hash;
 use crate::tree::{State, Tree};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use world::{Fault, FaultKind, MergePath, Side, TaskId};
+use world::{Fault, FaultKind, MergePath, PathChange, Side, TaskId};
 
 /// A task's changes as they were when the question was asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct Frozen {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frost {
     pub path: String,
-    pub kind: String,
+    pub kind: PathChange,
     /// A rename's other half: what this path was called, or is called from now on.
     pub from: Option<String>,
     pub to: Option<String>,
@@ -63,7 +63,7 @@ pub struct Conflict {
 
 impl Frost {
     pub fn told(&self) -> MergePath {
-        MergePath { path: self.path.clone(), kind: self.kind.clone(), from: self.from.clone(), refused: None }
+        MergePath { path: self.path.clone(), kind: self.kind, from: self.from.clone(), refused: None }
     }
 
     /// One more reason for a person to look.
@@ -78,7 +78,7 @@ impl Frost {
 
 impl Conflict {
     fn told(&self, why: String) -> MergePath {
-        MergePath { path: self.path.clone(), kind: "conflict".into(), from: None, refused: Some(why) }
+        MergePath { path: self.path.clone(), kind: PathChange::Conflict, from: None, refused: Some(why) }
     }
 }
 
@@ -140,7 +140,7 @@ impl Frozen {
             match (sides.get(&conflict.path), &conflict.mine) {
                 (Some(Side::Theirs), Some(mine)) => self.changes.push(Frost {
                     path: conflict.path.clone(),
-                    kind: "modified".into(),
+                    kind: PathChange::Modified,
                     from: None,
                     to: None,
                     size: conflict.size,

@@ -9,7 +9,7 @@ use sandbox::Workspace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::path::Path;
-use world::{Fault, Stop};
+use world::{Fault, PathChange, Stop};
 
 /// What stands at each changed path.
 pub type Tally = BTreeMap<String, Stands>;
@@ -33,7 +33,7 @@ impl Stands {
 /// What was proposed at a task's end.
 pub fn proposed(frozen: &Frozen) -> Tally {
     let changes = frozen.changes.iter().map(|change| {
-        let new = if change.kind == "merged" { Stands::Unknown } else { stands(&change.new) };
+        let new = if change.kind == PathChange::Merged { Stands::Unknown } else { stands(&change.new) };
         (change.path.clone(), new)
     });
     let conflicts = frozen.conflicts.iter().map(|conflict| (conflict.path.clone(), stands(&conflict.theirs)));

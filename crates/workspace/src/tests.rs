@@ -16,8 +16,7 @@ use crate::place::Moment;
 use crate::tree::{Now, State, Tree};
 use std::collections::BTreeMap;
 use std::path::Path;
-use world::MergePath;
-use world::{Fault, FaultKind};
+use world::{Fault, FaultKind, MergePath, PathChange};
 
 /// So many in the tests, and so many in `cargo xtask soak`.
 fn rounds(short: u64, long: u64) -> u64 {
@@ -56,7 +55,7 @@ impl Vault {
 }
 
 fn step(path: &str, before: State, after: State) -> Step {
-    let path = MergePath { path: path.to_owned(), kind: "modified".into(), from: None, refused: None };
+    let path = MergePath { path: path.to_owned(), kind: PathChange::Modified, from: None, refused: None };
     Step { path, before, after, quiet: false, unguarded: false }
 }
 

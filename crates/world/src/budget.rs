@@ -134,11 +134,10 @@ pub struct Short {
 
 /// How a person gives a process what a request needs beyond its cap; `what` is a [`Cap`] in words.
 pub fn remedy(of: Pid, what: &str, missing: u64) -> String {
-    let share = match what.strip_suffix("tokens").map(str::trim_end) {
-        Some("") => format!("--tokens {ALL_TIERS}={missing}"),
-        Some(tier) => format!("--tokens {tier}={missing}"),
+    let share = match Cap::parse(what) {
+        Some(Cap::Tokens(tier)) => format!("--tokens {tier}={missing}"),
         // Whole cents, rounded up.
-        None => format!("--money {}.{:02}", missing.div_ceil(10_000) / 100, missing.div_ceil(10_000) % 100),
+        _ => format!("--money {}.{:02}", missing.div_ceil(10_000) / 100, missing.div_ceil(10_000) % 100),
     };
     format!("skep budget grant {of} {share}")
 }
@@ -180,6 +179,19 @@ impl std::fmt::Display for Cap {
             Cap::Money => f.write_str("money"),
             Cap::Rate => f.write_str("requests per minute"),
             Cap::Context => f.write_str("context"),
+        }
+    }
+}
+
+impl Cap {
+    /// Reads what [`Cap`]'s `Display` wrote into a record.
+    pub fn parse(text: &str) -> Option<Cap> {
+        match text {
+            "money" => Some(Cap::Money),
+            "requests per minute" => Some(Cap::Rate),
+            "context" => Some(Cap::Context),
+            "tokens" => Some(Cap::Tokens(ALL_TIERS.to_owned())),
+            other => other.strip_suffix(" tokens").map(|tier| Cap::Tokens(tier.to_owned())),
         }
     }
 }

@@ -30,8 +30,8 @@ pub use grant::{
     Alternative, Answer, Ban, Constraints, Grant, Moment, Observe, Rate, Review, ReviewState, Scope, Terms, Token, Until, Used, What,
 };
 pub use id::{BanId, CallId, GrantId, MergeId, Pid, ReviewId, TaskId, TokenId, ZoneId};
-pub use merge::{Merge, MergePath, MergeState, Side};
+pub use merge::{Merge, MergePath, MergeState, PathChange, Side};
 pub use process::{NetUse, Process, ProcessState};
-pub use refusal::{Code, Refusal};
+pub use refusal::{Code, Missing, Refusal};
 pub use task::{Base, Mode, Task, TaskState, Workspace};
 pub use world::{Illegal, World, Zone};

@@ -44,12 +44,80 @@ pub enum MergeState {
     Undone,
 }
 
+/// What a task did to one path, or what a merge makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "&'static str")]
+pub enum PathChange {
+    Created,
+    Modified,
+    Deleted,
+    Renamed,
+    /// Only its mode changed.
+    Mode,
+    /// A symbolic link was made or changed.
+    Symlink,
+    /// The project changed it too, and both texts were merged.
+    Merged,
+    /// The project changed it too, and the texts could not be merged.
+    Conflict,
+    /// It never goes in, whatever it holds.
+    Refused,
+    /// A word that this version does not know.
+    Unknown,
+}
+
+impl PathChange {
+    const ALL: [PathChange; 9] = [
+        PathChange::Created,
+        PathChange::Modified,
+        PathChange::Deleted,
+        PathChange::Renamed,
+        PathChange::Mode,
+        PathChange::Symlink,
+        PathChange::Merged,
+        PathChange::Conflict,
+        PathChange::Refused,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PathChange::Created => "created",
+            PathChange::Modified => "modified",
+            PathChange::Deleted => "deleted",
+            PathChange::Renamed => "renamed",
+            PathChange::Mode => "mode",
+            PathChange::Symlink => "symlink",
+            PathChange::Merged => "merged",
+            PathChange::Conflict => "conflict",
+            PathChange::Refused => "refused",
+            PathChange::Unknown => "unknown",
+        }
+    }
+}
+
+impl From<String> for PathChange {
+    fn from(word: String) -> PathChange {
+        PathChange::ALL.into_iter().find(|change| change.as_str() == word).unwrap_or(PathChange::Unknown)
+    }
+}
+
+impl From<PathChange> for &'static str {
+    fn from(change: PathChange) -> &'static str {
+        change.as_str()
+    }
+}
+
+impl std::fmt::Display for PathChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// What became of one path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergePath {
     pub path: String,
-    /// `created`, `modified`, `deleted`, `renamed`, `mode`, `symlink`, `merged`, `conflict`, `refused`.
-    pub kind: String,
+    pub kind: PathChange,
     /// What a renamed path was called before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,

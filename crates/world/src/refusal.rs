@@ -44,6 +44,14 @@ impl Code {
     }
 }
 
+/// What a [`Code::NotFound`] is about, where clients tell it apart from other things that are not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    Task,
+    Zone,
+}
+
 /// A no with its reason and, where there is one, the way to a yes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
@@ -54,6 +62,9 @@ pub struct Refusal {
     /// The review that waits for an answer, with [`Code::Pending`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<crate::ReviewId>,
+    /// What does not exist, with [`Code::NotFound`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
     /// What a caller can act on beside the words: which tool, in which state, what there is instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Box<Value>>,
@@ -61,7 +72,12 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn new(code: Code, reason: impl Into<String>) -> Self {
-        Refusal { code, reason: short(reason.into()), hint: None, review: None, detail: None }
+        Refusal { code, reason: short(reason.into()), hint: None, review: None, missing: None, detail: None }
+    }
+
+    /// Something of a kind that clients know by its own code does not exist.
+    pub fn missing(missing: Missing, reason: impl Into<String>) -> Self {
+        Refusal { missing: Some(missing), ..Refusal::new(Code::NotFound, reason) }
     }
 
     #[must_use]
@@ -116,5 +132,17 @@ mod tests {
         assert!(refusal.reason.len() < TEXT_BYTES_MAX + 64 && refusal.hint.is_some_and(|hint| hint.len() < TEXT_BYTES_MAX + 64));
         assert!(refusal.reason.starts_with("`é/é/") && refusal.reason.ends_with("/é/` is too long"), "{}", refusal.reason);
         assert_eq!(Refusal::new(Code::BadInput, "short").reason, "short");
+    }
+
+    /// A record from before `missing`, and every refusal without it, reads and is written as it was.
+    #[test]
+    fn what_is_missing_is_written_only_where_it_is_known() {
+        let old = r#"{"code":"not_found","reason":"there is no task `task-7`"}"#;
+        let refusal: Refusal = serde_json::from_str(old).unwrap();
+        assert_eq!((refusal.missing, serde_json::to_string(&refusal).unwrap().as_str()), (None, old));
+        let refusal = Refusal::missing(Missing::Task, "there is no task `task-7`");
+        let text = serde_json::to_string(&refusal).unwrap();
+        assert_eq!(text, r#"{"code":"not_found","reason":"there is no task `task-7`","missing":"task"}"#);
+        assert_eq!(serde_json::from_str::<Refusal>(&text).unwrap(), refusal);
     }
 }

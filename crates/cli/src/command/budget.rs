@@ -1,28 +1,27 @@
 //! `skep budget`: what processes may spend on models.
 
-use crate::console::{Console, OK, Outcome};
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, model};
-use crate::trouble::Trouble;
 use clap::Subcommand;
 use std::collections::BTreeMap;
 use wire::method::Nothing;
-use wire::method::model::{
-    Budgets, Grant as GrantMethod, GrantParams, Reconcile as ReconcileMethod, ReconcileParams, Set as SetMethod, SetParams,
-};
-use wire::{AtCap, Budget as Caps, Code, Pid};
+use wire::method::model::{BudgetGrantParams, BudgetReconcileParams, BudgetSetParams};
+use wire::table::{BudgetGrant, BudgetList, BudgetReconcile, BudgetSet};
+use wire::{AtCap, Budget as Caps, ErrorCode, Pid};
 
 /// Show and set what processes may spend on models
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep budget\n  skep budget set 1 --money 20\n  skep budget grant 1 --money 5\n\n\
 A budget holds for a process and everything below it; process 1 is the whole kernel. A request must fit under the caps of its process \
 and of all its ancestors.")]
-pub struct Budget {
+pub struct BudgetArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    action: Option<Action>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     Show(Show),
     Set(Set),
     Grant(Grant),
@@ -44,7 +43,7 @@ and by the program in `review: {notify: …}` of $SKEP_HOME/config.yml. `--money
     group = clap::ArgGroup::new("cap").required(true).multiple(true)
 )]
 struct Set {
-    /// Whose: a pid of `skep ps`
+    /// Process id, as `skep ps` prints it
     pid: Pid,
     /// Dollars: 20 or 0.50
     #[arg(long, value_name = "DOLLARS", value_parser = micros, allow_hyphen_values = true, group = "cap")]
@@ -61,16 +60,16 @@ struct Set {
     /// At the cap, wait for `skep budget grant` instead of being refused
     #[arg(long)]
     ask: bool,
-    /// Take the budget away
+    /// Remove the budget
     #[arg(long, group = "cap", conflicts_with_all = ["money", "tokens", "requests_per_minute", "context", "ask"])]
     none: bool,
 }
 
-/// Give a process more of what its budget caps
+/// Raise the caps of a process
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep budget grant 1 --money 5\n  skep budget grant 3 --tokens strategic=100000")]
 struct Grant {
-    /// Whose: a pid of `skep ps`
+    /// Process id, as `skep ps` prints it
     pid: Pid,
     /// Dollars: 5 or 0.50
     #[arg(long, value_name = "DOLLARS", value_parser = micros, allow_hyphen_values = true, required_unless_present = "tokens")]
@@ -80,13 +79,13 @@ struct Grant {
     tokens: Vec<(String, u64)>,
 }
 
-/// Say what a process's estimates really were
+/// Replace a process's estimates by what was billed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep budget reconcile 7 --money 0\n  skep budget reconcile 7 --tokens tactical=1200 --money 0.02\n\n\
-What a crash cut off and what a provider did not report counts as spent, at the most that it can have cost. Read off the provider's \
-bill what it was; that takes the estimate's place, for the process and all above it. What you do not name stays an estimate.")]
+Action a crash cut off and what a provider did not report counts as spent, at the most that it can have cost. Read off the provider's \
+bill what it was; that takes the estimate's place, for the process and all above it. Action you do not name stays an estimate.")]
 struct Reconcile {
-    /// Whose: a pid of `skep budget`
+    /// Process id, as `skep budget` prints it
     pid: Pid,
     /// Dollars: 0 or 0.02
     #[arg(long, value_name = "DOLLARS", value_parser = micros, allow_hyphen_values = true, required_unless_present = "tokens")]
@@ -118,38 +117,40 @@ pub fn tokens(text: &str) -> Result<(String, u64), String> {
 }
 
 /// One figure for each tier; two are a mistake, not a choice.
-pub fn by_tier(tokens: Vec<(String, u64)>) -> Result<BTreeMap<String, u64>, Trouble> {
+pub fn by_tier(tokens: Vec<(String, u64)>) -> Result<BTreeMap<String, u64>, CommandError> {
     let mut by_tier = BTreeMap::new();
     for (tier, count) in tokens {
         if let Some(first) = by_tier.insert(tier.clone(), count) {
-            return Err(Trouble::new(Code::BadInput, format!("`{tier}` is given twice: {first} and {count}")).fix("name each tier once"));
+            return Err(
+                CommandError::new(ErrorCode::BadInput, format!("`{tier}` is given twice: {first} and {count}")).fix("name each tier once")
+            );
         }
     }
     Ok(by_tier)
 }
 
-impl Budget {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl BudgetArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         let mut kernel = console.kernel().await?;
-        match self.what {
-            None | Some(What::Show(_)) => {}
-            Some(What::Set(set)) => {
+        match self.action {
+            None | Some(Action::Show(_)) => {}
+            Some(Action::Set(set)) => {
                 let at_cap = if set.ask { AtCap::Ask } else { AtCap::Refuse };
                 let (micros, requests_per_minute, context) = (set.money, set.requests_per_minute, set.context);
                 let caps = Caps { tokens: by_tier(set.tokens)?, micros, requests_per_minute, context, at_cap };
-                kernel.call::<SetMethod>(&SetParams { pid: set.pid, budget: (!set.none).then_some(caps) }).await?;
+                kernel.call::<BudgetSet>(&BudgetSetParams { pid: set.pid, budget: (!set.none).then_some(caps) }).await?;
             }
-            Some(What::Grant(grant)) => {
+            Some(Action::Grant(grant)) => {
                 let tokens = by_tier(grant.tokens)?;
-                kernel.call::<GrantMethod>(&GrantParams { pid: grant.pid, tokens, micros: grant.money.unwrap_or(0) }).await?;
+                kernel.call::<BudgetGrant>(&BudgetGrantParams { pid: grant.pid, tokens, micros: grant.money.unwrap_or(0) }).await?;
             }
-            Some(What::Reconcile(real)) => {
+            Some(Action::Reconcile(real)) => {
                 let tokens = by_tier(real.tokens)?;
-                kernel.call::<ReconcileMethod>(&ReconcileParams { pid: real.pid, tokens, micros: real.money }).await?;
+                kernel.call::<BudgetReconcile>(&BudgetReconcileParams { pid: real.pid, tokens, micros: real.money }).await?;
             }
         }
-        let result = kernel.call::<Budgets>(&Nothing {}).await?;
-        console.show_story(&result, model::budgets);
+        let result = kernel.call::<BudgetList>(&Nothing {}).await?;
+        console.show_wrapped(&result, model::budgets);
         if result.accounts.is_empty() && !console.json {
             console.note(Line::new().faint("`skep budget set 1 --money 20` caps everything this kernel does"));
         }

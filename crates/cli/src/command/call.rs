@@ -1,24 +1,25 @@
-//! `skep call`: one call by the operator, through the door that every process uses.
+//! `skep call`: one call by the operator. The kernel decides about it as about every other.
 
 pub mod input;
 
-use crate::console::{Console, Outcome, folder};
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, folder};
 use crate::show::call;
-use crate::trouble::Trouble;
 use serde_json::Value;
 use std::path::PathBuf;
 use wire::code::EXIT_FAILED;
-use wire::method::call::{Decision, Run, RunParams};
-use wire::{Code, TaskId};
+use wire::method::call::{CallDecision, CallMode, CallRunParams};
+use wire::table::CallRun;
+use wire::{ErrorCode, TaskId};
 
-/// Make one call yourself, through the same door as anybody
+/// Call a tool yourself, under the same rules as a task
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep call fs.read path=README.md\n  skep call search.grep pattern=TODO\n  \
 skep call fs.write path=notes.txt content=@draft.txt\n  skep call shell.run 'command=[\"sh\",\"tests/run.sh\"]'\n  \
 skep call shell.run --input '{\"command\":[\"true\"]}' --json\n  skep call fs.delete path=old.txt --mode dry_run\n\n\
 A value is JSON if it reads as a list, an object, a number, true or false, and text otherwise. key=@FILE takes a file's text, \
 key:=JSON takes JSON as it is. Writes go to a workspace; `skep list tools` names the tools.")]
-pub struct Call {
+pub struct CallArgs {
     /// Which tool
     tool: String,
     /// Its input, key by key
@@ -33,7 +34,7 @@ pub struct Call {
     /// In the workspace of this task
     #[arg(long, value_name = "TASK")]
     task: Option<TaskId>,
-    /// Really, only what it would do, or the tool's example answer
+    /// Run it (live), only say what it would do (dry_run), or give the tool's example (mock)
     #[arg(long, value_name = "MODE", default_value = "live")]
     mode: Mode,
     /// A capability token that was issued to this very process; see `skep help token issue`
@@ -51,52 +52,52 @@ enum Mode {
 }
 
 impl Mode {
-    /// On the wire, where `live` need not be said.
-    fn said(self) -> Option<String> {
+    /// As it is sent; `live` is the default and is left out.
+    fn param(self) -> Option<CallMode> {
         match self {
             Mode::Live => None,
-            Mode::DryRun => Some("dry_run".into()),
-            Mode::Mock => Some("mock".into()),
+            Mode::DryRun => Some(CallMode::DryRun),
+            Mode::Mock => Some(CallMode::Mock),
         }
     }
 }
 
-impl Call {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl CallArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         let input = input::read(self.input.as_deref(), &self.pairs)?;
         let path = folder(self.zone.as_deref())?;
-        let params = RunParams { tool: self.tool, input, path, task: self.task, mode: self.mode.said(), token: self.token };
+        let params = CallRunParams { tool: self.tool, input, path, task: self.task, mode: self.mode.param(), token: self.token };
         let mut kernel = console.kernel().await?;
-        let result = console.wait(&call::deed(&params.tool, &params.input), kernel.call::<Run>(&params)).await?;
+        let result = console.wait(&call::describe(&params.tool, &params.input), kernel.call::<CallRun>(&params)).await?;
         match &result.refusal {
             Some(refusal) => {
-                let mut trouble = Trouble::refused(what(&params.tool, &params.input, result.decision), refusal);
-                if let Some(key) = input::read_as_json(&params.input, &self.pairs).filter(|_| trouble.code == Code::BadInput) {
+                let mut error = CommandError::refused(what(&params.tool, &params.input, result.decision), refusal);
+                if let Some(key) = input::read_as_json(&params.input, &self.pairs).filter(|_| error.code == ErrorCode::BadInput) {
                     let text = format!("if `{key}` is meant as text, write {key}:='\"…\"'");
-                    trouble.fix = Some(trouble.fix.map_or(text.clone(), |fix| format!("{fix}\n{text}")));
+                    error.fix = Some(error.fix.map_or(text.clone(), |fix| format!("{fix}\n{text}")));
                 }
                 if console.json {
                     console.out.json(&result);
                 } else {
-                    console.report(&trouble);
-                    console.err.page(&call::reckoning(&result));
+                    console.report(&error);
+                    console.err.page(&call::timings(&result));
                 }
-                Ok(trouble.code.exit())
+                Ok(error.code.exit())
             }
             None => {
-                console.show_whole(&result, |result| call::ran(&params.tool, result));
+                console.show_uncut(&result, |result| call::ran(&params.tool, result));
                 Ok(match (result.decision, result.ok) {
-                    (Decision::Allowed, true) => 0,
-                    (Decision::Allowed, false) => EXIT_FAILED,
-                    (Decision::Refused, _) => Code::Denied.exit(),
-                    (Decision::Pending, _) => Code::Pending.exit(),
+                    (CallDecision::Allowed, true) => 0,
+                    (CallDecision::Allowed, false) => EXIT_FAILED,
+                    (CallDecision::Refused, _) => ErrorCode::Denied.exit(),
+                    (CallDecision::Pending, _) => ErrorCode::Pending.exit(),
                 })
             }
         }
     }
 }
 
-fn what(tool: &str, input: &Value, decision: Decision) -> String {
+fn what(tool: &str, input: &Value, decision: CallDecision) -> String {
     let path = input.get("path").and_then(Value::as_str);
     let call = match (tool, path) {
         ("fs.read", Some(path)) => format!("the read of `{path}`"),
@@ -105,7 +106,7 @@ fn what(tool: &str, input: &Value, decision: Decision) -> String {
         (tool, None) => format!("the call of `{tool}`"),
     };
     match decision {
-        Decision::Pending => format!("{call} waits for a review"),
+        CallDecision::Pending => format!("{call} waits for a review"),
         _ => format!("{call} is refused"),
     }
 }

@@ -1,14 +1,15 @@
 //! `skep cassette`: recorded traffic with models.
 
-use crate::console::{Console, OK, Outcome, utf8};
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK, utf8};
 use crate::show::{Line, cassette as show};
-use crate::trouble::Trouble;
 use clap::Subcommand;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use wire::Code;
-use wire::method::model::{Cassettes as Method, CassettesParams, CassettesResult};
+use wire::ErrorCode;
+use wire::method::model::{CassetteListParams, CassetteListResult};
+use wire::table::CassetteList;
 
 /// Look at recorded traffic with models
 #[derive(Debug, clap::Args)]
@@ -16,13 +17,13 @@ use wire::method::model::{Cassettes as Method, CassettesParams, CassettesResult}
 skep cassette export task-3 --out task-3.jsonl\n\n\
 A cassette is $SKEP_HOME/cassettes/TASK.jsonl: JSON lines, secrets taken out, readable by you alone. `skep replay TASK` and \
 `skep gateway run --replay FILE` play it.")]
-pub struct Cassette {
+pub struct CassetteArgs {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     /// List the cassettes that the kernel keeps
     #[command(after_help = "Examples:\n  skep cassette list\n  skep cassette list --json")]
     List,
@@ -46,26 +47,28 @@ Look at it before you give it away: what a model read and wrote is on it, and on
     },
 }
 
-impl Cassette {
-    pub async fn run(self, console: &Console) -> Outcome {
-        match self.what {
-            What::List => {
-                console.show(&ask(console, None).await?, show::list);
+impl CassetteArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
+        match self.action {
+            Action::List => {
+                console.show(&fetch(console, None).await?, show::list);
                 OK
             }
-            What::Show { name } => {
-                console.show(&ask(console, Some(place(name)?)).await?, show::contents);
+            Action::Show { name } => {
+                console.show(&fetch(console, Some(resolve_name(name)?)).await?, show::contents);
                 OK
             }
-            What::Export { name, out } => {
-                let found = ask(console, Some(place(name)?)).await?;
+            Action::Export { name, out } => {
+                let found = fetch(console, Some(resolve_name(name)?)).await?;
                 let Some(one) = found.cassettes.first() else { return OK };
                 let wrong = |path: &Path, error: std::io::Error| {
-                    Trouble::new(Code::BadInput, format!("cannot export to `{}`", path.display())).why(error).fix("name a new file")
+                    CommandError::new(ErrorCode::BadInput, format!("cannot export to `{}`", path.display()))
+                        .why(error)
+                        .fix("name a new file")
                 };
                 let source = Path::new(&one.path);
                 let bytes = std::fs::read(source)
-                    .map_err(|error| Trouble::new(Code::NotFound, format!("cannot read `{}`", source.display())).why(error))?;
+                    .map_err(|error| CommandError::new(ErrorCode::NotFound, format!("cannot read `{}`", source.display())).why(error))?;
                 match out {
                     None => console.out.write(&bytes),
                     Some(path) => {
@@ -85,17 +88,17 @@ impl Cassette {
     }
 }
 
-async fn ask(console: &Console, name: Option<String>) -> Result<CassettesResult, Trouble> {
-    Ok(console.kernel().await?.call::<Method>(&CassettesParams { name }).await?)
+async fn fetch(console: &Console, name: Option<String>) -> Result<CassetteListResult, CommandError> {
+    Ok(console.kernel().await?.call::<CassetteList>(&CassetteListParams { name }).await?)
 }
 
 /// A file is named from where the person stands.
-fn place(name: String) -> Result<String, Trouble> {
-    if Path::new(&name).is_file() { file(Path::new(&name)) } else { Ok(name) }
+fn resolve_name(name: String) -> Result<String, CommandError> {
+    if Path::new(&name).is_file() { absolute(Path::new(&name)) } else { Ok(name) }
 }
 
 /// The same file from anywhere.
-pub fn file(path: &Path) -> Result<String, Trouble> {
-    let wrong = |error| Trouble::new(Code::BadInput, format!("`{}` is no path", path.display())).why(error).fix("name a file");
+pub fn absolute(path: &Path) -> Result<String, CommandError> {
+    let wrong = |error| CommandError::new(ErrorCode::BadInput, format!("`{}` is no path", path.display())).why(error).fix("name a file");
     utf8(std::path::absolute(path).map_err(wrong)?)
 }

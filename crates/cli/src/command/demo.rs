@@ -3,35 +3,38 @@
 //! Speaks to its own kernel over `wire` as every other command does; nothing here is faked. The kernel is stopped and the folder
 //! removed at the end, also after ctrl-c or a failure.
 
+mod presenter;
 mod project;
-mod stage;
 
 use crate::command::journal::next_line;
 use crate::command::journal::page::Pages;
 use crate::command::review::answer;
-use crate::console::{Console, Outcome};
-use crate::record::Record;
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult};
+use crate::record::ParsedRecord;
 use crate::show::measure::{self, duration_us, now_ms};
 use crate::show::transcript::Transcript;
 use crate::show::{Line, Page, Tone, before_end, call, diff, journal, process, review, task, zone};
 use crate::start;
-use crate::trouble::Trouble;
 use jiff::tz::TimeZone;
-use stage::Stage;
+use presenter::Presenter;
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use wire::code::{EXIT_FAILED, EXIT_INTERRUPTED};
 use wire::method::Nothing;
-use wire::method::call::{Run, RunParams};
-use wire::method::journal::{Filter, Follow, Verify};
-use wire::method::kernel::Status;
-use wire::method::process::List;
-use wire::method::review::{Answer as Answering, AnswerParams, Show, ShowParams};
-use wire::method::task::{Add, AddParams, Await, AwaitParams, Diff, Merge, MergeParams, TaskParams};
-use wire::method::zone::{Init, InitParams, Trust, TrustParams};
-use wire::{Answer, Client, Code, Event, Mode, ReviewId, TaskId};
+use wire::method::call::CallRunParams;
+use wire::method::journal::RecordFilter;
+use wire::method::merge::APPLY_TOOL;
+use wire::method::review::{ReviewAnswerParams, ReviewShowParams};
+use wire::method::task::{TaskAddParams, TaskAwaitParams, TaskIdParams, TaskMergeParams};
+use wire::method::zone::{ZoneInitParams, ZoneTrustParams};
+use wire::table::{
+    CallRun, JournalFollow, JournalVerify, KernelStatus, ProcList, ReviewAnswer, ReviewShow, TaskAdd, TaskAwait, TaskDiff, TaskMerge,
+    ZoneInit, ZoneTrust,
+};
+use wire::{Answer, ErrorCode, Event, KernelClient, Mode, ReviewId, TaskId};
 
 /// Records shown of the journal's end.
 const TAIL_RECORDS: u64 = 12;
@@ -40,17 +43,19 @@ const TAIL_RECORDS: u64 = 12;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep demo\n  skep demo --keep      leaves the folder, to look around\n  NO_COLOR=1 skep demo\n\n\
 Works in a temporary folder with a kernel of its own. Needs git and sh, and a host that `skep doctor` is content with.")]
-pub struct Demo {
+pub struct DemoArgs {
     /// Leave the folder and its kernel's home behind
     #[arg(long)]
     keep: bool,
 }
 
-impl Demo {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl DemoArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         project::find_git()?;
         let mut room = tempfile::Builder::new().prefix("skep-demo-").tempdir().map_err(|error| {
-            Trouble::new(Code::Unavailable, "the demo has no place to work in").why(error).fix("set $TMPDIR to a folder you can write to")
+            CommandError::new(ErrorCode::Unavailable, "the demo cannot make a folder to work in")
+                .why(error)
+                .fix("set $TMPDIR to a folder you can write to")
         })?;
         room.disable_cleanup(self.keep);
         let console = Console { home: room.path().join("home"), ..console.clone() };
@@ -88,71 +93,71 @@ fn stop_and_remove(home: &Path, folder: &Path, keep: bool) {
     }
 }
 
-async fn play(console: &Console, project: &Path, keep: bool) -> Outcome {
-    let mut stage = Stage::new(console);
-    stage.title("skep demo", "the built-in brain does real work on a scripted model: real kernel, real sandbox, real journal");
+async fn play(console: &Console, project: &Path, keep: bool) -> ExitResult {
+    let mut presenter = Presenter::new(console);
+    presenter.title("skep demo", "the built-in brain does real work on a scripted model: real kernel, real sandbox, real journal");
 
-    stage.act("A project", "a calculator in sh that can add; nobody taught it to subtract");
+    presenter.act("A project", "a calculator in sh that can add; nobody taught it to subtract");
     project::write(project)?;
     let path = project.display().to_string();
-    stage.page(Page(vec![Line::new().faint("in ").plain(&path)]));
-    stage.command("sh tests/run.sh");
-    stage.page(said(&project::test(project)?.1));
+    presenter.page(Page(vec![Line::new().faint("in ").plain(&path)]));
+    presenter.command("sh tests/run.sh");
+    presenter.page(said(&project::test(project)?.1));
 
-    stage.act("A kernel", "one for each user; any command starts it");
+    presenter.act("A kernel", "one for each user; any command starts it");
     set_model(&console.home)?;
     let asked = Instant::now();
     let mut kernel = console.kernel().await?;
     let started = elapsed_us(asked);
-    let status = kernel.call::<Status>(&Nothing {}).await?;
+    let status = kernel.call::<KernelStatus>(&Nothing {}).await?;
     let aside = format!("{}  os pid {}  {}", duration_us(started), status.os_pid, measure::bytes(status.rss_bytes));
-    stage.good("the kernel runs", &aside);
+    presenter.good("the kernel runs", &aside);
 
-    stage.act("A policy", "what no rule allows is denied; the files in a project are proposals until you trust them");
-    set_policy(&mut kernel, &stage, project, &path).await?;
+    presenter.act("A policy", "what no rule allows is denied; the files in a project are proposals until you trust them");
+    set_policy(&mut kernel, &presenter, project, &path).await?;
 
-    stage.act("A task", "the brain acts through one door: each call is decided, run in a closed room and recorded");
-    let task = work(&mut kernel, console, &stage, &path).await?;
-    let view = kernel.call::<Await>(&AwaitParams { task, timeout_ms: None }).await?;
+    presenter.act("A task", "the brain acts through one door: each call is decided, run in a closed room and recorded");
+    let task = work(&mut kernel, console, &presenter, &path).await?;
+    let view = kernel.call::<TaskAwait>(&TaskAwaitParams { task, timeout_ms: None }).await?;
     if view.merge.is_none() {
         let why = view.summary.unwrap_or_else(|| view.state.as_str().to_owned());
-        return Err(Trouble::new(Code::Unsupported, "the demo's task did not end well")
+        return Err(CommandError::new(ErrorCode::Unsupported, "the demo's task did not end well")
             .why(why)
             .fix("see what this host lacks with `skep doctor`"));
     }
 
-    stage.act("The changes", "nothing in the project has changed so far; you look, then you take them");
-    let passed = take(&mut kernel, &stage, project, task).await?;
+    presenter.act("The changes", "nothing in the project has changed so far; you look, then you take them");
+    let passed = take(&mut kernel, &presenter, project, task).await?;
 
-    stage.act("What happened", "every process, every decision, in a chain that can be proven");
-    stage.command("skep ps");
-    stage.table(process::list(&kernel.call::<List>(&Nothing {}).await?.processes, now_ms()));
-    stage.blank();
-    stage.command(&format!("skep journal log --limit {TAIL_RECORDS}"));
-    stage.table(tail(&mut kernel).await?);
-    stage.blank();
-    stage.command("skep journal verify");
+    presenter.act("What happened", "every process, every decision, in a chain that can be proven");
+    presenter.command("skep ps");
+    presenter.table(process::list(&kernel.call::<ProcList>(&Nothing {}).await?.processes, now_ms()));
+    presenter.blank();
+    presenter.command(&format!("skep journal log --limit {TAIL_RECORDS}"));
+    presenter.table(tail(&mut kernel).await?);
+    presenter.blank();
+    presenter.command("skep journal verify");
     let asked = Instant::now();
-    let verified = kernel.call::<Verify>(&Nothing {}).await?;
-    stage.page(journal::verdict(&verified, elapsed_us(asked) / 1_000));
-    stage.blank();
-    stage.command("skep call fs.read path=VERSION");
+    let verified = kernel.call::<JournalVerify>(&Nothing {}).await?;
+    presenter.page(journal::verdict(&verified, elapsed_us(asked) / 1_000));
+    presenter.blank();
+    presenter.command("skep call fs.read path=VERSION");
     let params =
-        RunParams { tool: "fs.read".into(), input: serde_json::json!({"path": "VERSION"}), path, task: None, mode: None, token: None };
-    let ran = kernel.call::<Run>(&params).await?;
-    stage.page(Page(call::ran("fs.read", &ran).0.into_iter().skip(1).collect()));
+        CallRunParams { tool: "fs.read".into(), input: serde_json::json!({"path": "VERSION"}), path, task: None, mode: None, token: None };
+    let ran = kernel.call::<CallRun>(&params).await?;
+    presenter.page(Page(call::ran("fs.read", &ran).0.into_iter().skip(1).collect()));
 
-    let view = kernel.call::<Await>(&AwaitParams { task, timeout_ms: None }).await?;
+    let view = kernel.call::<TaskAwait>(&TaskAwaitParams { task, timeout_ms: None }).await?;
     let well = passed && verified.findings.is_empty();
     if console.json {
         console.out.json(&serde_json::json!({"ok": well, "task": view, "journal": verified, "start_us": started}));
     }
-    next(&mut stage, project, keep);
+    next(&mut presenter, project, keep);
     Ok(if well { 0 } else { EXIT_FAILED })
 }
 
 /// Puts the model's script and the settings that lead to it into the demo's own home.
-fn set_model(home: &Path) -> Result<(), Trouble> {
+fn set_model(home: &Path) -> Result<(), CommandError> {
     let model = home.join("demo.model");
     let written = std::fs::DirBuilder::new()
         .recursive(true)
@@ -160,30 +165,31 @@ fn set_model(home: &Path) -> Result<(), Trouble> {
         .create(home)
         .and_then(|()| std::fs::write(&model, project::MODEL))
         .and_then(|()| std::fs::write(home.join("config.yml"), project::settings(&model)));
-    written.map_err(|error| Trouble::new(Code::Unavailable, "cannot write the demo's settings").why(error))
+    written.map_err(|error| CommandError::new(ErrorCode::Unavailable, "cannot write the demo's settings").why(error))
 }
 
-async fn set_policy(kernel: &mut Client, stage: &Stage<'_>, project: &Path, path: &str) -> Result<(), Trouble> {
-    stage.command("skep init");
-    let init = kernel.call::<Init>(&InitParams { path: path.to_owned() }).await?;
-    stage.page(Page(zone::opened(&init).0.into_iter().skip(1).collect()));
-    stage.blank();
+async fn set_policy(kernel: &mut KernelClient, presenter: &Presenter<'_>, project: &Path, path: &str) -> Result<(), CommandError> {
+    presenter.command("skep init");
+    let init = kernel.call::<ZoneInit>(&ZoneInitParams { path: path.to_owned() }).await?;
+    presenter.page(Page(zone::opened(&init).0.into_iter().skip(1).collect()));
+    presenter.blank();
     let file = project.join(".skep/policy.yaml");
     let added = std::fs::OpenOptions::new().append(true).open(&file).and_then(|mut file| file.write_all(project::RULE.as_bytes()));
-    added.map_err(|error| Trouble::new(Code::Unavailable, format!("cannot add a rule to `{}`", file.display())).why(error))?;
-    stage.page(Page(vec![Line::new().faint("you add a rule to .skep/policy.yaml, then:")]));
-    stage.command("skep trust");
-    let shown = kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: None, phrase: None }).await?;
-    stage.page(diff::unified(&shown.diff));
-    let trusted = kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: Some(shown.hash), phrase: shown.phrase }).await?;
-    stage.page(zone::trusted(&trusted));
+    added.map_err(|error| CommandError::new(ErrorCode::Unavailable, format!("cannot add a rule to `{}`", file.display())).why(error))?;
+    presenter.page(Page(vec![Line::new().faint("you add a rule to .skep/policy.yaml, then:")]));
+    presenter.command("skep trust");
+    let shown = kernel.call::<ZoneTrust>(&ZoneTrustParams { path: path.to_owned(), hash: None, phrase: None }).await?;
+    presenter.page(diff::unified(&shown.diff));
+    let trusted =
+        kernel.call::<ZoneTrust>(&ZoneTrustParams { path: path.to_owned(), hash: Some(shown.hash), phrase: shown.phrase }).await?;
+    presenter.page(zone::trusted(&trusted));
     Ok(())
 }
 
 /// Queues the task, tells its story as it happens and answers what it asks.
-async fn work(kernel: &mut Client, console: &Console, stage: &Stage<'_>, path: &str) -> Result<TaskId, Trouble> {
-    stage.command(&format!("skep act \"{}\" --brain native", project::PROMPT));
-    let params = AddParams {
+async fn work(kernel: &mut KernelClient, console: &Console, presenter: &Presenter<'_>, path: &str) -> Result<TaskId, CommandError> {
+    presenter.command(&format!("skep act \"{}\" --brain native", project::PROMPT));
+    let params = TaskAddParams {
         path: path.to_owned(),
         mode: Mode::Act,
         prompt: project::PROMPT.into(),
@@ -193,21 +199,21 @@ async fn work(kernel: &mut Client, console: &Console, stage: &Stage<'_>, path: &
         record: false,
         tags: Vec::new(),
     };
-    let added = kernel.call::<Add>(&params).await?;
-    stage.page(Page(task::added(&added).0.into_iter().skip(1).collect()));
-    stage.blank();
-    stage.command(&format!("skep watch {}", added.task));
+    let added = kernel.call::<TaskAdd>(&params).await?;
+    presenter.page(Page(task::added(&added).0.into_iter().skip(1).collect()));
+    presenter.blank();
+    presenter.command(&format!("skep watch {}", added.task));
 
-    let mut follower = Client::connect(&console.home).await?;
-    follower.call::<Follow>(&Filter { task: Some(added.task), after_seq: Some(0), ..Filter::default() }).await?;
+    let mut follower = KernelClient::connect(&console.home).await?;
+    follower.call::<JournalFollow>(&RecordFilter { task: Some(added.task), after_seq: Some(0), ..RecordFilter::default() }).await?;
     let mut transcript = Transcript::default();
     while let Some(line) = console.wait("the brain works", next_line(&mut follower)).await? {
-        let Some(record) = Record::parse(&line) else { continue };
-        stage.page(transcript.tell(&record));
+        let Some(record) = ParsedRecord::parse(&line) else { continue };
+        presenter.page(transcript.add(&record));
         match record.event {
             // The merge is the next part of the demo.
-            Some(Event::ReviewAsked(e)) if e.tool == "merge.apply" => break,
-            Some(Event::ReviewAsked(e)) => answer(kernel, stage, e.review).await?,
+            Some(Event::ReviewAsked(e)) if e.tool == APPLY_TOOL => break,
+            Some(Event::ReviewAsked(e)) => answer(kernel, presenter, e.review).await?,
             Some(Event::TaskFinished(_) | Event::TaskFailed(_) | Event::TaskCancelled(_)) => break,
             _ => {}
         }
@@ -215,44 +221,44 @@ async fn work(kernel: &mut Client, console: &Console, stage: &Stage<'_>, path: &
     Ok(added.task)
 }
 
-async fn answer(kernel: &mut Client, stage: &Stage<'_>, id: ReviewId) -> Result<(), Trouble> {
-    let view = kernel.call::<Show>(&ShowParams { review: id, full: false }).await?;
-    stage.blank();
-    stage.command(&format!("skep review show {id}"));
-    stage.page(review::detail(&view, now_ms()));
-    stage.blank();
-    stage.command(&format!("skep review allow {id}"));
+async fn answer(kernel: &mut KernelClient, presenter: &Presenter<'_>, id: ReviewId) -> Result<(), CommandError> {
+    let view = kernel.call::<ReviewShow>(&ReviewShowParams { review: id, full: false }).await?;
+    presenter.blank();
+    presenter.command(&format!("skep review show {id}"));
+    presenter.page(review::detail(&view, now_ms()));
+    presenter.blank();
+    presenter.command(&format!("skep review allow {id}"));
     let reason = Some("the demo answers for you".to_owned());
-    kernel.call::<Answering>(&AnswerParams { reason, ..answer::exactly(id, Answer::Allow) }).await?;
+    kernel.call::<ReviewAnswer>(&ReviewAnswerParams { reason, ..answer::exactly(id, Answer::Allow) }).await?;
     Ok(())
 }
 
 /// Shows and merges the changes; do the project's own tests pass afterwards?
-async fn take(kernel: &mut Client, stage: &Stage<'_>, project: &Path, task: TaskId) -> Result<bool, Trouble> {
-    stage.command(&format!("skep diff {task}"));
-    let changes = kernel.call::<Diff>(&TaskParams { task }).await?;
-    stage.page(diff::full(&changes));
-    stage.blank();
-    stage.command(&format!("skep merge {task}"));
-    let merged = kernel.call::<Merge>(&MergeParams { task, digest: changes.digest, sides: Default::default() }).await?;
-    stage.page(diff::merged(&merged));
-    stage.blank();
-    stage.command("sh tests/run.sh");
+async fn take(kernel: &mut KernelClient, presenter: &Presenter<'_>, project: &Path, task: TaskId) -> Result<bool, CommandError> {
+    presenter.command(&format!("skep diff {task}"));
+    let changes = kernel.call::<TaskDiff>(&TaskIdParams { task }).await?;
+    presenter.page(diff::full(&changes));
+    presenter.blank();
+    presenter.command(&format!("skep merge {task}"));
+    let merged = kernel.call::<TaskMerge>(&TaskMergeParams { task, digest: changes.digest, sides: Default::default() }).await?;
+    presenter.page(diff::merged(&merged));
+    presenter.blank();
+    presenter.command("sh tests/run.sh");
     let (passed, text) = project::test(project)?;
-    stage.page(said(&text));
+    presenter.page(said(&text));
     Ok(passed)
 }
 
-async fn tail(kernel: &mut Client) -> Result<Page, Trouble> {
-    let filter = Filter { limit: Some(TAIL_RECORDS), reverse: true, ..Filter::default() };
+async fn tail(kernel: &mut KernelClient) -> Result<Page, CommandError> {
+    let filter = RecordFilter { limit: Some(TAIL_RECORDS), reverse: true, ..RecordFilter::default() };
     let mut lines = Pages::new(filter).all(kernel).await?;
     lines.reverse();
-    let records: Vec<_> = lines.iter().filter_map(|line| Record::parse(line)).collect();
+    let records: Vec<_> = lines.iter().filter_map(|line| ParsedRecord::parse(line)).collect();
     Ok(journal::log(&records, now_ms(), &TimeZone::system()))
 }
 
-fn next(stage: &mut Stage<'_>, project: &Path, keep: bool) {
-    stage.act("Next", "");
+fn next(presenter: &mut Presenter<'_>, project: &Path, keep: bool) {
+    presenter.act("Next", "");
     let tips = [
         ("cd YOUR/REPOSITORY && skep init", "any git repository will do"),
         ("skep call search.grep pattern=TODO", "make a call yourself"),
@@ -262,15 +268,15 @@ fn next(stage: &mut Stage<'_>, project: &Path, keep: bool) {
         ("skep --help", "everything else"),
     ];
     let rows = tips.iter().map(|(command, about)| vec![Line::new().name(*command), Line::new().faint(*about)]);
-    stage.page(crate::show::table(rows.collect()));
+    presenter.page(crate::show::table(rows.collect()));
     if keep {
         let home: PathBuf = project.with_file_name("home");
-        stage.page(Page(vec![
+        presenter.page(Page(vec![
             Line::new(),
             Line::new().faint("kept: ").plain(format!("cd {}; export SKEP_HOME={}", project.display(), home.display())),
         ]));
     }
-    stage.blank();
+    presenter.blank();
 }
 
 fn said(text: &str) -> Page {

@@ -1,12 +1,13 @@
 //! `skep diff`: what a task changed, once or as it happens.
 
-use crate::console::{Console, OK, Outcome};
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, diff};
-use crate::trouble::Trouble;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::method::task::{Diff as Method, DiffResult, File, FileParams, Show, TaskParams};
-use wire::{Client, Code, TaskId, base64};
+use wire::method::task::{TaskDiffResult, TaskFileParams, TaskIdParams};
+use wire::table::{TaskDiff, TaskFile, TaskShow};
+use wire::{ErrorCode, KernelClient, TaskId, base64};
 
 /// Between two looks at a running task.
 const LOOK_MS: u64 = 1_000;
@@ -17,39 +18,39 @@ const LOOK_MS: u64 = 1_000;
     after_help = "Examples:\n  skep diff task-3\n  skep diff task-3 --follow     until it is done\n  skep diff task-3 | less -R\n  skep diff task-3 --file data.bin > new.bin\n\n\
 In a pipe, --follow prints each file again when it has changed."
 )]
-pub struct Diff {
-    /// Which: `task-3` of `skep status`
+pub struct DiffArgs {
+    /// Task id, as `skep status` prints it
     task: TaskId,
     /// Show changes as they are made, until the task is done
     #[arg(long, short)]
     follow: bool,
-    /// Print this changed file itself, as it shall be
+    /// Print this changed file itself, as the task left it
     #[arg(long, value_name = "PATH", conflicts_with = "follow")]
     file: Option<String>,
-    /// With --file: as it was
+    /// With --file: as it was before the task
     #[arg(long, requires = "file")]
     before: bool,
 }
 
-impl Diff {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl DiffArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         let mut kernel = console.kernel().await?;
         if let Some(path) = self.file {
-            return print(&mut kernel, FileParams { task: self.task, path, before: self.before, offset: 0 }, console).await;
+            return print(&mut kernel, TaskFileParams { task: self.task, path, before: self.before, offset: 0 }, console).await;
         }
-        let params = TaskParams { task: self.task };
+        let params = TaskIdParams { task: self.task };
         if !self.follow {
-            let result = console.wait("comparing", kernel.call::<Method>(&params)).await?;
-            console.show_whole(&result, diff::full);
+            let result = console.wait("comparing", kernel.call::<TaskDiff>(&params)).await?;
+            console.show_uncut(&result, diff::full);
             return OK;
         }
-        let mut seen = Seen::default();
+        let mut seen = LastShown::default();
         loop {
             // The state first: what changed before the end is shown by the look after it.
-            let view = kernel.call::<Show>(&params).await?;
+            let view = kernel.call::<TaskShow>(&params).await?;
             let over = view.state.ended() || view.merge.is_some();
-            let result = kernel.call::<Method>(&params).await?;
-            seen.tell(&result, console);
+            let result = kernel.call::<TaskDiff>(&params).await?;
+            seen.print_changes(&result, console);
             if over {
                 return OK;
             }
@@ -62,11 +63,12 @@ impl Diff {
 }
 
 /// A changed file, byte for byte; made visible where a person would see it.
-async fn print(kernel: &mut Client, mut params: FileParams, console: &Console) -> Outcome {
+async fn print(kernel: &mut KernelClient, mut params: TaskFileParams, console: &Console) -> ExitResult {
     let mut rest = Vec::new();
     loop {
-        let piece = kernel.call::<File>(&params).await?;
-        let bytes = base64::decode(&piece.data).ok_or_else(|| Trouble::new(Code::Internal, "the kernel's answer cannot be read"))?;
+        let piece = kernel.call::<TaskFile>(&params).await?;
+        let bytes =
+            base64::decode(&piece.data).ok_or_else(|| CommandError::new(ErrorCode::Internal, "the kernel's answer cannot be read"))?;
         params.offset += bytes.len() as u64;
         let over = bytes.is_empty() || params.offset >= piece.bytes;
         if console.out.tty {
@@ -74,7 +76,7 @@ async fn print(kernel: &mut Client, mut params: FileParams, console: &Console) -
             let whole = if over { rest.len() } else { rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1) };
             let lines: Vec<u8> = rest.drain(..whole).collect();
             let page = lines.split_inclusive(|byte| *byte == b'\n');
-            console.out.whole(&page.map(|line| Line::new().plain(server::readable(line.strip_suffix(b"\n").unwrap_or(line)))).collect());
+            console.out.uncut(&page.map(|line| Line::new().plain(server::readable(line.strip_suffix(b"\n").unwrap_or(line)))).collect());
         } else {
             console.out.write(&bytes);
         }
@@ -86,14 +88,14 @@ async fn print(kernel: &mut Client, mut params: FileParams, console: &Console) -
 
 /// What was shown last.
 #[derive(Default)]
-struct Seen {
+struct LastShown {
     files: BTreeMap<String, String>,
     once: bool,
 }
 
-impl Seen {
+impl LastShown {
     /// On a terminal the whole is drawn anew; elsewhere what is new is added.
-    fn tell(&mut self, result: &DiffResult, console: &Console) {
+    fn print_changes(&mut self, result: &TaskDiffResult, console: &Console) {
         let now: BTreeMap<String, String> =
             result.files.iter().map(|file| (file.path.clone(), format!("{} {:?} {}", file.kind, file.refused, file.diff))).collect();
         if self.once && now == self.files {
@@ -109,10 +111,10 @@ impl Seen {
             let mut part = result.clone();
             part.files.retain(|file| fresh(&file.path));
             if !part.files.is_empty() {
-                console.out.whole(&diff::files(&part));
+                console.out.uncut(&diff::files(&part));
             }
             for path in self.files.keys().filter(|path| !now.contains_key(*path)) {
-                console.out.whole(&diff::gone(path));
+                console.out.uncut(&diff::gone(path));
             }
         }
         self.files = now;

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 /// Run extension rules for the kernel
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub struct ExtensionChild {}
+pub struct ExtensionChildArgs {}
 
-impl ExtensionChild {
+impl ExtensionChildArgs {
     /// Called before any thread exists.
     pub fn run(&self) -> ExitCode {
         server::extension_child()

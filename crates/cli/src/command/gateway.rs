@@ -1,15 +1,16 @@
 //! `skep gateway`: models for programs outside rooms.
 
 use crate::command::cassette;
-use crate::command::leash::Leashed;
-use crate::console::{Console, Outcome, folder};
+use crate::command::supervise::SupervisedProgram;
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, folder};
 use crate::show::{Line, model};
-use crate::trouble::Trouble;
 use clap::Subcommand;
 use std::path::PathBuf;
 use std::time::Duration;
-use wire::method::model::{CLOSED, Closed, Open as Method, OpenParams, OpenResult};
-use wire::{Client, Code};
+use wire::method::model::{CLOSED, GatewayClosedNote, GatewayOpenParams, GatewayOpenResult, LoginClient};
+use wire::table::GatewayOpen;
+use wire::{ErrorCode, KernelClient};
 
 /// Use models through the kernel: metered, capped, recorded
 #[derive(Debug, clap::Args)]
@@ -22,13 +23,13 @@ local: { url: \"http://127.0.0.1:11434\", dialect: chat, free: true }\n  \
 models: { tactical: [anthropic/claude-sonnet-4-5, openai/gpt-5.5] }\n  \
 gateway: { loopback: true }\n\n\
 The programs get a key of their own that is good for one listener on this machine and for as long as they run; the real one stays here.")]
-pub struct Gateway {
+pub struct GatewayArgs {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     Run(Run),
     Open(Open),
 }
@@ -40,11 +41,11 @@ enum What {
 skep gateway run -- python3 agent.py\n  skep gateway run --record run.jsonl -- claude -p hello\n  \
 skep gateway run --replay run.jsonl -- claude -p hello\n\n\
 The program gets ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, OPENAI_BASE_URL, OPENAI_API_KEY, GOOGLE_GEMINI_BASE_URL and GEMINI_API_KEY. It \
-runs as you, outside any room; only its requests to models pass the kernel."
+runs as you, outside any sandbox; only its requests to models pass the kernel."
 )]
 struct Run {
     #[command(flatten)]
-    way: Way,
+    flags: GatewayFlags,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<String>,
@@ -55,18 +56,18 @@ struct Run {
 #[command(after_help = "Examples:\n  skep gateway open\n  skep gateway open --json\n\nEnd it with ^C; the key dies with it.")]
 struct Open {
     #[command(flatten)]
-    way: Way,
+    flags: GatewayFlags,
 }
 
 #[derive(Debug, clap::Args)]
-struct Way {
+struct GatewayFlags {
     /// The repository [default: where you are]
     #[arg(long, value_name = "DIR")]
     zone: Option<PathBuf>,
-    /// It is this vendor's own client and may use its subscription login: claude or codex
-    #[arg(long, value_name = "CLIENT", value_parser = ["claude", "codex"])]
-    login: Option<String>,
-    /// Take the traffic down in this file
+    /// The program is this vendor's own client and may use your subscription login
+    #[arg(long, value_name = "CLIENT")]
+    login: Option<Login>,
+    /// Record the traffic to this file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Answer from this cassette in place of every provider
@@ -77,35 +78,51 @@ struct Way {
     timing: bool,
 }
 
-/// How long a program has to hear that it is cancelled before it is told to end.
-const HEAR: Duration = Duration::from_secs(2);
+/// A vendor's client with a subscription login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Login {
+    Claude,
+    Codex,
+}
 
-impl Gateway {
-    pub async fn run(self, console: &Console) -> Outcome {
-        let way = match &self.what {
-            What::Run(run) => &run.way,
-            What::Open(open) => &open.way,
+impl From<Login> for LoginClient {
+    fn from(login: Login) -> LoginClient {
+        match login {
+            Login::Claude => LoginClient::Claude,
+            Login::Codex => LoginClient::Codex,
+        }
+    }
+}
+
+/// How long a program may react to the reason before it is told to end.
+const NOTICE: Duration = Duration::from_secs(2);
+
+impl GatewayArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
+        let flags = match &self.action {
+            Action::Run(run) => &run.flags,
+            Action::Open(open) => &open.flags,
         };
-        let params = OpenParams {
-            path: folder(way.zone.as_deref())?,
-            client: way.login.clone(),
-            record: way.record.as_deref().map(cassette::file).transpose()?,
-            replay: way.replay.as_deref().map(cassette::file).transpose()?,
-            timing: way.timing,
+        let params = GatewayOpenParams {
+            path: folder(flags.zone.as_deref())?,
+            client: flags.login.map(LoginClient::from),
+            record: flags.record.as_deref().map(cassette::absolute).transpose()?,
+            replay: flags.replay.as_deref().map(cassette::absolute).transpose()?,
+            timing: flags.timing,
         };
         // The gateway is open as long as this connection is.
         let mut kernel = console.kernel().await?;
-        let opened = kernel.call::<Method>(&params).await?;
-        match self.what {
-            What::Open(_) => {
+        let opened = kernel.call::<GatewayOpen>(&params).await?;
+        match self.action {
+            Action::Open(_) => {
                 console.show(&opened, model::opened);
                 console.note(Line::new().faint("open until ^C"));
                 let why = closed(&mut kernel).await.unwrap_or_else(|| "the kernel went away".to_owned());
-                Err(Trouble::new(Code::Unavailable, "the gateway is closed").why(why))
+                Err(CommandError::new(ErrorCode::Unavailable, "the gateway is closed").why(why))
             }
-            What::Run(run) => {
-                let failed = |error| Trouble::new(Code::Internal, "the program cannot be run").why(error);
-                let mut program = Leashed::start(&run.program, environment(&opened)).map_err(failed)?;
+            Action::Run(run) => {
+                let failed = |error| CommandError::new(ErrorCode::Internal, "the program cannot be run").why(error);
+                let mut program = SupervisedProgram::start(&run.program, environment(&opened)).map_err(failed)?;
                 let over = tokio::select! {
                     code = program.wait() => return code.map_err(failed),
                     over = closed(&mut kernel) => over,
@@ -116,7 +133,7 @@ impl Gateway {
                         // Its requests were answered with the reason, and it may want to tell that itself.
                         tokio::select! {
                             code = program.wait() => code.map_err(failed),
-                            () = tokio::time::sleep(HEAR) => program.end().await.map_err(failed),
+                            () = tokio::time::sleep(NOTICE) => program.end().await.map_err(failed),
                         }
                     }
                     // The program may still have something to save.
@@ -132,18 +149,18 @@ impl Gateway {
 }
 
 /// Waits until the gateway is closed, and gives the reason; `None` when the kernel is gone.
-async fn closed(kernel: &mut Client) -> Option<String> {
+async fn closed(kernel: &mut KernelClient) -> Option<String> {
     while let Ok(Some(note)) = kernel.next_note().await {
         if note.method == CLOSED {
-            return note.params.and_then(|params| serde_json::from_str::<Closed>(params.get()).ok()).map(|closed| closed.why);
+            return note.params.and_then(|params| serde_json::from_str::<GatewayClosedNote>(params.get()).ok()).map(|closed| closed.why);
         }
     }
     None
 }
 
-/// What the vendors' clients look for.
-pub fn environment(opened: &OpenResult) -> Vec<(&'static str, String)> {
-    let OpenResult { url, key, .. } = opened;
+/// Action the vendors' clients look for.
+pub fn environment(opened: &GatewayOpenResult) -> Vec<(&'static str, String)> {
+    let GatewayOpenResult { url, key, .. } = opened;
     vec![
         ("ANTHROPIC_BASE_URL", url.clone()),
         ("ANTHROPIC_API_KEY", key.clone()),

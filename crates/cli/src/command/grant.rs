@@ -1,27 +1,28 @@
 //! `skep grant`: what people have given and refused for good.
 
-use crate::console::{Console, OK, Outcome};
+use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, Page, grant};
 use clap::Subcommand;
 use wire::method::Nothing;
-use wire::method::grant::{List, Revoke, RevokeParams};
+use wire::method::grant::GrantRevokeParams;
+use wire::table::{GrantList, GrantRevoke};
 use wire::{BanId, GrantId, TokenId};
 
-/// See and take back what was given or denied for good
+/// List and revoke grants, bans and tokens
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep grant list\n  skep grant revoke g-3\n  skep grant revoke b-1 t-2\n\n\
 Grants (g-) and bans (b-) come from answers to reviews, tokens (t-) from `skep token issue`.")]
-pub struct Grant {
+pub struct GrantArgs {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     /// List grants, bans and tokens
     #[command(after_help = "Examples:\n  skep grant list\n  skep grant list --json")]
     List,
-    /// Take back grants and tokens, and lift bans, at once
+    /// Revoke grants and tokens, and lift bans, at once
     #[command(after_help = "Examples:\n  skep grant revoke g-3\n  skep grant revoke g-3 b-1 t-2\n\n\
 The next call that would have used it asks again, in children too.")]
     Revoke {
@@ -37,18 +38,18 @@ fn id(text: &str) -> Result<String, String> {
     if known { Ok(text.to_owned()) } else { Err(format!("`{text}` is no grant (g-1), ban (b-1) or token (t-1)")) }
 }
 
-impl Grant {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl GrantArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         let mut kernel = console.kernel().await?;
-        match self.what {
-            What::List => {
-                let result = kernel.call::<List>(&Nothing {}).await?;
+        match self.action {
+            Action::List => {
+                let result = kernel.call::<GrantList>(&Nothing {}).await?;
                 console.show(&result, |result| grant::list(result, &grant::Uptime::now()));
             }
-            What::Revoke { ids } => {
+            Action::Revoke { ids } => {
                 for id in ids {
-                    kernel.call::<Revoke>(&RevokeParams { id: id.clone() }).await?;
-                    let done = if id.starts_with('b') { "lifted" } else { "taken back" };
+                    kernel.call::<GrantRevoke>(&GrantRevokeParams { id: id.clone() }).await?;
+                    let done = if id.starts_with('b') { "lifted" } else { "revoked" };
                     console.show(&serde_json::json!({"revoked": id}), |_| {
                         Page(vec![Line::new().good("✓ ").name(&id).plain(format!(" {done}"))])
                     });

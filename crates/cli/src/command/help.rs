@@ -1,22 +1,22 @@
 //! `skep help`: a command's help, or a topic's.
 
 use crate::args;
-use crate::console::{Console, OK, Outcome};
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, Page, table};
-use crate::trouble::Trouble;
-use wire::Code;
+use wire::ErrorCode;
 use wire::code::EXITS;
 
 /// Explain a command or a topic
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep help act\n  skep help journal verify\n  skep help exit-codes")]
-pub struct Help {
+pub struct HelpArgs {
     /// A command, or exit-codes
     topic: Vec<String>,
 }
 
-impl Help {
-    pub fn run(self, console: &Console) -> Outcome {
+impl HelpArgs {
+    pub fn run(self, console: &Console) -> ExitResult {
         let topic = self.topic.join(" ");
         if topic == "exit-codes" {
             let explained: Vec<_> = EXITS.iter().map(|(exit, means)| serde_json::json!({"exit": exit, "means": means})).collect();
@@ -26,7 +26,9 @@ impl Help {
         let mut command = args::command();
         command.build();
         let Some(found) = args::find(&command, &topic) else {
-            return Err(Trouble::new(Code::BadInput, format!("there is no command `{topic}`")).fix("see all of them with `skep --help`"));
+            return Err(
+                CommandError::new(ErrorCode::BadInput, format!("there is no command `{topic}`")).fix("see all of them with `skep --help`")
+            );
         };
         let help = found.clone().render_help();
         let text = if console.out.colour { help.ansi().to_string() } else { help.to_string() };

@@ -7,15 +7,16 @@ mod forget;
 pub mod page;
 mod verify;
 
-use crate::console::{Console, OK, Outcome};
-use crate::record::Record;
+use crate::console::{Console, ExitResult, OK};
+use crate::record::ParsedRecord;
 use crate::show::{Page, journal, measure};
 use clap::Subcommand;
-use filter::Filtered;
+use filter::FilterArgs;
 use jiff::tz::TimeZone;
 use page::Pages;
-use wire::method::journal::{Follow, RECORD, RecordParams};
-use wire::{Client, ClientError};
+use wire::method::journal::{RECORD, RecordNote};
+use wire::table::JournalFollow;
+use wire::{ClientError, KernelClient};
 
 /// Records that `journal log` shows when no limit is given: a screenful.
 const LOG_RECORDS: u64 = 40;
@@ -26,64 +27,64 @@ const LOG_RECORDS: u64 = 40;
     after_help = "Examples:\n  skep journal log --task task-3\n  skep journal log --kind call --since 10m\n  skep journal verify\n  \
 skep journal export --out journal.jsonl\n  skep journal follow --kind review"
 )]
-pub struct Journal {
+pub struct JournalArgs {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     /// Show the newest records
     #[command(
         after_help = "Examples:\n  skep journal log\n  skep journal log --task task-3 --limit 100\n  skep journal log --kind call.refused --since 1d"
     )]
-    Log(Filtered),
+    Log(FilterArgs),
     /// Show records as they are written
     #[command(after_help = "Examples:\n  skep journal follow\n  skep journal follow --kind review,merge")]
-    Follow(Filtered),
+    Follow(FilterArgs),
     /// Prove that no record was changed, added, moved or cut off
     #[command(
         after_help = "Examples:\n  skep journal verify && echo whole\n  skep journal verify --json\n  skep journal verify --offline\n\n\
 When the kernel does not start, the files are verified without it."
     )]
-    Verify(verify::Verify),
-    /// Show what verification found wrong, until you have looked at it
+    Verify(verify::VerifyArgs),
+    /// Show what verification found wrong, until you mark it as seen
     #[command(after_help = "Examples:\n  skep journal doubts\n  skep journal doubts --seen\n\n\
 Every start verifies the whole chain in the background; what it finds is told by every command until `--seen`.")]
-    Doubts(doubts::Doubts),
+    Doubts(doubts::DoubtsArgs),
     /// Destroy contents that records name; the records stay, and the chain still verifies
     #[command(
         after_help = "Examples:\n  skep journal forget 4521\n  skep journal forget 4521 --reason 'a password in the output' --yes\n\n\
-A record itself never changes. What it names (an output, a frozen change, a base) is encrypted with a key of its own, and the key goes."
+A record itself never changes. Action it names (an output, a frozen change, a base) is encrypted with a key of its own, and the key goes."
     )]
-    Forget(forget::Forget),
+    Forget(forget::ForgetArgs),
     /// Print the stored lines, byte for byte
     #[command(after_help = "Examples:\n  skep journal export --out journal.jsonl\n  skep journal export | sha256sum")]
-    Export(export::Export),
+    Export(export::ExportArgs),
 }
 
-impl Journal {
-    pub async fn run(self, console: &Console) -> Outcome {
-        if let What::Verify(verify) = self.what {
+impl JournalArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
+        if let Action::Verify(verify) = self.action {
             return verify.run(console).await;
         }
-        // What shows the doubts need not be told of them.
-        let mut kernel = match self.what {
-            What::Doubts(_) => console.kernel_only().await?,
+        // Action shows the doubts need not be told of them.
+        let mut kernel = match self.action {
+            Action::Doubts(_) => console.connect().await?,
             _ => console.kernel().await?,
         };
-        match self.what {
-            What::Log(filtered) => log(&mut kernel, filtered, console).await,
-            What::Follow(filtered) => follow(&mut kernel, filtered, console).await,
-            What::Verify(verify) => verify.run(console).await,
-            What::Doubts(doubts) => doubts.run(&mut kernel, console).await,
-            What::Forget(forget) => forget.run(&mut kernel, console).await,
-            What::Export(export) => export.run(&mut kernel, console).await,
+        match self.action {
+            Action::Log(filtered) => log(&mut kernel, filtered, console).await,
+            Action::Follow(filtered) => follow(&mut kernel, filtered, console).await,
+            Action::Verify(verify) => verify.run(console).await,
+            Action::Doubts(doubts) => doubts.run(&mut kernel, console).await,
+            Action::Forget(forget) => forget.run(&mut kernel, console).await,
+            Action::Export(export) => export.run(&mut kernel, console).await,
         }
     }
 }
 
-async fn log(kernel: &mut Client, filtered: Filtered, console: &Console) -> Outcome {
+async fn log(kernel: &mut KernelClient, filtered: FilterArgs, console: &Console) -> ExitResult {
     let mut filter = filtered.filter()?;
     filter.limit = filter.limit.or(Some(LOG_RECORDS));
     filter.reverse = true;
@@ -93,13 +94,13 @@ async fn log(kernel: &mut Client, filtered: Filtered, console: &Console) -> Outc
         lines.iter().for_each(|line| console.out.json(&serde_json::value::RawValue::from_string(line.clone()).ok()));
         return OK;
     }
-    let records: Vec<_> = lines.iter().filter_map(|line| Record::parse(line)).collect();
+    let records: Vec<_> = lines.iter().filter_map(|line| ParsedRecord::parse(line)).collect();
     console.out.page(&journal::log(&records, measure::now_ms(), &TimeZone::system()));
     OK
 }
 
-async fn follow(kernel: &mut Client, filtered: Filtered, console: &Console) -> Outcome {
-    kernel.call::<Follow>(&filtered.filter()?).await?;
+async fn follow(kernel: &mut KernelClient, filtered: FilterArgs, console: &Console) -> ExitResult {
+    kernel.call::<JournalFollow>(&filtered.filter()?).await?;
     loop {
         let line = tokio::select! {
             line = next_line(kernel) => line?,
@@ -108,16 +109,16 @@ async fn follow(kernel: &mut Client, filtered: Filtered, console: &Console) -> O
         let Some(line) = line else { return OK };
         if console.json {
             console.out.json(&serde_json::value::RawValue::from_string(line).ok());
-        } else if let Some(record) = Record::parse(&line) {
+        } else if let Some(record) = ParsedRecord::parse(&line) {
             console.out.page(&Page(vec![journal::row(&record, measure::now_ms(), &TimeZone::system())]));
         }
     }
 }
 
 /// The next followed record; `None` when the kernel has hung up.
-pub async fn next_line(kernel: &mut Client) -> Result<Option<String>, ClientError> {
+pub async fn next_line(kernel: &mut KernelClient) -> Result<Option<String>, ClientError> {
     while let Some(note) = kernel.next_note().await? {
-        let record = note.params.filter(|_| note.method == RECORD).map(|params| serde_json::from_str::<RecordParams>(params.get()));
+        let record = note.params.filter(|_| note.method == RECORD).map(|params| serde_json::from_str::<RecordNote>(params.get()));
         if let Some(Ok(record)) = record {
             return Ok(Some(record.line));
         }

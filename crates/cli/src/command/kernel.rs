@@ -1,49 +1,49 @@
 //! `skep kernel`: the kernel itself.
 
-use crate::console::{Console, OK, Outcome};
+use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, Page, kernel, measure};
 use crate::start;
 use clap::Subcommand;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
-use wire::Code;
+use wire::ErrorCode;
 use wire::code::EXIT_FAILED;
 use wire::method::Nothing;
-use wire::method::kernel::Status;
+use wire::table::KernelStatus;
 
 /// Start, stop and look at the kernel
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep kernel status\n  skep kernel stop\n\nEvery other command starts the kernel when it needs one.")]
-pub struct Kernel {
+pub struct KernelArgs {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     /// Start the kernel, if it does not run
     #[command(after_help = "Examples:\n  skep kernel start")]
     Start,
     /// Stop the kernel; unfinished tasks resume at its next start
     #[command(after_help = "Examples:\n  skep kernel stop")]
     Stop,
-    /// Show whether it runs, and how it is
+    /// Show whether it runs, and its state
     #[command(after_help = "Examples:\n  skep kernel status\n  skep kernel status --json")]
     Status,
-    /// Be the kernel, in the foreground
+    /// Run the kernel in the foreground
     #[command(after_help = "Examples:\n  SKEP_HOME=/tmp/try skep kernel run")]
-    Run(Run),
+    Run(KernelRunArgs),
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Run {
+pub struct KernelRunArgs {
     /// Leave the terminal's session
     #[arg(long, hide = true)]
     detached: bool,
 }
 
-impl Run {
+impl KernelRunArgs {
     /// Becomes the kernel. Called before any thread exists.
     pub fn run(&self, home: &Path) -> ExitCode {
         if self.detached {
@@ -54,29 +54,29 @@ impl Run {
     }
 }
 
-impl Kernel {
-    pub fn as_run(&self) -> Option<&Run> {
-        match &self.what {
-            What::Run(run) => Some(run),
+impl KernelArgs {
+    pub fn as_run(&self) -> Option<&KernelRunArgs> {
+        match &self.action {
+            Action::Run(run) => Some(run),
             _ => None,
         }
     }
 
-    pub async fn run(self, console: &Console) -> Outcome {
-        match self.what {
-            What::Start => start(console).await,
-            What::Stop => stop(console).await,
-            What::Status => status(console).await,
+    pub async fn run(self, console: &Console) -> ExitResult {
+        match self.action {
+            Action::Start => start(console).await,
+            Action::Stop => stop(console).await,
+            Action::Status => status(console).await,
             // `main` has taken this one away: the kernel starts before the runtime that we run in.
-            What::Run(_) => Ok(EXIT_FAILED),
+            Action::Run(_) => Ok(EXIT_FAILED),
         }
     }
 }
 
-async fn start(console: &Console) -> Outcome {
+async fn start(console: &Console) -> ExitResult {
     let asked = Instant::now();
     let ran = start::running(&console.home).await?.is_some();
-    let status = console.kernel().await?.call::<Status>(&Nothing {}).await?;
+    let status = console.kernel().await?.call::<KernelStatus>(&Nothing {}).await?;
     let took = measure::duration_us(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
     console.show(&status, |status| {
         let what = if ran { "the kernel runs already" } else { "the kernel runs" };
@@ -86,12 +86,12 @@ async fn start(console: &Console) -> Outcome {
     OK
 }
 
-async fn stop(console: &Console) -> Outcome {
+async fn stop(console: &Console) -> ExitResult {
     let Some(mut kernel) = start::running(&console.home).await? else {
         console.show(&Nothing {}, |_| Page(vec![Line::new().faint("○ ").plain("no kernel runs")]));
         return OK;
     };
-    console.tell_doubts(&mut kernel).await?;
+    console.report_doubts(&mut kernel).await?;
     let asked = Instant::now();
     console.wait("stopping the kernel", start::stop(&mut kernel)).await?;
     let took = measure::duration_us(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
@@ -99,7 +99,7 @@ async fn stop(console: &Console) -> Outcome {
     OK
 }
 
-async fn status(console: &Console) -> Outcome {
+async fn status(console: &Console) -> ExitResult {
     let Some(mut client) = start::running(&console.home).await? else {
         if console.json {
             console.out.json(&serde_json::json!({"running": false}));
@@ -108,9 +108,9 @@ async fn status(console: &Console) -> Outcome {
             page.because("next", "skep kernel start, or any other command");
             console.out.page(&page);
         }
-        return Ok(Code::Unavailable.exit());
+        return Ok(ErrorCode::Unavailable.exit());
     };
-    let status = client.call::<Status>(&Nothing {}).await?;
+    let status = client.call::<KernelStatus>(&Nothing {}).await?;
     console.show(&status, |status| kernel::status(status, measure::now_ms()));
     OK
 }

@@ -1,24 +1,24 @@
 //! `skep list`: tasks and tools.
 
 use crate::command::status::here;
-use crate::console::{Console, OK, Outcome};
+use crate::console::{Console, ExitResult, OK};
 use crate::show::{call, measure, task};
 use clap::Subcommand;
 use std::path::PathBuf;
 use wire::method::Nothing;
-use wire::method::call::ToolList;
-use wire::method::task::{List as TaskList, ListParams};
+use wire::method::task::TaskListParams;
+use wire::table::{TaskList, ToolList};
 
 /// List tasks or tools
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep list tasks\n  skep list tasks --all\n  skep list tools")]
-pub struct List {
+pub struct ListArgs {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     /// Tasks of this repository, or of all
     #[command(after_help = "Examples:\n  skep list tasks\n  skep list tasks --all --json")]
     Tasks {
@@ -29,20 +29,20 @@ enum What {
         #[arg(long, value_name = "DIR", conflicts_with = "all")]
         zone: Option<PathBuf>,
     },
-    /// What a process can call
+    /// Action a process can call
     #[command(after_help = "Examples:\n  skep list tools")]
     Tools,
 }
 
-impl List {
-    pub async fn run(self, console: &Console) -> Outcome {
-        match self.what {
-            What::Tasks { all, zone } => {
+impl ListArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
+        match self.action {
+            Action::Tasks { all, zone } => {
                 let path = here(zone.as_deref(), all)?;
-                let result = console.kernel().await?.call::<TaskList>(&ListParams { path }).await?;
+                let result = console.kernel().await?.call::<TaskList>(&TaskListParams { path }).await?;
                 console.show(&result, |result| task::list(&result.tasks, measure::now_ms()));
             }
-            What::Tools => {
+            Action::Tools => {
                 let result = console.kernel().await?.call::<ToolList>(&Nothing {}).await?;
                 console.show(&result, call::tools);
             }

@@ -2,27 +2,28 @@
 
 use crate::command::journal::page::Pages;
 use crate::command::status::here;
-use crate::console::{Console, OK, Outcome};
-use crate::record::Record;
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK};
+use crate::record::ParsedRecord;
 use crate::show::Page;
 use crate::show::transcript::Transcript;
-use crate::trouble::Trouble;
-use wire::method::journal::Filter;
-use wire::method::task::{List, ListParams};
-use wire::{Client, Code, TaskId};
+use wire::method::journal::RecordFilter;
+use wire::method::task::TaskListParams;
+use wire::table::TaskList;
+use wire::{ErrorCode, KernelClient, TaskId};
 
-/// Tell what a task did
+/// Show what a task did
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  skep log             the newest task here\n  skep log task-3\n  skep log task-3 --json    its records"
 )]
-pub struct Log {
+pub struct LogArgs {
     /// Which task [default: the newest here]
     task: Option<TaskId>,
 }
 
-impl Log {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl LogArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         let mut kernel = console.kernel().await?;
         let task = match self.task {
             Some(task) => task,
@@ -35,27 +36,29 @@ impl Log {
         }
         let mut transcript = Transcript::default();
         let mut page = Page::new();
-        for record in lines.iter().filter_map(|line| Record::parse(line)) {
-            page.append(transcript.tell(&record));
+        for record in lines.iter().filter_map(|line| ParsedRecord::parse(line)) {
+            page.append(transcript.add(&record));
         }
-        console.out.story(&page);
+        console.out.wrapped(&page);
         OK
     }
 }
 
 /// Everything the journal says about a task; none at all means that there is no such task.
-pub async fn records(kernel: &mut Client, task: TaskId) -> Result<Vec<String>, Trouble> {
-    let lines = Pages::new(Filter { task: Some(task), ..Filter::default() }).all(kernel).await?;
+pub async fn records(kernel: &mut KernelClient, task: TaskId) -> Result<Vec<String>, CommandError> {
+    let lines = Pages::new(RecordFilter { task: Some(task), ..RecordFilter::default() }).all(kernel).await?;
     if lines.is_empty() {
-        return Err(Trouble::new(Code::TaskNotFound, format!("there is no `{task}`")).fix("see them with `skep list tasks --all`"));
+        return Err(
+            CommandError::new(ErrorCode::TaskNotFound, format!("there is no `{task}`")).fix("see them with `skep list tasks --all`")
+        );
     }
     Ok(lines)
 }
 
-async fn newest(kernel: &mut Client) -> Result<TaskId, Trouble> {
-    let tasks = kernel.call::<List>(&ListParams { path: here(None, false)? }).await?.tasks;
+async fn newest(kernel: &mut KernelClient) -> Result<TaskId, CommandError> {
+    let tasks = kernel.call::<TaskList>(&TaskListParams { path: here(None, false)? }).await?.tasks;
     tasks.iter().map(|task| task.task).max().ok_or_else(|| {
-        Trouble::new(Code::TaskNotFound, "there is no task here yet")
+        CommandError::new(ErrorCode::TaskNotFound, "there is no task here yet")
             .fix("queue one with `skep act \"…\"`, or see all with `skep list tasks --all`")
     })
 }

@@ -1,25 +1,25 @@
 //! `skep man`: the manual pages.
 
 use crate::args::Cli;
-use crate::console::{Console, OK, Outcome};
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, Page};
-use crate::trouble::Trouble;
 use clap::CommandFactory;
 use std::path::PathBuf;
-use wire::Code;
+use wire::ErrorCode;
 
 /// Print the manual page, or write all of them to a folder
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep man | man -l -\n  skep man ~/.local/share/man/man1")]
-pub struct Man {
+pub struct ManArgs {
     /// Where to write skep.1 and one page for each command
     dir: Option<PathBuf>,
 }
 
-impl Man {
-    pub fn run(self, console: &Console) -> Outcome {
+impl ManArgs {
+    pub fn run(self, console: &Console) -> ExitResult {
         let fail = |error: std::io::Error| {
-            Trouble::new(Code::Unavailable, "cannot write the manual").why(error).fix("name a folder you can write to")
+            CommandError::new(ErrorCode::Unavailable, "cannot write the manual").why(error).fix("name a folder you can write to")
         };
         let Some(dir) = self.dir else {
             let mut page = Vec::new();

@@ -1,20 +1,21 @@
 //! `skep merge`: takes a task's changes into the project, and back.
 
-use crate::command::reject::Reject;
-use crate::console::{Console, OK, Outcome, folder};
-use crate::show::measure::many;
+use crate::command::reject::RejectArgs;
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK, folder};
+use crate::show::measure::plural;
 use crate::show::{Line, diff};
-use crate::trouble::Trouble;
 use clap::Subcommand;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use wire::method::Nothing;
-use wire::method::call::{Run, RunParams};
-use wire::method::merge::{List, Undo, UndoParams};
-use wire::method::task::{Diff, DiffResult, Merge as Method, MergeParams, TaskParams};
-use wire::{Client, Code, Side, TaskId};
+use wire::method::call::CallRunParams;
+use wire::method::merge::MergeUndoParams;
+use wire::method::task::{TaskDiffResult, TaskIdParams, TaskMergeParams};
+use wire::table::{CallRun, MergeList, MergeUndo, TaskDiff, TaskMerge};
+use wire::{ErrorCode, KernelClient, Side, TaskId};
 
-/// Take a task's changes into the project, or back out of it
+/// Merge a task's changes into the project, or undo a merge
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:\n  skep merge                            what was proposed and merged\n  \
@@ -22,39 +23,39 @@ skep merge task-3                     the same as `skep merge apply task-3`\n  s
 skep merge apply task-3 --yes\n  skep merge apply task-3 --theirs src/a.rs --mine README.md\n  skep merge undo task-3\n\n\
 Exactly what is shown is merged; if anything changed since, the merge is refused. Nothing you wrote is overwritten unless you say so \
 with --theirs, and `undo` brings it back.")]
-pub struct Merge {
+pub struct MergeArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    action: Option<Action>,
     #[command(flatten)]
     apply: Apply,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     /// List merges, newest last
     #[command(after_help = "Examples:\n  skep merge list\n  skep merge list --json")]
     List,
     /// Show what a merge would do, with its conflicts
     #[command(after_help = "Examples:\n  skep merge show task-3\n  skep merge show task-3 | less -R")]
     Show {
-        /// Whose: `task-3` of `skep merge list`
+        /// Task id, as `skep merge list` prints it
         task: TaskId,
     },
-    /// Take the changes in
+    /// Merge the changes
     #[command(after_help = "Examples:\n  skep merge apply task-3\n  skep merge apply task-3 --yes --theirs src/a.rs\n\n\
 A path that you and the task both changed in the same place stays out unless you choose: --mine keeps yours, --theirs takes the task's.")]
     Apply(Apply),
     /// Drop the changes
     #[command(after_help = "Examples:\n  skep merge reject task-3 --reason \"wrong approach\"")]
-    Reject(Reject),
-    /// Take a merge back
+    Reject(RejectArgs),
+    /// Undo a merge
     #[command(after_help = "Examples:\n  skep merge undo task-3\n\n\
 Each path gets back what it held before. One that was edited since stays as it is and is named. Taking back is your own call: what your \
 policy or a ban denies needs a typed phrase, and the journal keeps what was passed over.")]
     Undo {
-        /// Whose: `task-3` of `skep merge list`
+        /// Task id, as `skep merge list` prints it
         task: TaskId,
-        /// The phrase that a denied way back needs
+        /// The phrase that an undo against the rules needs
         #[arg(long, value_name = "TEXT")]
         phrase: Option<String>,
     },
@@ -72,71 +73,71 @@ The patch must fit exactly; all of it goes into the task's workspace or nothing.
 
 #[derive(Debug, clap::Args)]
 struct Apply {
-    /// Whose: `task-3` of `skep merge list`
+    /// Task id, as `skep merge list` prints it
     task: Option<TaskId>,
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
-    /// Of a conflict, keep what the project has
+    /// Conflicting path: keep the project's version
     #[arg(long, value_name = "PATH")]
     mine: Vec<String>,
-    /// Of a conflict, take the task's version
+    /// Conflicting path: take the task's version
     #[arg(long, value_name = "PATH")]
     theirs: Vec<String>,
 }
 
-impl Merge {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl MergeArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         let mut kernel = console.kernel().await?;
-        match self.what {
+        match self.action {
             None if self.apply.task.is_none() => list(&mut kernel, console).await,
             None => self.apply.run(&mut kernel, console).await,
-            Some(What::Apply(apply)) => apply.run(&mut kernel, console).await,
-            Some(What::List) => list(&mut kernel, console).await,
-            Some(What::Show { task }) => {
+            Some(Action::Apply(apply)) => apply.run(&mut kernel, console).await,
+            Some(Action::List) => list(&mut kernel, console).await,
+            Some(Action::Show { task }) => {
                 let shown = shown(&mut kernel, task, console).await?;
-                console.show_whole(&shown, diff::full);
+                console.show_uncut(&shown, diff::full);
                 OK
             }
-            Some(What::Reject(reject)) => reject.run(console).await,
-            Some(What::Undo { task, phrase }) => undo(&mut kernel, task, phrase, console).await,
-            Some(What::Import { patch, zone }) => import(&mut kernel, &patch, zone, console).await,
+            Some(Action::Reject(reject)) => reject.run(console).await,
+            Some(Action::Undo { task, phrase }) => undo(&mut kernel, task, phrase, console).await,
+            Some(Action::Import { patch, zone }) => import(&mut kernel, &patch, zone, console).await,
         }
     }
 }
 
-async fn undo(kernel: &mut Client, task: TaskId, phrase: Option<String>, console: &Console) -> Outcome {
-    let mut result = console.wait("taking back", kernel.call::<Undo>(&UndoParams { task, phrase: phrase.clone() })).await?;
+async fn undo(kernel: &mut KernelClient, task: TaskId, phrase: Option<String>, console: &Console) -> ExitResult {
+    let mut result = console.wait("undoing", kernel.call::<MergeUndo>(&MergeUndoParams { task, phrase: phrase.clone() })).await?;
     if let Some(wanted) = result.phrase.take() {
         let flag = format!("--phrase '{wanted}'");
-        let denied = Trouble::new(Code::Denied, format!("{task} is not taken back")).why(result.denied.join("; "));
+        let denied = CommandError::new(ErrorCode::Denied, format!("{task} is not undone")).why(result.denied.join("; "));
         if phrase.is_some() {
             return Err(denied.fix(format!("add `{flag}`")));
         }
         if !console.json {
-            console.out.whole(&diff::not_undone(&result));
+            console.out.uncut(&diff::not_undone(&result));
         }
         match console.confirm_typed("take it back all the same", &wanted, &flag) {
             Ok(true) => {}
             Ok(false) => return Err(denied.fix("nothing changed; type the phrase as it stands there")),
             Err(_) => return Err(denied.fix(format!("look at what denies it; `{flag}` passes over that"))),
         }
-        result = console.wait("taking back", kernel.call::<Undo>(&UndoParams { task, phrase: Some(wanted) })).await?;
+        result = console.wait("undoing", kernel.call::<MergeUndo>(&MergeUndoParams { task, phrase: Some(wanted) })).await?;
     }
     console.show(&result, diff::undone);
     OK
 }
 
-async fn list(kernel: &mut Client, console: &Console) -> Outcome {
-    let result = kernel.call::<List>(&Nothing {}).await?;
+async fn list(kernel: &mut KernelClient, console: &Console) -> ExitResult {
+    let result = kernel.call::<MergeList>(&Nothing {}).await?;
     console.show(&result, diff::merges);
     OK
 }
 
-async fn shown(kernel: &mut Client, task: TaskId, console: &Console) -> Result<DiffResult, Trouble> {
-    let shown = console.wait("comparing", kernel.call::<Diff>(&TaskParams { task })).await?;
+async fn shown(kernel: &mut KernelClient, task: TaskId, console: &Console) -> Result<TaskDiffResult, CommandError> {
+    let shown = console.wait("comparing", kernel.call::<TaskDiff>(&TaskIdParams { task })).await?;
     if shown.digest.is_none() {
-        return Err(Trouble::new(Code::WrongState, format!("there is nothing to merge for `{task}`"))
+        return Err(CommandError::new(ErrorCode::WrongState, format!("there is nothing to merge for `{task}`"))
             .why("it has not proposed its changes")
             .fix(format!("see where it stands with `skep status {task}`")));
     }
@@ -144,47 +145,49 @@ async fn shown(kernel: &mut Client, task: TaskId, console: &Console) -> Result<D
 }
 
 impl Apply {
-    async fn run(self, kernel: &mut Client, console: &Console) -> Outcome {
+    async fn run(self, kernel: &mut KernelClient, console: &Console) -> ExitResult {
         let Some(task) = self.task else {
-            return Err(Trouble::new(Code::BadInput, "no task is named").fix("`skep merge list` shows what waits"));
+            return Err(CommandError::new(ErrorCode::BadInput, "no task is named").fix("`skep merge list` shows what waits"));
         };
         let mut sides: BTreeMap<String, Side> = self.mine.into_iter().map(|path| (path, Side::Mine)).collect();
         for path in self.theirs {
             if sides.insert(path.clone(), Side::Theirs).is_some() {
-                return Err(Trouble::new(Code::BadInput, format!("`{path}` cannot be both yours and theirs")));
+                return Err(CommandError::new(ErrorCode::BadInput, format!("`{path}` cannot be both yours and theirs")));
             }
         }
         let shown = shown(kernel, task, console).await?;
         if !console.json {
             console.out.page(&diff::summary(&shown));
         }
-        // What no diff shows is no matter of one key.
+        // Action no diff shows is no matter of one key.
         let unshown = shown.files.iter().filter(|file| file.unshown && file.refused.is_none()).count();
         let agreed = match unshown {
             _ if self.yes => true,
             0 => console.confirm(&format!("merge {task} into the project?"), "--yes")?,
-            _ => console.confirm_by(&format!("merge {} unread", many(unshown as u64, "file")), "--yes")?,
+            _ => console.confirm_by(&format!("merge {} unread", plural(unshown as u64, "file")), "--yes")?,
         };
         if !agreed {
             console.note(Line::new().faint("nothing merged"));
             return OK;
         }
-        let params = MergeParams { task, digest: shown.digest, sides };
-        let result = console.wait("merging", kernel.call::<Method>(&params)).await?;
+        let params = TaskMergeParams { task, digest: shown.digest, sides };
+        let result = console.wait("merging", kernel.call::<TaskMerge>(&params)).await?;
         console.show(&result, diff::merged);
         OK
     }
 }
 
 /// Puts a patch into a task of the operator's own; its changes wait like any other's.
-async fn import(kernel: &mut Client, patch: &std::path::Path, zone: Option<PathBuf>, console: &Console) -> Outcome {
+async fn import(kernel: &mut KernelClient, patch: &std::path::Path, zone: Option<PathBuf>, console: &Console) -> ExitResult {
     let read = if patch.as_os_str() == "-" { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(patch) };
     let text = read.map_err(|error| {
-        Trouble::new(Code::NotFound, format!("cannot read the patch `{}`", patch.display())).why(error).fix("name a readable text file")
+        CommandError::new(ErrorCode::NotFound, format!("cannot read the patch `{}`", patch.display()))
+            .why(error)
+            .fix("name a readable text file")
     })?;
     let input = serde_json::json!({ "patch": text });
-    let params = RunParams { path: folder(zone.as_deref())?, task: None, tool: "fs.patch".into(), input, mode: None, token: None };
-    let result = console.wait("applying", kernel.call::<Run>(&params)).await?;
+    let params = CallRunParams { path: folder(zone.as_deref())?, task: None, tool: "fs.patch".into(), input, mode: None, token: None };
+    let result = console.wait("applying", kernel.call::<CallRun>(&params)).await?;
     let ok = result.ok;
     console.show(&result, diff::imported);
     if ok { OK } else { Ok(wire::code::EXIT_FAILED) }

@@ -4,19 +4,19 @@ mod candidate;
 mod update;
 
 use crate::command::call::input;
-use crate::console::{Console, OK, Outcome, folder};
+use crate::console::{Console, ExitResult, OK, folder};
 use crate::show::policy;
 use candidate::Candidate;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
-use update::Update;
+use update::UpdateArgs;
 use wire::TaskId;
 use wire::code::EXIT_FAILED;
 use wire::method::policy::{
-    Check as CheckMethod, CheckParams, CheckResult, Explain as ExplainMethod, ExplainParams, Log as LogMethod, LogParams, Suggest, Trial,
-    TrialParams, TrialResult,
+    PolicyCheckParams, PolicyCheckResult, PolicyExplainParams, PolicyLogParams, PolicyTrialParams, PolicyTrialResult,
 };
-use wire::{Client, ClientError};
+use wire::table::{PolicyCheck, PolicyExplain, PolicyLog, PolicySuggest, PolicyTrial};
+use wire::{ClientError, KernelClient};
 
 /// Check, explain, try out and change the rules
 #[derive(Debug, clap::Args)]
@@ -25,16 +25,16 @@ use wire::{Client, ClientError};
 skep policy update\n  skep policy suggest\n\n\
 The rules are in .skep/policy.yaml. They are in force once you have said so with `skep policy update` or `skep trust`."
 )]
-pub struct Policy {
+pub struct PolicyArgs {
     #[command(subcommand)]
-    what: What,
+    action: Action,
     /// The repository [default: where you are]
     #[arg(long, value_name = "DIR", global = true)]
     zone: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     /// Find mistakes in the rules
     #[command(
         after_help = "Examples:\n  skep policy check\n  skep policy check new.yaml && echo fine\n\nExits with 1 when there is an error."
@@ -44,7 +44,7 @@ enum What {
     #[command(after_help = "Examples:\n  skep policy test\n\n\
 A rule's `examples: {match: […], not_match: […]}` are calls it must and must not be about. Exits with 1 when one does not hold.")]
     Test(File),
-    /// Say which rules would speak about a call, and why
+    /// Say which rules would decide a call, and why
     #[command(
         after_help = "Examples:\n  skep policy explain fs.read path=src/main.rs\n  skep policy explain fs.write path=src/main.rs content=x\n  \
 skep policy explain shell.run 'command=[\"npm\",\"install\"]' --task task-3\n  skep policy explain fs.read path=src/main.rs --candidate"
@@ -59,7 +59,7 @@ Only what would come out otherwise is shown; [BREAKING] was allowed and would be
     /// Try the rules out, show what changes, and put them in force
     #[command(after_help = "Examples:\n  skep policy update\n  skep policy update new.yaml\n  skep policy update --yes\n\n\
 With a FILE its text becomes .skep/policy.yaml, after you have said yes. More than five breaking changes need a typed phrase.")]
-    Update(Update),
+    Update(UpdateArgs),
     /// List the versions that were in force
     #[command(after_help = "Examples:\n  skep policy log\n  skep policy log --diff")]
     Log {
@@ -123,67 +123,67 @@ struct Range {
     before: Option<u64>,
 }
 
-impl Policy {
-    pub async fn run(self, console: &Console) -> Outcome {
-        if matches!(self.what, What::Types) {
+impl PolicyArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
+        if matches!(self.action, Action::Types) {
             console.out.write(server::extension_types().as_bytes());
             return OK;
         }
         let path = folder(self.zone.as_deref())?;
         let mut kernel = console.kernel().await?;
-        match self.what {
-            What::Check(File { file }) => {
+        match self.action {
+            Action::Check(File { file }) => {
                 let candidate = Candidate::read(file.as_deref(), Path::new(&path))?;
                 let result = check(&mut kernel, &path, &candidate).await?;
-                console.show_whole(&result, |result| policy::checked(result, &candidate.name, None));
+                console.show_uncut(&result, |result| policy::checked(result, &candidate.name, None));
                 Ok(if result.ok { 0 } else { EXIT_FAILED })
             }
-            What::Test(File { file }) => {
+            Action::Test(File { file }) => {
                 let candidate = Candidate::read(file.as_deref(), Path::new(&path))?;
                 let result = check(&mut kernel, &path, &candidate).await?;
                 let examples = candidate.examples();
                 let tested = policy::Tested { check: &result, examples };
-                console.show_whole(&tested, |tested| policy::checked(tested.check, &candidate.name, Some(examples)));
+                console.show_uncut(&tested, |tested| policy::checked(tested.check, &candidate.name, Some(examples)));
                 Ok(if result.ok { 0 } else { EXIT_FAILED })
             }
-            What::Explain(Explain { tool, pairs, input, task, candidate }) => {
+            Action::Explain(Explain { tool, pairs, input, task, candidate }) => {
                 let input = input::read(input.as_deref(), &pairs)?;
-                let params = ExplainParams { path, tool, input, task, candidate };
-                let result = kernel.call::<ExplainMethod>(&params).await?;
-                console.show_whole(&result, |result| policy::explained(&params.tool, &params.input, result));
+                let params = PolicyExplainParams { path, tool, input, task, candidate };
+                let result = kernel.call::<PolicyExplain>(&params).await?;
+                console.show_uncut(&result, |result| policy::explained(&params.tool, &params.input, result));
                 OK
             }
-            What::Trial(Try { file, range }) => {
+            Action::Trial(Try { file, range }) => {
                 let candidate = file.map(|file| Candidate::file(&file)).transpose()?;
                 let result = console.wait("trying", trial(&mut kernel, &path, candidate.map(|it| it.text), &range)).await?;
-                console.show_whole(&result, policy::tried);
+                console.show_uncut(&result, policy::tried);
                 OK
             }
-            What::Update(update) => update.run(&mut kernel, path, console).await,
-            What::Log { diff } => {
-                let result = kernel.call::<LogMethod>(&LogParams { path }).await?;
-                console.show_whole(&result, |result| policy::log(result, diff, crate::show::measure::now_ms()));
+            Action::Update(update) => update.run(&mut kernel, path, console).await,
+            Action::Log { diff } => {
+                let result = kernel.call::<PolicyLog>(&PolicyLogParams { path }).await?;
+                console.show_uncut(&result, |result| policy::log(result, diff, crate::show::measure::now_ms()));
                 OK
             }
-            What::Suggest => {
-                let result = console.wait("reading the answers", kernel.call::<Suggest>(&LogParams { path })).await?;
+            Action::Suggest => {
+                let result = console.wait("reading the answers", kernel.call::<PolicySuggest>(&PolicyLogParams { path })).await?;
                 if console.json {
                     console.out.json(&result);
                 } else {
-                    console.err.whole(&policy::reasons(&result));
-                    console.out.whole(&policy::suggested(&result));
+                    console.err.uncut(&policy::reasons(&result));
+                    console.out.uncut(&policy::suggested(&result));
                 }
                 OK
             }
-            What::Types => OK,
+            Action::Types => OK,
         }
     }
 }
 
 /// Problems are told by the name of the file that was given.
-async fn check(kernel: &mut Client, path: &str, candidate: &Candidate) -> Result<CheckResult, ClientError> {
+async fn check(kernel: &mut KernelClient, path: &str, candidate: &Candidate) -> Result<PolicyCheckResult, ClientError> {
     let text = candidate.given.then(|| candidate.text.clone());
-    let mut result = kernel.call::<CheckMethod>(&CheckParams { path: path.to_owned(), text }).await?;
+    let mut result = kernel.call::<PolicyCheck>(&PolicyCheckParams { path: path.to_owned(), text }).await?;
     if candidate.given {
         let ours = result.problems.iter_mut().filter(|problem| problem.file == candidate::FILE);
         ours.for_each(|problem| problem.file.clone_from(&candidate.name));
@@ -191,7 +191,7 @@ async fn check(kernel: &mut Client, path: &str, candidate: &Candidate) -> Result
     Ok(result)
 }
 
-async fn trial(kernel: &mut Client, path: &str, text: Option<String>, range: &Range) -> Result<TrialResult, ClientError> {
+async fn trial(kernel: &mut KernelClient, path: &str, text: Option<String>, range: &Range) -> Result<PolicyTrialResult, ClientError> {
     let Range { last, after, before } = *range;
-    kernel.call::<Trial>(&TrialParams { path: path.to_owned(), last, after_seq: after, before_seq: before, text }).await
+    kernel.call::<PolicyTrial>(&PolicyTrialParams { path: path.to_owned(), last, after_seq: after, before_seq: before, text }).await
 }

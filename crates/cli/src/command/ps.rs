@@ -1,18 +1,18 @@
 //! `skep ps`: the process tree.
 
-use crate::console::{Console, OK, Outcome};
+use crate::console::{Console, ExitResult, OK};
 use crate::show::{measure, process};
 use wire::method::Nothing;
-use wire::method::process::List;
+use wire::table::ProcList;
 
 /// Show the process tree
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep ps\n  skep ps --json\n\n● active  ○ idle  ◍ paused  ✓ ended  ✗ killed")]
-pub struct Ps {}
+pub struct PsArgs {}
 
-impl Ps {
-    pub async fn run(self, console: &Console) -> Outcome {
-        let result = console.kernel().await?.call::<List>(&Nothing {}).await?;
+impl PsArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
+        let result = console.kernel().await?.call::<ProcList>(&Nothing {}).await?;
         console.show(&result, |result| process::list(&result.processes, measure::now_ms()));
         OK
     }

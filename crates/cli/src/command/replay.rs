@@ -1,10 +1,11 @@
 //! `skep replay`: a task once more on its recorded traffic.
 
-use crate::console::{Console, Outcome};
+use crate::console::{Console, ExitResult};
 use crate::show::cassette;
 use wire::TaskId;
 use wire::code::EXIT_FAILED;
-use wire::method::task::{Replay as Method, ReplayParams};
+use wire::method::task::TaskReplayParams;
+use wire::table::TaskReplay;
 
 /// Run a task again on its recorded traffic, and compare
 #[derive(Debug, clap::Args)]
@@ -13,20 +14,20 @@ The replay is a task of its own. It starts from what the project held when the t
 of reviewers, and is dropped at its end: nothing is merged and nobody is asked. Calls are compared in their order (tool, input, \
 verdict, success), then the changes.\n\n\
 Exit code 0 when both runs are equal, 1 when they differ. A task whose brain asks models must have been recorded: `skep act … --record`.")]
-pub struct Replay {
-    /// Which: `task-3` of `skep status`
+pub struct ReplayArgs {
+    /// Task id, as `skep status` prints it
     task: TaskId,
     /// Answer at the recorded pace, not at once
     #[arg(long)]
     timing: bool,
 }
 
-impl Replay {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl ReplayArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         let mut kernel = console.kernel().await?;
-        let params = ReplayParams { task: self.task, timing: self.timing };
-        let result = console.wait(&format!("{} is replayed", self.task), kernel.call::<Method>(&params)).await?;
-        console.show_story(&result, cassette::replayed);
+        let params = TaskReplayParams { task: self.task, timing: self.timing };
+        let result = console.wait(&format!("{} is replayed", self.task), kernel.call::<TaskReplay>(&params)).await?;
+        console.show_wrapped(&result, cassette::replayed);
         Ok(if result.divergence.is_none() { 0 } else { EXIT_FAILED })
     }
 }

@@ -3,14 +3,14 @@
 pub mod answer;
 pub mod inbox;
 
-use crate::console::{Console, OK, Outcome};
+use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, measure, model, review};
-use answer::{Allow, Deny};
+use answer::{AllowArgs, DenyArgs};
 use clap::Subcommand;
 use wire::ReviewId;
 use wire::method::Nothing;
-use wire::method::model::Budgets;
-use wire::method::review::{Answer as Method, List, ListParams, Show, ShowParams};
+use wire::method::review::{ReviewListParams, ReviewShowParams};
+use wire::table::{BudgetList, ReviewAnswer, ReviewList, ReviewShow};
 
 /// Look at and answer what waits for you
 #[derive(Debug, clap::Args)]
@@ -20,16 +20,16 @@ skep review list\n  skep review show r-3\n  skep review allow r-3\n  skep review
 skep review deny r-3 --reason \"not on this machine\"\n\n\
 In the inbox: a allows once, s for the session, g always and for everyone, c on conditions, o observed; d denies, D for good, \
 i names something better; n and p turn the pages, q leaves. In a pipe, or with --json, it is a list.")]
-pub struct Review {
+pub struct ReviewArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    action: Option<Action>,
     /// List them, also those that are answered
     #[arg(long)]
     all: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     /// List open reviews
     #[command(after_help = "Examples:\n  skep review list\n  skep review list --all")]
     List {
@@ -41,7 +41,7 @@ enum What {
     #[command(after_help = "Examples:\n  skep review show r-3\n  skep review show r-3 --full | less -R\n\n\
 A record keeps 2,000 bytes of a long text and no secrets; --full shows the exact call, which is kept until you answer.")]
     Show {
-        /// Which: `r-3` of `skep review`
+        /// Review id, as `skep review` prints it
         review: ReviewId,
         /// All that a yes would cover, neither shortened nor redacted
         #[arg(long)]
@@ -54,45 +54,45 @@ skep review allow r-3 --for zone --rate 5/1m            at most five a minute in
 skep review allow r-3 --always --paths 'docs/**'        for everyone and for good, below docs\n  \
 skep review allow r-3 --writable 'out/**' --max-duration 30s --set limit=10\n\n\
 A yes never overrides a deny. Its conditions hold as long as it does; `skep grant revoke` takes it back.")]
-    Allow(Box<Allow>),
+    Allow(Box<AllowArgs>),
     /// Say no: to this call, or for good
     #[command(after_help = "Examples:\n  skep review deny r-3 --reason \"not on this machine\"\n  \
 skep review deny r-3 --instead fs.write path=out/report.md\n  skep review deny r-3 --for-good --for zone\n\n\
 `skep grant list` shows what is denied for good, `skep grant revoke` lifts it.")]
-    Deny(Deny),
+    Deny(DenyArgs),
 }
 
-impl Review {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl ReviewArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         let mut kernel = console.kernel().await?;
-        let params = match self.what {
+        let params = match self.action {
             None if !self.all && inbox::is_possible(console) => return inbox::run(kernel, console).await,
             None => return list(&mut kernel, self.all, console).await,
-            Some(What::List { all }) => return list(&mut kernel, all, console).await,
-            Some(What::Show { review, full }) => {
-                let view = kernel.call::<Show>(&ShowParams { review, full }).await?;
-                console.show_whole(&view, |view| review::detail(view, measure::now_ms()));
+            Some(Action::List { all }) => return list(&mut kernel, all, console).await,
+            Some(Action::Show { review, full }) => {
+                let view = kernel.call::<ReviewShow>(&ReviewShowParams { review, full }).await?;
+                console.show_uncut(&view, |view| review::detail(view, measure::now_ms()));
                 return OK;
             }
-            Some(What::Allow(allow)) => {
+            Some(Action::Allow(allow)) => {
                 let like = match allow.names_calls() {
-                    true => kernel.call::<Show>(&ShowParams { review: allow.review(), full: false }).await?.like,
+                    true => kernel.call::<ReviewShow>(&ReviewShowParams { review: allow.review(), full: false }).await?.like,
                     false => None,
                 };
                 allow.params(like)?
             }
-            Some(What::Deny(deny)) => deny.params()?,
+            Some(Action::Deny(deny)) => deny.params()?,
         };
-        let view = kernel.call::<Method>(&params).await?;
+        let view = kernel.call::<ReviewAnswer>(&params).await?;
         console.show(&view, review::answered);
         OK
     }
 }
 
-async fn list(kernel: &mut wire::Client, all: bool, console: &Console) -> Outcome {
-    let result = kernel.call::<List>(&ListParams { all }).await?;
+async fn list(kernel: &mut wire::KernelClient, all: bool, console: &Console) -> ExitResult {
+    let result = kernel.call::<ReviewList>(&ReviewListParams { all }).await?;
     console.show(&result, |result| review::list(&result.reviews, measure::now_ms()));
-    for wait in kernel.call::<Budgets>(&Nothing {}).await?.accounts.iter().flat_map(|account| &account.waits) {
+    for wait in kernel.call::<BudgetList>(&Nothing {}).await?.accounts.iter().flat_map(|account| &account.waits) {
         console.note(Line::new().wait("◍ ").plain(model::waits(wait)));
     }
     OK

@@ -1,82 +1,86 @@
 //! `skep sandbox`: rooms, by hand.
 
-pub mod line;
 pub mod run;
+pub mod shell_terminal;
 
-use crate::command::doctor::Doctor;
+use crate::command::doctor::DoctorArgs;
 use crate::command::status::here;
-use crate::console::{Console, OK, Outcome};
+use crate::console::{Console, ExitResult, OK};
 use crate::show::Line;
 use crate::show::sandbox as show;
 use wire::TaskId;
 use wire::method::Nothing;
-use wire::method::sandbox::{List, Pause, Resume, TaskParams, Templates, TemplatesParams};
+use wire::method::sandbox::SandboxTemplatesParams;
+use wire::method::task::TaskIdParams;
+use wire::table::{SandboxList, SandboxPause, SandboxResume, SandboxTemplates};
 
-/// Run commands in closed rooms, and look after the rooms there are
+/// Run commands in sandboxes, and manage the open ones
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep sandbox run -- cargo test\n  skep sandbox shell --template code-executor\n  \
 skep sandbox templates\n  skep sandbox ps\n  skep sandbox doctor")]
-pub struct Sandbox {
+pub struct SandboxArgs {
     #[command(subcommand)]
-    what: What,
+    action: SandboxAction,
 }
 
 #[derive(Debug, clap::Subcommand)]
-pub enum What {
-    Run(run::Run),
-    Shell(run::Shell),
-    /// List the templates: named bounds of rooms
+pub enum SandboxAction {
+    Run(run::SandboxRunArgs),
+    Shell(run::ShellArgs),
+    /// List the templates: named limits of sandboxes
     #[command(after_help = "Examples:\n  skep sandbox templates\n  skep sandbox templates --json\n\n\
 They are changed in config.yml in $SKEP_HOME, under `sandbox: templates:`; a project's skep.yml may only narrow them.")]
     Templates,
-    /// List open rooms, what runs in them and what it uses
+    /// List open sandboxes, what runs in them and what it uses
     #[command(after_help = "Examples:\n  skep sandbox ps\n  skep sandbox ps --json")]
     Ps,
-    /// Stop everything in a task's room, until `resume`
+    /// Pause everything in a task's sandbox, until `resume`
     #[command(
         after_help = "Examples:\n  skep sandbox pause task-3\n\nTime does not count against any limit meanwhile, and a restart does not end it."
     )]
     Pause {
-        /// Whose: `task-3` of `skep sandbox ps`
+        /// Task id, as `skep sandbox ps` prints it
         task: TaskId,
     },
-    /// Go on with a paused room
+    /// Let a paused sandbox continue
     #[command(after_help = "Examples:\n  skep sandbox resume task-3")]
     Resume {
-        /// Whose: `task-3` of `skep sandbox ps`
+        /// Task id, as `skep sandbox ps` prints it
         task: TaskId,
     },
-    /// Say what this host supports, and what mends the rest
+    /// Say what this host supports, and how to get the rest
     #[command(after_help = "Examples:\n  skep sandbox doctor\n  skep sandbox doctor --json")]
     Doctor,
 }
 
-impl Sandbox {
-    pub async fn run(self, console: &Console) -> Outcome {
-        match self.what {
-            What::Run(run) => run.run(console).await,
-            What::Shell(shell) => shell.run(console).await,
-            What::Doctor => Doctor {}.run(console).await,
-            What::Templates => {
+impl SandboxArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
+        match self.action {
+            SandboxAction::Run(run) => run.run(console).await,
+            SandboxAction::Shell(shell) => shell.run(console).await,
+            SandboxAction::Doctor => DoctorArgs {}.run(console).await,
+            SandboxAction::Templates => {
                 let mut kernel = console.kernel().await?;
-                let result = kernel.call::<Templates>(&TemplatesParams { path: here(None, false)? }).await?;
-                console.show_whole(&result, show::templates);
+                let result = kernel.call::<SandboxTemplates>(&SandboxTemplatesParams { path: here(None, false)? }).await?;
+                console.show_uncut(&result, show::templates);
                 OK
             }
-            What::Ps => {
+            SandboxAction::Ps => {
                 let mut kernel = console.kernel().await?;
-                let result = kernel.call::<List>(&Nothing {}).await?;
+                let result = kernel.call::<SandboxList>(&Nothing {}).await?;
                 console.show(&result, show::rooms);
                 OK
             }
-            What::Pause { task } => {
-                console.kernel().await?.call::<Pause>(&TaskParams { task }).await?;
-                console.note(Line::new().wait("◍ ").plain(format!("the room of {task} stands still; `skep sandbox resume {task}`")));
+            SandboxAction::Pause { task } => {
+                console.kernel().await?.call::<SandboxPause>(&TaskIdParams { task }).await?;
+                console.note(
+                    Line::new().wait("◍ ").plain(format!("the sandbox of {task} is paused; `skep sandbox resume {task}` continues it")),
+                );
                 OK
             }
-            What::Resume { task } => {
-                console.kernel().await?.call::<Resume>(&TaskParams { task }).await?;
-                console.note(Line::new().good("● ").plain(format!("the room of {task} goes on")));
+            SandboxAction::Resume { task } => {
+                console.kernel().await?.call::<SandboxResume>(&TaskIdParams { task }).await?;
+                console.note(Line::new().good("● ").plain(format!("the sandbox of {task} continues")));
                 OK
             }
         }

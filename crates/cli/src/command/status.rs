@@ -1,18 +1,19 @@
 //! `skep status`: who works on what, here or everywhere, or one task in full.
 
-use crate::console::{Console, OK, Outcome, folder};
+use crate::console::{Console, ExitResult, OK, folder};
 use crate::show::{kernel, measure, task, zone};
 use std::path::{Path, PathBuf};
 use wire::TaskId;
-use wire::method::task::{Show, TaskParams};
-use wire::method::zone::{Status as Method, StatusParams};
+use wire::method::task::TaskIdParams;
+use wire::method::zone::ZoneStatusParams;
+use wire::table::{TaskShow, ZoneStatus};
 
 /// Show who works on what
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep status            this repository, or all of them outside one\n  \
 skep status --all      every repository\n  skep status task-3     one task in full\n\n\
 ● active  ○ idle  ✓ done  ◌ queued  ◍ waits for you  ✗ failed")]
-pub struct Status {
+pub struct StatusArgs {
     /// One task in full
     task: Option<TaskId>,
     /// Every repository
@@ -23,16 +24,16 @@ pub struct Status {
     zone: Option<PathBuf>,
 }
 
-impl Status {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl StatusArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         if let Some(id) = self.task {
-            let view = console.kernel().await?.call::<Show>(&TaskParams { task: id }).await?;
+            let view = console.kernel().await?.call::<TaskShow>(&TaskIdParams { task: id }).await?;
             console.show(&view, |view| task::detail(view, measure::now_ms()));
             return OK;
         }
         let path = here(self.zone.as_deref(), self.all)?;
         // The doubts are part of its answer.
-        let result = console.kernel_only().await?.call::<Method>(&StatusParams { path }).await?;
+        let result = console.connect().await?.call::<ZoneStatus>(&ZoneStatusParams { path }).await?;
         console.show(&result, |result| {
             let mut page = kernel::doubts(&result.doubts);
             page.append(zone::status(&result.zones, measure::now_ms()));
@@ -43,7 +44,7 @@ impl Status {
 }
 
 /// The folder to ask about: the named one, the one a person stands in if it is in a repository, else none, which means all.
-pub fn here(zone: Option<&Path>, all: bool) -> Result<Option<String>, crate::trouble::Trouble> {
+pub fn here(zone: Option<&Path>, all: bool) -> Result<Option<String>, crate::command_error::CommandError> {
     if all {
         return Ok(None);
     }

@@ -1,14 +1,15 @@
 //! `skep token`: capability tokens for programs that speak to the kernel themselves.
 
-use crate::console::{Console, OK, Outcome, folder};
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK, folder};
 use crate::show::{Line, call};
-use crate::trouble::Trouble;
 use crate::units::duration_ms;
 use clap::Subcommand;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use wire::Code;
-use wire::method::grant::{Issue as Method, IssueParams};
+use wire::ErrorCode;
+use wire::method::grant::TokenIssueParams;
+use wire::table::TokenIssue;
 
 /// Where the program that is started finds its token.
 const VARIABLE: &str = "SKEP_TOKEN";
@@ -18,13 +19,13 @@ const VARIABLE: &str = "SKEP_TOKEN";
 #[command(
     after_help = "Examples:\n  skep token issue fs.read --ttl 5m -- ./agent\n\n`skep grant list` shows tokens, `skep grant revoke` ends them."
 )]
-pub struct Token {
+pub struct TokenArgs {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     Issue(Issue),
 }
 
@@ -57,34 +58,34 @@ struct Issue {
     program: Vec<String>,
 }
 
-impl Token {
-    pub async fn run(self, console: &Console) -> Outcome {
-        let What::Issue(issue) = self.what;
+impl TokenArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
+        let Action::Issue(issue) = self.action;
         issue.run(console).await
     }
 }
 
 impl Issue {
-    async fn run(self, console: &Console) -> Outcome {
+    async fn run(self, console: &Console) -> ExitResult {
         let path = folder(self.zone.as_deref())?;
-        let params = IssueParams { path, tool: self.tool, paths: self.paths, max_ops: self.max_ops, ttl_ms: self.ttl };
+        let params = TokenIssueParams { path, tool: self.tool, paths: self.paths, max_ops: self.max_ops, ttl_ms: self.ttl };
         let mut kernel = console.kernel().await?;
-        let result = kernel.call::<Method>(&params).await?;
+        let result = kernel.call::<TokenIssue>(&params).await?;
         let Some(token) = &result.token else {
-            let mut trouble = match &result.call.refusal {
-                Some(refusal) => Trouble::refused(format!("no token for `{}` is issued", params.tool), refusal),
-                None => Trouble::new(Code::Denied, format!("no token for `{}` is issued", params.tool)),
+            let mut error = match &result.call.refusal {
+                Some(refusal) => CommandError::refused(format!("no token for `{}` is issued", params.tool), refusal),
+                None => CommandError::new(ErrorCode::Denied, format!("no token for `{}` is issued", params.tool)),
             };
-            if let Some(review) = result.review.filter(|_| trouble.fix.is_none()) {
-                trouble = trouble.fix(format!("answer `skep review show {review}`, then ask again"));
+            if let Some(review) = result.review.filter(|_| error.fix.is_none()) {
+                error = error.fix(format!("answer `skep review show {review}`, then ask again"));
             }
             if console.json {
                 console.out.json(&result);
             } else {
-                console.report(&trouble);
-                console.err.page(&call::reckoning(&result.call));
+                console.report(&error);
+                console.err.page(&call::timings(&result.call));
             }
-            return Ok(trouble.code.exit());
+            return Ok(error.code.exit());
         };
         let Some((program, arguments)) = self.program.split_first() else {
             if console.json {
@@ -96,6 +97,6 @@ impl Issue {
             return OK;
         };
         let error = std::process::Command::new(program).args(arguments).env(VARIABLE, token).exec();
-        Err(Trouble::new(Code::NotFound, format!("cannot become `{program}`")).why(error).fix("name a program that can be run"))
+        Err(CommandError::new(ErrorCode::NotFound, format!("cannot become `{program}`")).why(error).fix("name a program that can be run"))
     }
 }

@@ -1,17 +1,18 @@
 //! `skep trust`: puts a project's own policy files in force, after a person has read them.
 
-use crate::console::{Console, OK, Outcome, folder};
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK, folder};
 use crate::show::{Line, policy, zone};
-use crate::trouble::Trouble;
 use std::path::PathBuf;
-use wire::method::policy::{Check, CheckParams, Trial, TrialParams};
-use wire::method::zone::{Trust as Method, TrustParams};
+use wire::method::policy::{PolicyCheckParams, PolicyTrialParams};
+use wire::method::zone::ZoneTrustParams;
+use wire::table::{PolicyCheck, PolicyTrial, ZoneTrust};
 
 /// Read a project's own policy files and put them in force
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep trust            shows the difference, then asks\n  skep trust --yes      without asking\n\n\
 More than five breaking changes need a typed phrase, as at `skep policy update`. Trust is for exactly these bytes: any later change is a proposal again.")]
-pub struct Trust {
+pub struct TrustArgs {
     /// Do not ask; not enough for more than five breaking changes
     #[arg(long, short)]
     yes: bool,
@@ -23,18 +24,18 @@ pub struct Trust {
     zone: Option<PathBuf>,
 }
 
-impl Trust {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl TrustArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         let path = folder(self.zone.as_deref())?;
         let mut kernel = console.kernel().await?;
-        let shown = kernel.call::<Method>(&TrustParams { path: path.clone(), hash: None, phrase: None }).await?;
+        let shown = kernel.call::<ZoneTrust>(&ZoneTrustParams { path: path.clone(), hash: None, phrase: None }).await?;
         if !console.json {
-            console.out.whole(&zone::proposed(&shown));
-            let checked = kernel.call::<Check>(&CheckParams { path: path.clone(), text: None }).await?;
-            console.out.whole(&policy::problems(&checked.problems));
+            console.out.uncut(&zone::proposed(&shown));
+            let checked = kernel.call::<PolicyCheck>(&PolicyCheckParams { path: path.clone(), text: None }).await?;
+            console.out.uncut(&policy::problems(&checked.problems));
             if shown.breaking > 0 {
-                let params = TrialParams { path: path.clone(), last: None, after_seq: None, before_seq: None, text: None };
-                console.out.whole(&policy::tried(&kernel.call::<Trial>(&params).await?));
+                let params = PolicyTrialParams { path: path.clone(), last: None, after_seq: None, before_seq: None, text: None };
+                console.out.uncut(&policy::tried(&kernel.call::<PolicyTrial>(&params).await?));
             }
         }
         if !shown.changed {
@@ -47,14 +48,14 @@ impl Trust {
             console.note(Line::new().faint("nothing changed"));
             return OK;
         }
-        let result = kernel.call::<Method>(&TrustParams { path, hash: Some(shown.hash), phrase: shown.phrase }).await?;
+        let result = kernel.call::<ZoneTrust>(&ZoneTrustParams { path, hash: Some(shown.hash), phrase: shown.phrase }).await?;
         console.show(&result, zone::trusted);
         OK
     }
 }
 
 /// Has a person said yes to what was shown, in the way that its breaking changes demand? The kernel asks for the same phrase.
-pub fn agreed(phrase: Option<&str>, yes: bool, typed: Option<&str>, console: &Console) -> Result<bool, Trouble> {
+pub fn agreed(phrase: Option<&str>, yes: bool, typed: Option<&str>, console: &Console) -> Result<bool, CommandError> {
     match (phrase, typed) {
         (Some(phrase), Some(typed)) => Ok(typed == phrase),
         (Some(phrase), None) => console.confirm_by(phrase, &format!("--phrase '{phrase}'")),

@@ -1,10 +1,11 @@
 //! `skep usage`: tokens and money, by whom and for what.
 
-use crate::console::{Console, OK, Outcome};
+use crate::console::{Console, ExitResult, OK};
 use crate::show::model;
 use clap::ValueEnum;
 use wire::By;
-use wire::method::model::{Usage as Method, UsageParams};
+use wire::method::model::ModelUsageParams;
+use wire::table::ModelUsage;
 
 /// Show what models were used, and what it cost
 #[derive(Debug, clap::Args)]
@@ -12,7 +13,7 @@ use wire::method::model::{Usage as Method, UsageParams};
 Figures are the providers' own; where a provider reported none, what was reserved is shown and counted as an estimate. `unrecorded` is \
 what a crash left no record of, `reconciled` what you said it was. Prices are those of the table that comes with skep; \
 $SKEP_HOME/prices.yaml overrides it. Days are UTC.")]
-pub struct Usage {
+pub struct UsageArgs {
     /// What to sum by
     #[arg(long, value_enum, default_value = "model")]
     by: Sum,
@@ -29,8 +30,8 @@ enum Sum {
     Day,
 }
 
-impl Usage {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl UsageArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         let by = match self.by {
             Sum::Process => By::Process,
             Sum::Tree => By::Tree,
@@ -40,8 +41,8 @@ impl Usage {
             Sum::Tier => By::Tier,
             Sum::Day => By::Day,
         };
-        let result = console.kernel().await?.call::<Method>(&UsageParams { by }).await?;
-        console.show_story(&result, |result| model::usage(result, by, console.out.columns()));
+        let result = console.kernel().await?.call::<ModelUsage>(&ModelUsageParams { by }).await?;
+        console.show_wrapped(&result, |result| model::usage(result, by, console.out.columns()));
         OK
     }
 }

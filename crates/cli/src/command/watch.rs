@@ -2,19 +2,19 @@
 
 use crate::command::journal::next_line;
 use crate::command::log::records;
-use crate::console::{Console, OK, Outcome};
-use crate::record::Record;
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK};
+use crate::record::ParsedRecord;
 use crate::show::progress::{clear, draw};
 use crate::show::transcript::Transcript;
 use crate::show::{Line, Page};
-use crate::trouble::Trouble;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wire::code::EXIT_FAILED;
 use wire::method::Nothing;
-use wire::method::journal::{Filter, Follow};
-use wire::method::process::List;
-use wire::{Client, Event, Pid, TaskId};
+use wire::method::journal::RecordFilter;
+use wire::table::{JournalFollow, ProcList};
+use wire::{Event, KernelClient, Pid, TaskId};
 
 /// Follow a task, or everything, as it happens
 #[derive(Debug, clap::Args)]
@@ -22,20 +22,20 @@ use wire::{Client, Event, Pid, TaskId};
     after_help = "Examples:\n  skep watch            everything, from now on\n  skep watch task-3     one task, from its beginning to its end\n\n\
 Ctrl-c returns; the work goes on."
 )]
-pub struct Watch {
+pub struct WatchArgs {
     /// Which task [default: all]
     task: Option<TaskId>,
 }
 
-impl Watch {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl WatchArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         let mut kernel = console.kernel().await?;
-        let mut story = Story::new(self.task, console);
-        let mut filter = Filter { task: self.task, ..Filter::default() };
+        let mut story = Follower::new(self.task, console);
+        let mut filter = RecordFilter { task: self.task, ..RecordFilter::default() };
         match self.task {
             Some(task) => {
                 for line in records(&mut kernel, task).await? {
-                    filter.after_seq = story.tell(&line);
+                    filter.after_seq = story.print(&line);
                 }
             }
             None => {
@@ -46,22 +46,22 @@ impl Watch {
         if let Some(exit) = story.ended {
             return Ok(exit);
         }
-        kernel.call::<Follow>(&filter).await?;
+        kernel.call::<JournalFollow>(&filter).await?;
         let mut tick = tokio::time::interval(Duration::from_millis(100));
         loop {
             let line = tokio::select! {
                 line = next_line(&mut kernel) => line?,
                 _ = tokio::signal::ctrl_c() => {
-                    story.hush();
+                    story.clear_spinner();
                     return OK;
                 }
                 _ = tick.tick() => {
-                    story.spin();
+                    story.draw_spinner();
                     continue;
                 }
             };
             let Some(line) = line else { return OK };
-            story.tell(&line);
+            story.print(&line);
             if let Some(exit) = story.ended {
                 return Ok(exit);
             }
@@ -69,25 +69,25 @@ impl Watch {
     }
 }
 
-async fn names(kernel: &mut Client) -> Result<BTreeMap<Pid, String>, Trouble> {
-    let processes = kernel.call::<List>(&Nothing {}).await?.processes;
+async fn names(kernel: &mut KernelClient) -> Result<BTreeMap<Pid, String>, CommandError> {
+    let processes = kernel.call::<ProcList>(&Nothing {}).await?.processes;
     Ok(processes.into_iter().map(|process| (process.pid, process.name)).collect())
 }
 
-struct Story<'a> {
+struct Follower<'a> {
     console: &'a Console,
     /// Of one task, or of all with the process's name before each line.
     task: Option<TaskId>,
     names: BTreeMap<Pid, String>,
-    told: Transcript,
+    transcript: Transcript,
     /// Set when the one task has ended.
     ended: Option<u8>,
     frame: usize,
 }
 
-impl<'a> Story<'a> {
-    fn new(task: Option<TaskId>, console: &'a Console) -> Story<'a> {
-        Story { console, task, names: BTreeMap::new(), told: Transcript::default(), ended: None, frame: 0 }
+impl<'a> Follower<'a> {
+    fn new(task: Option<TaskId>, console: &'a Console) -> Follower<'a> {
+        Follower { console, task, names: BTreeMap::new(), transcript: Transcript::default(), ended: None, frame: 0 }
     }
 
     fn open(&self) {
@@ -102,9 +102,9 @@ impl<'a> Story<'a> {
         self.names.values().map(|name| Line::new().plain(name).width()).max().unwrap_or(0)
     }
 
-    /// Tells one record and returns its number.
-    fn tell(&mut self, line: &str) -> Option<u64> {
-        let record = Record::parse(line)?;
+    /// Prints one record and returns its number.
+    fn print(&mut self, line: &str) -> Option<u64> {
+        let record = ParsedRecord::parse(line)?;
         if self.task.is_some() {
             self.ended = match &record.event {
                 Some(Event::TaskFinished(_)) => Some(0),
@@ -119,16 +119,16 @@ impl<'a> Story<'a> {
             self.console.out.json(&serde_json::value::RawValue::from_string(line.to_owned()).ok());
             return Some(record.seq);
         }
-        let page = self.told.tell(&record);
+        let page = self.transcript.add(&record);
         if !page.is_empty() {
-            self.hush();
-            self.console.out.story(&if self.task.is_some() { page } else { self.beside(&record, page) });
+            self.clear_spinner();
+            self.console.out.wrapped(&if self.task.is_some() { page } else { self.with_process_name(&record, page) });
         }
         Some(record.seq)
     }
 
     /// `● foreman.1 │ …`
-    fn beside(&self, record: &Record, page: Page) -> Page {
+    fn with_process_name(&self, record: &ParsedRecord, page: Page) -> Page {
         let name = record.pid().and_then(|pid| self.names.get(&pid)).map_or("?", String::as_str);
         let width = self.width();
         let margin = |line| Line::new().good("● ").join(Line::new().strong(name).pad(width)).faint(" │ ").join(line);
@@ -136,16 +136,18 @@ impl<'a> Story<'a> {
     }
 
     /// What goes on right now, on a terminal.
-    fn spin(&mut self) {
+    fn draw_spinner(&mut self) {
         const FRAMES: [&str; 4] = ["◐", "◓", "◑", "◒"];
         let screen = self.console.err;
-        if let Some(doing) = self.told.doing().filter(|_| screen.tty && screen.colour && self.console.out.tty && !self.console.json) {
+        if let Some(doing) =
+            self.transcript.current_call().filter(|_| screen.tty && screen.colour && self.console.out.tty && !self.console.json)
+        {
             self.frame = (self.frame + 1) % FRAMES.len();
             draw(screen, &Line::new().name(format!("  {} ", FRAMES[self.frame])).faint(doing).faint(" …"));
         }
     }
 
-    fn hush(&self) {
+    fn clear_spinner(&self) {
         if self.console.err.tty && self.console.err.colour && self.console.out.tty {
             clear(self.console.err);
         }

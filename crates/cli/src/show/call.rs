@@ -1,12 +1,12 @@
 //! One call: what it wants, what was decided, what came out.
 
-use super::measure::{duration_us, many};
+use super::measure::{duration_us, plural};
 use super::{Line, Page, Tone};
 use serde_json::Value;
-use wire::method::call::{Decision, RunResult, ToolLeftOut, ToolListResult};
+use wire::method::call::{CallDecision, CallRunResult, ToolLeftOut, ToolListResult};
 
 /// A call as a person would say it: `Reading src/a.rs`.
-pub fn deed(tool: &str, input: &Value) -> String {
+pub fn describe(tool: &str, input: &Value) -> String {
     let text = |key: &str| input.get(key).map(scalar).unwrap_or_default();
     match tool {
         "fs.read" => format!("Reading {}", text("path")),
@@ -18,7 +18,7 @@ pub fn deed(tool: &str, input: &Value) -> String {
         "shell.run" => format!("Running {}", text("command")),
         "merge.apply" => {
             let files = input.get("changes").and_then(Value::as_array).map_or(0, Vec::len);
-            format!("Merging {}", many(files as u64, "file"))
+            format!("Merging {}", plural(files as u64, "file"))
         }
         "test.run" => format!("Testing {}", text("args")).trim_end().to_owned(),
         "model.request" => format!("Asking {}", text("model")),
@@ -117,19 +117,19 @@ fn is_long(key: &str, value: &Value) -> bool {
 }
 
 /// `skep call`, when it was let through. Its refusal is shown like every other no.
-pub fn ran(tool: &str, result: &RunResult) -> Page {
+pub fn ran(tool: &str, result: &CallRunResult) -> Page {
     let mut page = Page::new();
     page.blank();
     let mark = if result.ok { Line::new().good("✓ ") } else { Line::new().bad("✗ ") };
     let verdict = match (result.decision, result.ok) {
-        (Decision::Allowed, true) => "allowed",
-        (Decision::Allowed, false) => "allowed, and failed",
-        (Decision::Refused, _) => "refused",
-        (Decision::Pending, _) => "waits for review",
+        (CallDecision::Allowed, true) => "allowed",
+        (CallDecision::Allowed, false) => "allowed, and failed",
+        (CallDecision::Refused, _) => "refused",
+        (CallDecision::Pending, _) => "waits for review",
     };
     let call = result.call.map(|call| format!("  {call}")).unwrap_or_default();
     page.push(mark.strong(tool).plain(" ").plain(verdict).faint(call));
-    page.append(reckoning(result));
+    page.append(timings(result));
     if let Some(task) = result.task {
         page.because("kept", &format!("in the workspace of {task}; nothing in the project changed before a merge"));
     }
@@ -141,7 +141,7 @@ pub fn ran(tool: &str, result: &RunResult) -> Page {
 }
 
 /// Which rules decided, and what it cost.
-pub fn reckoning(result: &RunResult) -> Page {
+pub fn timings(result: &CallRunResult) -> Page {
     let mut page = Page::new();
     if !result.rules.is_empty() {
         page.because("rule", &result.rules.join(", "));
@@ -158,7 +158,7 @@ pub fn tools(ToolListResult { tools, left_out }: &ToolListResult) -> Page {
     for tool in tools {
         let kind = match (tool.read_only, tool.room) {
             (true, _) => Line::new().good("reads    "),
-            (false, true) => Line::new().wait("in a room"),
+            (false, true) => Line::new().wait("in a sandbox"),
             (false, false) => Line::new().wait("changes  "),
         };
         page.push(Line::new().name(&tool.name).pad(width).plain("  ").join(kind).plain("  ").plain(keys(&tool.input_schema)));
@@ -193,20 +193,20 @@ mod tests {
 
     #[test]
     fn a_call_reads_like_a_sentence() {
-        assert_eq!(deed("fs.read", &json!({"path": "src/a.rs"})), "Reading src/a.rs");
-        assert_eq!(deed("shell.run", &json!({"command": ["sh", "-c", "echo hi"]})), "Running sh -c 'echo hi'");
-        assert_eq!(deed("shell.run", &json!({"command": ["rm", "'a", "b'"]})), r"Running rm ''\''a' 'b'\'''");
-        assert_eq!(deed("test.run", &json!({})), "Testing");
-        assert_eq!(deed("merge.apply", &json!({"changes": ["a", "b"]})), "Merging 2 files");
-        assert_eq!(deed("fs.list", &json!({})), "Listing .");
-        assert_eq!(deed("x.y", &json!({"a": 1})), "Calling x.y {\"a\":1}");
+        assert_eq!(describe("fs.read", &json!({"path": "src/a.rs"})), "Reading src/a.rs");
+        assert_eq!(describe("shell.run", &json!({"command": ["sh", "-c", "echo hi"]})), "Running sh -c 'echo hi'");
+        assert_eq!(describe("shell.run", &json!({"command": ["rm", "'a", "b'"]})), r"Running rm ''\''a' 'b'\'''");
+        assert_eq!(describe("test.run", &json!({})), "Testing");
+        assert_eq!(describe("merge.apply", &json!({"changes": ["a", "b"]})), "Merging 2 files");
+        assert_eq!(describe("fs.list", &json!({})), "Listing .");
+        assert_eq!(describe("x.y", &json!({"a": 1})), "Calling x.y {\"a\":1}");
     }
 
     #[test]
     fn an_allowed_call_shows_rule_time_and_output() {
-        let result = RunResult {
+        let result = CallRunResult {
             call: Some(CallId(4)),
-            decision: Decision::Allowed,
+            decision: CallDecision::Allowed,
             rules: vec!["reads".into()],
             refusal: None,
             ok: true,

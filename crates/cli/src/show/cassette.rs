@@ -1,18 +1,18 @@
 //! Cassettes and replays, as people see them.
 
-use super::measure::{bytes, duration_ms, many};
+use super::measure::{bytes, duration_ms, plural};
 use super::{Line, Page, table};
-use wire::method::model::{CassetteView, CassettesResult};
-use wire::method::task::ReplayResult;
+use wire::method::model::{CassetteEntry, CassetteListResult};
+use wire::method::task::TaskReplayResult;
 
-pub fn list(result: &CassettesResult) -> Page {
+pub fn list(result: &CassetteListResult) -> Page {
     if result.cassettes.is_empty() {
         return Page(vec![Line::new().plain("nothing was recorded yet; `skep act … --record` does")]);
     }
-    let row = |one: &CassetteView| {
+    let row = |one: &CassetteEntry| {
         vec![
             Line::new().name(&one.name),
-            Line::new().plain(many(one.exchanges.len() as u64, "request")),
+            Line::new().plain(plural(one.exchanges.len() as u64, "request")),
             Line::new().plain(bytes(one.bytes)),
             one.broken.as_ref().map_or_else(|| torn(one.torn), |why| Line::new().bad(why)),
         ]
@@ -24,7 +24,7 @@ fn torn(torn: usize) -> Line {
     if torn == 0 { Line::new() } else { Line::new().bad(format!("{torn} cut off")) }
 }
 
-pub fn contents(result: &CassettesResult) -> Page {
+pub fn contents(result: &CassetteListResult) -> Page {
     let mut page = Page::new();
     for one in &result.cassettes {
         // A file of one's own is named by its path.
@@ -50,8 +50,8 @@ pub fn contents(result: &CassettesResult) -> Page {
     page
 }
 
-pub fn replayed(result: &ReplayResult) -> Page {
-    let what = format!("{}, {}", many(result.calls, "call"), many(result.requests, "request"));
+pub fn replayed(result: &TaskReplayResult) -> Page {
+    let what = format!("{}, {}", plural(result.calls, "call"), plural(result.requests, "request"));
     let mut page = Page::new();
     let Some(divergence) = &result.divergence else {
         page.push(Line::new().good("✓ ").name(result.of.to_string()).plain(format!(" replayed: {what}, changes identical")));

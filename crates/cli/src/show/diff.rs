@@ -1,12 +1,12 @@
 //! Changes: what a merge would do, and what it did.
 
-use super::measure::many;
+use super::measure::plural;
 use super::{Line, Page, Tone, table, visible};
 use std::collections::HashSet;
-use wire::MergeState;
-use wire::method::call::RunResult;
-use wire::method::merge::{ListResult, UndoResult};
-use wire::method::task::{DiffResult, FileDiff, MergeResult};
+use wire::method::call::CallRunResult;
+use wire::method::merge::{MergeListResult, MergeUndoResult};
+use wire::method::task::{FileDiffView, TaskDiffResult, TaskMergeResult};
+use wire::{MergeState, PathChange};
 
 /// A unified diff in colour.
 pub fn unified(diff: &str) -> Page {
@@ -100,24 +100,24 @@ fn place(line: &str) -> Option<(u64, u64)> {
     Some((lines('-')?, lines('+')?))
 }
 
-fn kind(file: &FileDiff) -> Line {
-    match (&file.refused, file.kind.as_str()) {
-        (Some(_), kind) => Line::new().bad(kind),
-        (None, "created") => Line::new().good("created"),
-        (None, "deleted") => Line::new().bad("deleted"),
-        (None, kind) => Line::new().wait(kind),
+fn kind(file: &FileDiffView) -> Line {
+    match (&file.refused, file.kind) {
+        (Some(_), kind) => Line::new().bad(kind.as_str()),
+        (None, PathChange::Created) => Line::new().good("created"),
+        (None, PathChange::Deleted) => Line::new().bad("deleted"),
+        (None, kind) => Line::new().wait(kind.as_str()),
     }
 }
 
 /// The files, without their text.
-pub fn summary(diff: &DiffResult) -> Page {
+pub fn summary(diff: &TaskDiffResult) -> Page {
     let rows = diff.files.iter().map(|file| {
         let size = match file.unshown {
             true => Line::new().wait(file.diff.lines().last().unwrap_or("not shown")),
             false => Line::new().good(format!("+{}", file.added)).bad(format!(" −{}", file.removed)),
         };
         let note = match (&file.refused, &file.note) {
-            (Some(why), _) if file.kind == "conflict" => Line::new().bad("conflict: ").plain(why),
+            (Some(why), _) if file.kind == PathChange::Conflict => Line::new().bad("conflict: ").plain(why),
             (Some(why), _) => Line::new().bad("stays out: ").plain(why),
             (None, Some(note)) => Line::new().wait(note),
             (None, None) => Line::new(),
@@ -133,7 +133,7 @@ pub fn summary(diff: &DiffResult) -> Page {
 }
 
 /// `old → new` for a rename.
-fn name(file: &FileDiff) -> Line {
+fn name(file: &FileDiffView) -> Line {
     match &file.from {
         Some(from) => Line::new().plain(from).faint(" → ").plain(&file.path),
         None => Line::new().plain(&file.path),
@@ -141,17 +141,17 @@ fn name(file: &FileDiff) -> Line {
 }
 
 /// How conflicts are decided.
-fn choices(diff: &DiffResult, page: &mut Page) {
-    if diff.files.iter().any(|file| file.kind == "conflict") {
+fn choices(diff: &TaskDiffResult, page: &mut Page) {
+    if diff.files.iter().any(|file| file.kind == PathChange::Conflict) {
         page.because("next", "a conflict stays out unless you choose: --mine PATH keeps yours, --theirs PATH takes the task's");
     }
 }
 
 /// `skep diff`.
-pub fn full(diff: &DiffResult) -> Page {
+pub fn full(diff: &TaskDiffResult) -> Page {
     let mut page = files(diff);
     let out = diff.files.iter().filter(|file| file.refused.is_some()).count();
-    let files = many((diff.files.len() - out) as u64, "file");
+    let files = plural((diff.files.len() - out) as u64, "file");
     let out = match out {
         0 => String::new(),
         1 => ", 1 stays out".to_owned(),
@@ -169,12 +169,12 @@ pub fn gone(path: &str) -> Page {
 }
 
 /// Each file with its text.
-pub fn files(diff: &DiffResult) -> Page {
+pub fn files(diff: &TaskDiffResult) -> Page {
     let mut page = Page::new();
     for file in &diff.files {
         page.push(kind(file).plain(" ").join(name(file)));
         match &file.refused {
-            Some(why) if file.kind == "conflict" => page.because("why", &format!("conflict: {why}")),
+            Some(why) if file.kind == PathChange::Conflict => page.because("why", &format!("conflict: {why}")),
             Some(why) => page.because("why", &format!("stays out of a merge: {why}")),
             None => {}
         }
@@ -188,7 +188,7 @@ pub fn files(diff: &DiffResult) -> Page {
 }
 
 /// `skep merge list`.
-pub fn merges(list: &ListResult) -> Page {
+pub fn merges(list: &MergeListResult) -> Page {
     let rows = list.merges.iter().map(|merge| {
         let state = match merge.state {
             MergeState::Proposed => Line::new().wait("waits for you"),
@@ -199,7 +199,7 @@ pub fn merges(list: &ListResult) -> Page {
             MergeState::Undone => Line::new().faint("taken back"),
         };
         let left = if merge.left == 0 { String::new() } else { format!(", {} stay out", merge.left) };
-        let files = Line::new().plain(many(merge.files, "file")).faint(left);
+        let files = Line::new().plain(plural(merge.files, "file")).faint(left);
         vec![Line::new().name(merge.task.to_string()), state, files, Line::new().plain(&merge.summary)]
     });
     let mut page = table(rows.collect());
@@ -210,9 +210,9 @@ pub fn merges(list: &ListResult) -> Page {
 }
 
 /// `skep merge undo`.
-pub fn undone(result: &UndoResult) -> Page {
+pub fn undone(result: &MergeUndoResult) -> Page {
     let mut page = Page::new();
-    page.push(Line::new().good("✓ ").plain(format!("took back {}", many(result.restored.len() as u64, "file"))));
+    page.push(Line::new().good("✓ ").plain(format!("took back {}", plural(result.restored.len() as u64, "file"))));
     for path in &result.restored {
         page.push(Line::new().good("  ↩ ").plain(path));
     }
@@ -223,7 +223,7 @@ pub fn undone(result: &UndoResult) -> Page {
 }
 
 /// What denies a `skep merge undo`.
-pub fn not_undone(result: &UndoResult) -> Page {
+pub fn not_undone(result: &MergeUndoResult) -> Page {
     let mut page = Page::new();
     page.push(Line::new().bad("✗ ").plain("it is denied to take this back"));
     for reason in &result.denied {
@@ -233,7 +233,7 @@ pub fn not_undone(result: &UndoResult) -> Page {
 }
 
 /// `skep merge import`.
-pub fn imported(result: &RunResult) -> Page {
+pub fn imported(result: &CallRunResult) -> Page {
     let mut page = Page::new();
     match (&result.refusal, result.ok) {
         (Some(refusal), _) => {
@@ -256,9 +256,9 @@ pub fn imported(result: &RunResult) -> Page {
 }
 
 /// `skep merge`.
-pub fn merged(result: &MergeResult) -> Page {
+pub fn merged(result: &TaskMergeResult) -> Page {
     let mut page = Page::new();
-    let applied = many(result.applied.len() as u64, "file");
+    let applied = plural(result.applied.len() as u64, "file");
     page.push(Line::new().good("✓ ").plain(format!("merged {applied}")));
     for path in &result.applied {
         page.push(Line::new().good("  + ").plain(path));
@@ -286,10 +286,10 @@ mod tests {
         assert_eq!(lines("@@ -1 +1 @@\n-rm\n+rm\u{3164}\n")[1..], ["  -rm", "  +rm\\u{3164}"]);
     }
 
-    fn diff() -> DiffResult {
-        let file = |path: &str, kind: &str, refused: Option<&str>, diff: &str| FileDiff {
+    fn diff() -> TaskDiffResult {
+        let file = |path: &str, kind: PathChange, refused: Option<&str>, diff: &str| FileDiffView {
             path: path.into(),
-            kind: kind.into(),
+            kind,
             from: None,
             note: None,
             refused: refused.map(Into::into),
@@ -298,13 +298,13 @@ mod tests {
             removed: diff.matches("\n-").count() as u64,
             unshown: false,
         };
-        DiffResult {
+        TaskDiffResult {
             task: TaskId(1),
             digest: Some("d".into()),
             state: Some(MergeState::Proposed),
             files: vec![
-                file("a.sh", "created", None, "--- /dev/null\n+++ a.sh\n@@ -0,0 +1 @@\n+echo\x1b[31m\n"),
-                file(".git/hooks/x", "modified", Some("git directories are closed"), "--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n"),
+                file("a.sh", PathChange::Created, None, "--- /dev/null\n+++ a.sh\n@@ -0,0 +1 @@\n+echo\x1b[31m\n"),
+                file(".git/hooks/x", PathChange::Modified, Some("git directories are closed"), "--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n"),
             ],
         }
     }
@@ -328,8 +328,8 @@ mod tests {
 
     #[test]
     fn a_merge_names_what_stayed_out() {
-        let refused = vec![MergePath { path: "b".into(), kind: "created".into(), from: None, refused: Some("outside".into()) }];
-        let text = merged(&MergeResult { applied: vec!["a".into()], refused }).render(false, None);
+        let refused = vec![MergePath { path: "b".into(), kind: PathChange::Created, from: None, refused: Some("outside".into()) }];
+        let text = merged(&TaskMergeResult { applied: vec!["a".into()], refused }).render(false, None);
         assert_eq!(text, "✓ merged 1 file\n  + a\n  ✗ b  outside\n");
     }
 

@@ -1,9 +1,9 @@
 //! What is given and what is refused for good, in words.
 
-use super::measure::{duration_ms, many};
+use super::measure::{duration_ms, plural};
 use super::{Line, Page, table};
 use serde_json::Value;
-use wire::method::grant::{BanView, GrantView, ListResult, TokenView};
+use wire::method::grant::{BanView, GrantListResult, GrantView, TokenView};
 use wire::{Alternative, Constraints, Observe, Scope, Terms, What};
 
 /// Now, in the measure that a grant's end is written in: a step of the wall clock moves neither.
@@ -64,7 +64,7 @@ pub fn what(what: &What) -> String {
 pub fn terms(terms: &Terms, now: Option<&Uptime>) -> String {
     let mut parts = Vec::new();
     if let Some(uses) = terms.uses_left {
-        parts.push(format!("{} left", many(uses.into(), "use")));
+        parts.push(format!("{} left", plural(uses.into(), "use")));
     }
     if let Some(until) = &terms.until {
         parts.push(match now {
@@ -121,7 +121,7 @@ pub fn alternative(alternative: &Alternative) -> String {
 }
 
 /// `skep grant list`.
-pub fn list(result: &ListResult, now: &Uptime) -> Page {
+pub fn list(result: &GrantListResult, now: &Uptime) -> Page {
     let mut rows: Vec<Vec<Line>> = Vec::new();
     rows.extend(result.grants.iter().map(|grant| granted(grant, now)));
     rows.extend(result.bans.iter().map(banned));
@@ -160,7 +160,7 @@ fn carried(token: &TokenView) -> Vec<Line> {
         mark.name(token.token.to_string()),
         Line::new().plain("a token"),
         Line::new().strong(format!("process {}", token.pid)),
-        Line::new().plain(format!("{} left", many(token.ops_left.into(), "use"))),
+        Line::new().plain(format!("{} left", plural(token.ops_left.into(), "use"))),
     ]
 }
 
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn result() -> ListResult {
+    fn result() -> GrantListResult {
         serde_json::from_value(json!({
             "grants": [
                 {"grant": "g-1", "pid": 3, "process": "foreman.1", "scope": {"of": "process", "pid": 3}, "live": true,
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(rows[2][..4], ["✗ b-1", "http.request to evil.test", "zone-1", "no\\x1b[2J"]);
         assert!(text.contains("instead fs.read path=a"));
         assert_eq!(rows[3], ["✓ t-1", "a token", "process 2", "3 uses left"]);
-        let nothing = ListResult { grants: Vec::new(), bans: Vec::new(), tokens: Vec::new() };
+        let nothing = GrantListResult { grants: Vec::new(), bans: Vec::new(), tokens: Vec::new() };
         assert_eq!(list(&nothing, &now).render(false, None), "nothing is given, and nothing refused for good\n");
     }
 

@@ -1,6 +1,6 @@
 //! The inbox as a picture: a head, the question as far as it fits, and what can be done.
 
-use super::measure::many;
+use super::measure::plural;
 use super::{Line, Page, Tone, model, review};
 use crate::command::review::inbox::form::Form;
 use crate::command::review::inbox::state::{Inbox, Notice};
@@ -76,7 +76,7 @@ fn head(inbox: &Inbox) -> Page {
     let line = match count {
         0 if inbox.waits.is_empty() => line.faint("  nothing waits"),
         0 => line.faint("  no questions"),
-        _ => line.plain(format!("  {} of {}", inbox.at + 1, many(count as u64, "question"))),
+        _ => line.plain(format!("  {} of {}", inbox.at + 1, plural(count as u64, "question"))),
     };
     let mut page = Page(vec![line]);
     inbox.waits.iter().for_each(|wait| page.push(Line::new().wait("◍ ").plain(model::waits(wait))));
@@ -96,7 +96,7 @@ fn body(inbox: &Inbox, now_ms: i64) -> Page {
 }
 
 /// What just happened, in one line.
-pub fn told(notice: &Notice) -> Line {
+pub fn notice_line(notice: &Notice) -> Line {
     let mark = match notice.tone {
         Tone::Good => "✓ ",
         Tone::Bad => "✗ ",
@@ -108,7 +108,7 @@ pub fn told(notice: &Notice) -> Line {
 fn foot(inbox: &Inbox, columns: usize, now_ms: i64) -> Page {
     let mut page = Page(vec![Line::new()]);
     if let Some(notice) = &inbox.notice {
-        page.0.extend(told(notice).wrap(columns));
+        page.0.extend(notice_line(notice).wrap(columns));
     }
     match &inbox.form {
         Some(form) => page.append(fields(form, columns)),
@@ -169,7 +169,7 @@ fn flow(keys: &[Button], columns: usize) -> Vec<Line> {
 mod tests {
     use super::*;
     use crate::command::review::inbox::state::tests::{inbox, view};
-    use crate::terminal::key::Key;
+    use crate::terminal::key::KeyPress;
     use serde_json::json;
 
     #[test]
@@ -225,7 +225,7 @@ input
         assert!(first.0.iter().all(|line| line.width() <= 40));
         let text = first.render(false, None);
         assert!(text.contains("↕ 0 above, ") && !text.contains('\x1b') && !text.contains('\u{202e}'), "{text}");
-        (0..500).for_each(|_| drop(inbox.key(&Key::Down, 0)));
+        (0..500).for_each(|_| drop(inbox.key(&KeyPress::Down, 0)));
         let text = frame(&mut inbox, 40, 20, 10_000).render(false, None);
         assert!(text.contains(" 0 below") && text.contains("line 49"), "{text}");
         assert!(inbox.scroll < 200, "one more than the end is the end");
@@ -234,12 +234,12 @@ input
     #[test]
     fn a_form_shows_where_one_is() {
         let mut inbox = inbox(&[1]);
-        "cout".chars().for_each(|c| drop(inbox.key(&Key::Char(c), 10_000)));
+        "cout".chars().for_each(|c| drop(inbox.key(&KeyPress::Char(c), 10_000)));
         let text = frame(&mut inbox, 80, 40, 10_000).render(false, None);
         assert!(text.contains("allow on conditions") && text.contains("› writable  out▏\n") && text.contains("\n  readonly\n"), "{text}");
-        inbox.key(&Key::Enter, 10_000);
-        inbox.key(&Key::Enter, 10_000);
-        "x\n".chars().for_each(|c| drop(inbox.key(&if c == '\n' { Key::Enter } else { Key::Char(c) }, 10_000)));
+        inbox.key(&KeyPress::Enter, 10_000);
+        inbox.key(&KeyPress::Enter, 10_000);
+        "x\n".chars().for_each(|c| drop(inbox.key(&if c == '\n' { KeyPress::Enter } else { KeyPress::Char(c) }, 10_000)));
         assert!(prompt(&inbox).render(false).starts_with("✗ `x` is not a time"));
     }
 }

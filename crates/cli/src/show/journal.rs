@@ -1,13 +1,13 @@
 //! The journal as a table, and the verdict on its chain.
 
-use super::measure::{clock, count, duration_ms, many};
-use super::sentence::sentence;
+use super::measure::{clock, count, duration_ms, plural};
+use super::record_line::record_line;
 use super::{Line, Page, Tone, table};
-use crate::record::Record;
+use crate::record::ParsedRecord;
 use jiff::tz::TimeZone;
-use wire::method::journal::{DoubtsResult, Verification, VerifyResult};
+use wire::method::journal::{JournalDoubtsResult, JournalVerifyResult, VerificationStatus};
 
-pub fn log(records: &[Record], now_ms: i64, zone: &TimeZone) -> Page {
+pub fn log(records: &[ParsedRecord], now_ms: i64, zone: &TimeZone) -> Page {
     let head = ["seq", "time", "pid", "kind", "what"].map(|name| Line::new().faint(name)).to_vec();
     let rows = records.iter().map(|record| {
         let pid = record.pid().map(|pid| pid.to_string()).unwrap_or_default();
@@ -16,7 +16,7 @@ pub fn log(records: &[Record], now_ms: i64, zone: &TimeZone) -> Page {
             Line::new().plain(clock(record.at_ms, now_ms, zone)),
             Line::new().plain(pid),
             Line::new().add(tone(&record.kind), &record.kind),
-            sentence(record),
+            record_line(record),
         ]
     });
     if records.is_empty() {
@@ -26,10 +26,10 @@ pub fn log(records: &[Record], now_ms: i64, zone: &TimeZone) -> Page {
 }
 
 /// One record of a log that is never finished, so with columns of fixed width.
-pub fn row(record: &Record, now_ms: i64, zone: &TimeZone) -> Line {
+pub fn row(record: &ParsedRecord, now_ms: i64, zone: &TimeZone) -> Line {
     let pid = record.pid().map(|pid| pid.to_string()).unwrap_or_default();
     let line = Line::new().faint(format!("{:<6}  ", record.seq)).plain(clock(record.at_ms, now_ms, zone)).plain(format!("  {pid:<3}  "));
-    line.join(Line::new().add(tone(&record.kind), &record.kind).pad(16)).plain("  ").join(sentence(record))
+    line.join(Line::new().add(tone(&record.kind), &record.kind).pad(16)).plain("  ").join(record_line(record))
 }
 
 fn tone(kind: &str) -> Tone {
@@ -42,7 +42,7 @@ fn tone(kind: &str) -> Tone {
 }
 
 /// What verification found, and how far the one of this start is.
-pub fn doubts(result: &DoubtsResult, now_ms: i64, zone: &TimeZone) -> Page {
+pub fn doubts(result: &JournalDoubtsResult, now_ms: i64, zone: &TimeZone) -> Page {
     let mut page = Page::new();
     for doubt in &result.doubts {
         let mark = if doubt.seen_by.is_some() { Line::new().faint("○ ") } else { Line::new().bad("✗ ") };
@@ -57,29 +57,29 @@ pub fn doubts(result: &DoubtsResult, now_ms: i64, zone: &TimeZone) -> Page {
         page.because("next", "skep journal verify; then `skep journal doubts --seen`");
     }
     page.push(match result.verification {
-        Verification::Running => Line::new().wait("◍ ").plain("the chain is being verified"),
-        Verification::Whole => Line::new().good("✓ ").plain("the chain was verified after the kernel's start, and is whole"),
-        Verification::Doubted => Line::new().bad("✗ ").plain("the chain was verified after the kernel's start, and is not whole"),
-        Verification::Failed => Line::new().bad("✗ ").plain("the chain could not be verified to its end"),
+        VerificationStatus::Running => Line::new().wait("◍ ").plain("the chain is being verified"),
+        VerificationStatus::Whole => Line::new().good("✓ ").plain("the chain was verified after the kernel's start, and is whole"),
+        VerificationStatus::Doubted => Line::new().bad("✗ ").plain("the chain was verified after the kernel's start, and is not whole"),
+        VerificationStatus::Failed => Line::new().bad("✗ ").plain("the chain could not be verified to its end"),
     });
     page
 }
 
 /// The verdict, and how long it took to reach it.
-pub fn verdict(result: &VerifyResult, ms: u64) -> Page {
+pub fn verdict(result: &JournalVerifyResult, ms: u64) -> Page {
     let mut page = Page::new();
-    let records = many(result.records, "record");
+    let records = plural(result.records, "record");
     if result.findings.is_empty() {
         page.push(Line::new().good("✓ ").plain(format!("the chain of {records} is whole")).faint(format!("  {}", duration_ms(ms))));
     } else {
-        let findings = many(result.findings.len() as u64, "finding");
+        let findings = plural(result.findings.len() as u64, "finding");
         page.push(Line::new().bad("✗ ").plain(format!("the chain of {records} is broken: {findings}")));
     }
     let hash = result.head_hash.get(..16).unwrap_or(&result.head_hash);
     page.because("head", &format!("record {}  {hash}…", count(result.head_seq)));
     let seal = match (result.sealed, result.unsealed) {
         (true, 0) => "signed, and covers the head".to_owned(),
-        (true, n) => format!("signed; {} after it not sealed yet", many(n, "record")),
+        (true, n) => format!("signed; {} after it not sealed yet", plural(n, "record")),
         (false, _) => "there is no good seal".to_owned(),
     };
     page.because("seal", &seal);
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::record::tests::line;
     use wire::event::{BrainSaid, TaskQueued};
-    use wire::method::journal::Finding;
+    use wire::method::journal::FindingView;
     use wire::{Mode, Pid, TaskId, ZoneId};
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
             original: None,
         };
         let said = BrainSaid { pid: Pid(3), task: None, text: "hello".into() };
-        let records: Vec<_> = [line(9, queued), line(10, said)].iter().filter_map(|line| Record::parse(line)).collect();
+        let records: Vec<_> = [line(9, queued), line(10, said)].iter().filter_map(|line| ParsedRecord::parse(line)).collect();
         let text = log(&records, 10_000, &TimeZone::UTC).render(false, None);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "seq  time          pid  kind         what");
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_verdict_is_green_or_says_what_is_wrong() {
-        let mut result = VerifyResult {
+        let mut result = JournalVerifyResult {
             records: 4_521,
             head_seq: 4_520,
             head_hash: "0123456789abcdef0123".into(),
@@ -138,7 +138,7 @@ mod tests {
   ↳ seal signed, and covers the head
 ";
         assert_eq!(verdict(&result, 12).render(false, None), expected);
-        result.findings.push(Finding { seq: Some(7), what: "edited".into(), why: "hash differs".into() });
+        result.findings.push(FindingView { seq: Some(7), what: "edited".into(), why: "hash differs".into() });
         let text = verdict(&result, 12).render(false, None);
         assert!(text.starts_with("✗ the chain of 4,521 records is broken: 1 finding\n"));
         assert!(text.ends_with("  ✗ record 7  edited\n  ↳ why  hash differs\n"), "{text}");

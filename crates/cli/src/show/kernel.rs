@@ -2,17 +2,17 @@
 
 use super::measure::{bytes, count, duration_ms};
 use super::{Line, Node, Page, tree};
-use wire::method::journal::Verification;
-use wire::method::kernel::{DoctorResult, StatusResult};
+use wire::method::journal::VerificationStatus;
+use wire::method::kernel::{KernelDoctorResult, KernelStatusResult};
 
-pub fn status(status: &StatusResult, now_ms: i64) -> Page {
+pub fn status(status: &KernelStatusResult, now_ms: i64) -> Page {
     let fact = |name: &str, value: Line| Node::new(Line::new().faint(name)).cell(value);
     let up_ms = u64::try_from(now_ms.saturating_sub(status.started_ms)).unwrap_or(0);
     let verified = match status.verification {
-        Verification::Running => ", being verified",
-        Verification::Whole => ", verified at start",
-        Verification::Doubted => ", in doubt",
-        Verification::Failed => ", not verified to its end",
+        VerificationStatus::Running => ", being verified",
+        VerificationStatus::Whole => ", verified at start",
+        VerificationStatus::Doubted => ", in doubt",
+        VerificationStatus::Failed => ", not verified to its end",
     };
     let tasks = Line::new()
         .name(format!("●{} active", status.tasks_running))
@@ -53,7 +53,7 @@ pub fn doubts(doubts: &[String]) -> Page {
     page
 }
 
-pub fn doctor(doctor: &DoctorResult) -> Page {
+pub fn doctor(doctor: &KernelDoctorResult) -> Page {
     let mut page = Page::new();
     let width = doctor.checks.iter().map(|check| Line::new().plain(&check.name).width()).max().unwrap_or(0);
     for check in &doctor.checks {
@@ -69,11 +69,11 @@ pub fn doctor(doctor: &DoctorResult) -> Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::method::kernel::Check;
+    use wire::method::kernel::HostCheck;
 
     #[test]
     fn a_kernel_in_a_few_lines() {
-        let view = StatusResult {
+        let view = KernelStatusResult {
             version: "0.1.0".into(),
             os_pid: 42,
             home: "/home/a/.skep".into(),
@@ -86,7 +86,7 @@ mod tests {
             tasks_parked: 0,
             reviews_open: 1,
             doubts: vec!["record 7 was edited".into()],
-            verification: Verification::Doubted,
+            verification: VerificationStatus::Doubted,
             disk_full: true,
         };
         let expected = "\
@@ -107,9 +107,9 @@ mod tests {
 
     #[test]
     fn a_missing_thing_comes_with_its_command() {
-        let check = |name: &str, ok, fix: Option<&str>| Check { name: name.into(), ok, detail: "d".into(), fix: fix.map(Into::into) };
+        let check = |name: &str, ok, fix: Option<&str>| HostCheck { name: name.into(), ok, detail: "d".into(), fix: fix.map(Into::into) };
         let checks = vec![check("overlay", true, Some("unused")), check("landlock", false, Some("boot with lsm=landlock"))];
         let expected = "✓ overlay   d\n✗ landlock  d\n  ↳ fix  boot with lsm=landlock\n";
-        assert_eq!(doctor(&DoctorResult { checks }).render(false, None), expected);
+        assert_eq!(doctor(&KernelDoctorResult { checks }).render(false, None), expected);
     }
 }

@@ -76,7 +76,7 @@ pub fn dollars(micros: u64) -> String {
 }
 
 /// `1 task`, `2 tasks`
-pub fn many(n: u64, noun: &str) -> String {
+pub fn plural(n: u64, noun: &str) -> String {
     let plural = match (n, noun.strip_suffix("ss")) {
         (1, _) => noun.to_owned(),
         (_, Some(_)) => format!("{noun}es"),
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!([12, 1_500, 13_400_000].map(bytes), ["12 B", "1.5 kB", "13.4 MB"]);
         assert_eq!([0, 999, 4_521, 1_000_000].map(count), ["0", "999", "4,521", "1,000,000"]);
         assert_eq!([0, 500_000, 1_000_001, 20_000_000_000].map(dollars), ["$0.00", "$0.50", "$1.000001", "$20,000.00"]);
-        assert_eq!([many(1, "task"), many(2, "task"), many(2, "process")], ["1 task", "2 tasks", "2 processes"]);
+        assert_eq!([plural(1, "task"), plural(2, "task"), plural(2, "process")], ["1 task", "2 tasks", "2 processes"]);
         assert_eq!([ago(0, 500), ago(0, 5_000), ago(0, 7_200_000), ago(9, 0)], ["just now", "5s ago", "2h ago", "just now"]);
     }
 

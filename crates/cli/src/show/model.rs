@@ -1,14 +1,14 @@
 //! Usage, budgets and the gateway, as people see them.
 
-use super::measure::{count, dollars, many};
+use super::measure::{count, dollars, plural};
 use super::{Line, Page, table};
 use crate::command::gateway::environment;
 use wire::budget::WARN_PERCENT;
-use wire::method::model::{AccountView, BudgetsResult, OpenResult, UsageResult, WaitView};
+use wire::method::model::{AccountView, BudgetListResult, GatewayOpenResult, ModelUsageResult, WaitView};
 use wire::{AtCap, Budget, By, Figures, Spend};
 
 /// Usage as a table. Where that is wider than the terminal each name stands above its figures, for none of them may be cut off.
-pub fn usage(result: &UsageResult, by: By, columns: Option<usize>) -> Page {
+pub fn usage(result: &ModelUsageResult, by: By, columns: Option<usize>) -> Page {
     if result.rows.is_empty() {
         let hint = "`skep act … --brain native` and `skep gateway run -- COMMAND` ask one; who answers stands in $SKEP_HOME/config.yml";
         return Page(vec![Line::new().plain("no model was asked yet"), Line::new().faint(hint)]);
@@ -74,7 +74,7 @@ fn stacked(rows: Vec<Vec<Line>>) -> Page {
 fn amount(spend: &Spend) -> Option<String> {
     match (spend.micros, spend.of(wire::budget::ALL_TIERS)) {
         (0, 0) => None,
-        (0, tokens) => Some(many(tokens, "token")),
+        (0, tokens) => Some(plural(tokens, "token")),
         (micros, _) => Some(dollars(micros)),
     }
 }
@@ -104,7 +104,7 @@ fn figures(name: Line, figures: &Figures, held: &Spend) -> Vec<Line> {
 }
 
 /// Budgets one by one, then who spends without one.
-pub fn budgets(result: &BudgetsResult) -> Page {
+pub fn budgets(result: &BudgetListResult) -> Page {
     let mut page = Page::new();
     if result.accounts.is_empty() {
         page.push(Line::new().plain("nothing is capped and nothing is spent"));
@@ -156,7 +156,7 @@ fn uncapped(view: &AccountView) -> Vec<Line> {
     vec![
         Line::new().plain(format!("  {}", view.name)),
         Line::new().plain(format!("{} spent", dollars(micros))),
-        Line::new().plain(many(view.account.spent.of(wire::budget::ALL_TIERS), "token")),
+        Line::new().plain(plural(view.account.spent.of(wire::budget::ALL_TIERS), "token")),
         Line::new().faint(
             [
                 guessed(view).map(|guessed| format!("{guessed} are estimates")),
@@ -208,7 +208,7 @@ fn caps(view: &AccountView, budget: &Budget) -> Vec<Vec<Line>> {
 }
 
 /// Lines that a shell can read.
-pub fn opened(result: &OpenResult) -> Page {
+pub fn opened(result: &GatewayOpenResult) -> Page {
     let lines = environment(result).into_iter().map(|(name, value)| Line::new().plain(format!("export {name}={value}")));
     Page(lines.collect())
 }
@@ -224,9 +224,9 @@ mod tests {
             "micros": 31_704, "estimated": 1});
         let mut row = figures.clone();
         row["name"] = json!("anthropic/claude-sonnet-4-5");
-        let mut result: UsageResult =
+        let mut result: ModelUsageResult =
             serde_json::from_value(json!({"rows": [row], "total": figures, "prices_as_of": "2026-11-15"})).unwrap();
-        let shown = |result: &UsageResult, columns| usage(result, By::Model, columns).render(false, columns);
+        let shown = |result: &ModelUsageResult, columns| usage(result, By::Model, columns).render(false, columns);
         let narrow = "  requests      input  cache read  cache write  output       cost
 anthropic/claude-sonnet-4-5  1 estimated
          3  1,234,567         300           30   1,500  $0.031704

@@ -1,33 +1,36 @@
 //! The rules: what is wrong with them, what they say, and what they would have said.
 
-use super::call::deed;
-use super::measure::{ago, many};
+use super::call::describe;
+use super::measure::{ago, plural};
 use super::{Line, Page, Tone, diff, table, zone};
 use serde::Serialize;
 use serde_json::Value;
-use wire::method::policy::{CheckResult, ExplainResult, LogResult, Problem, SuggestResult, TrialResult};
+use wire::method::policy::{
+    PolicyCheckResult, PolicyExplainResult, PolicyLogResult, PolicyOutcome, PolicyProblem, PolicySuggestResult, PolicyTrialResult,
+    RuleEffect,
+};
 
 /// `skep policy test --json`.
 #[derive(Debug, Serialize)]
 pub struct Tested<'a> {
     #[serde(flatten)]
-    pub check: &'a CheckResult,
+    pub check: &'a PolicyCheckResult,
     pub examples: u64,
 }
 
 /// `skep policy check`, and `test` with a number of examples.
-pub fn checked(result: &CheckResult, name: &str, examples: Option<u64>) -> Page {
+pub fn checked(result: &PolicyCheckResult, name: &str, examples: Option<u64>) -> Page {
     let mut page = problems(&result.problems);
     let (errors, warnings) = result.problems.iter().fold((0, 0), |(e, w), problem| if problem.error { (e + 1, w) } else { (e, w + 1) });
     let count = [(errors, "error"), (warnings, "warning")];
-    let count: Vec<_> = count.iter().filter(|(n, _)| *n > 0).map(|(n, noun)| many(*n, noun)).collect();
-    let mut facts = vec![many(result.rules, "rule")];
+    let count: Vec<_> = count.iter().filter(|(n, _)| *n > 0).map(|(n, noun)| plural(*n, noun)).collect();
+    let mut facts = vec![plural(result.rules, "rule")];
     if result.extensions > 0 {
-        facts.push(many(result.extensions, "extension"));
+        facts.push(plural(result.extensions, "extension"));
     }
     facts.extend(examples.filter(|_| result.ok).map(|n| match n {
         0 => "no examples".into(),
-        n => format!("{} that {}", many(n, "example"), if n == 1 { "holds" } else { "hold" }),
+        n => format!("{} that {}", plural(n, "example"), if n == 1 { "holds" } else { "hold" }),
     }));
     let line = if result.ok { Line::new().good("✓ ") } else { Line::new().bad("✗ ") };
     let line = line.plain(name).faint("  ");
@@ -39,13 +42,13 @@ pub fn checked(result: &CheckResult, name: &str, examples: Option<u64>) -> Page 
 }
 
 /// What is wrong or doubtful, each with its place.
-pub fn problems(problems: &[Problem]) -> Page {
+pub fn problems(problems: &[PolicyProblem]) -> Page {
     let mut page = Page::new();
     problems.iter().for_each(|problem| said(problem, &mut page));
     page
 }
 
-fn said(problem: &Problem, page: &mut Page) {
+fn said(problem: &PolicyProblem, page: &mut Page) {
     let mark = if problem.error { Line::new().bad("✗ ") } else { Line::new().wait("◍ ") };
     let place = format!("{}:{}:{}", problem.file, problem.line, problem.column);
     page.push(mark.strong(place).plain("  ").plain(&problem.what));
@@ -54,58 +57,73 @@ fn said(problem: &Problem, page: &mut Page) {
     }
 }
 
-fn outcome(word: &str) -> Line {
-    match word {
-        "allow" => Line::new().good("allow"),
-        "deny" => Line::new().bad("deny"),
-        "require_review" | "review" => Line::new().wait("review"),
-        word => Line::new().faint(word),
+fn outcome(outcome: PolicyOutcome) -> Line {
+    match outcome {
+        PolicyOutcome::Allow => Line::new().good("allow"),
+        PolicyOutcome::Deny => Line::new().bad("deny"),
+        PolicyOutcome::Review => Line::new().wait("review"),
+        PolicyOutcome::Pass => Line::new().faint("pass"),
+    }
+}
+
+fn effect(effect: RuleEffect) -> Line {
+    match effect {
+        RuleEffect::Allow => outcome(PolicyOutcome::Allow),
+        RuleEffect::Deny => outcome(PolicyOutcome::Deny),
+        RuleEffect::RequireReview => outcome(PolicyOutcome::Review),
+        RuleEffect::Pass => outcome(PolicyOutcome::Pass),
+        RuleEffect::Silent => Line::new().faint("silent"),
     }
 }
 
 /// `skep policy explain`.
-pub fn explained(tool: &str, input: &Value, result: &ExplainResult) -> Page {
-    let mark = match result.outcome.as_str() {
-        "allow" => Line::new().good("✓ "),
-        "deny" => Line::new().bad("✗ "),
-        _ => Line::new().wait("◍ "),
+pub fn explained(tool: &str, input: &Value, result: &PolicyExplainResult) -> Page {
+    let mark = match result.outcome {
+        PolicyOutcome::Allow => Line::new().good("✓ "),
+        PolicyOutcome::Deny => Line::new().bad("✗ "),
+        PolicyOutcome::Review | PolicyOutcome::Pass => Line::new().wait("◍ "),
     };
-    let mut page = Page(vec![mark.strong(deed(tool, input)).plain("  ").join(outcome(&result.outcome))]);
+    let mut page = Page(vec![mark.strong(describe(tool, input)).plain("  ").join(outcome(result.outcome))]);
     page.because("why", &result.reason);
     if let Some(hint) = &result.hint {
         page.because("fix", hint);
     }
-    let (spoke, silent): (Vec<_>, Vec<_>) = result.rules.iter().partition(|rule| rule.said != "silent");
+    let (spoke, silent): (Vec<_>, Vec<_>) = result.rules.iter().partition(|rule| rule.said != RuleEffect::Silent);
     let rows = spoke.into_iter().map(|rule| {
-        vec![Line::new().plain("  ").faint(&rule.layer), Line::new().strong(&rule.rule), outcome(&rule.said), Line::new().plain(&rule.why)]
+        vec![
+            Line::new().plain("  ").faint(rule.layer.as_str()),
+            Line::new().strong(&rule.rule),
+            effect(rule.said),
+            Line::new().plain(&rule.why),
+        ]
     });
     page.blank();
     page.append(table(rows.collect()));
     if !silent.is_empty() {
         let n = silent.len() as u64;
-        page.push(Line::new().faint(format!("  {} that {} not apply", many(n, "rule"), if n == 1 { "does" } else { "do" })));
-        let rows = silent
-            .into_iter()
-            .map(|rule| vec![Line::new().plain("  ").faint(&rule.layer), Line::new().faint(&rule.rule), Line::new().faint(&rule.why)]);
+        page.push(Line::new().faint(format!("  {} that {} not apply", plural(n, "rule"), if n == 1 { "does" } else { "do" })));
+        let rows = silent.into_iter().map(|rule| {
+            vec![Line::new().plain("  ").faint(rule.layer.as_str()), Line::new().faint(&rule.rule), Line::new().faint(&rule.why)]
+        });
         page.append(table(rows.collect()));
     }
     page
 }
 
 /// `skep policy trial`: only what would change.
-pub fn tried(result: &TrialResult) -> Page {
+pub fn tried(result: &PolicyTrialResult) -> Page {
     let rows = result.changes.iter().map(|change| {
         let mark = if change.breaking { Line::new().bad("[BREAKING]") } else { Line::new() };
         vec![
             mark,
             Line::new().faint(format!("record {}", change.seq)),
             Line::new().strong(&change.tool).plain(" ").plain(&change.about),
-            outcome(&change.before).plain(" → ").join(outcome(&change.after)),
+            outcome(change.before).plain(" → ").join(outcome(change.after)),
             Line::new().plain(&change.why),
         ]
     });
     let mut page = table(rows.collect());
-    let tried = many(result.tried, "call");
+    let tried = plural(result.tried, "call");
     let line = match result.changes.len() as u64 {
         _ if result.tried == 0 => Line::new().faint("○ ").plain("there are no calls of the past to try"),
         0 => Line::new().good("✓ ").plain(format!("{tried} tried, nothing would change")),
@@ -120,7 +138,7 @@ pub fn tried(result: &TrialResult) -> Page {
 }
 
 /// `skep policy log`.
-pub fn log(result: &LogResult, diffs: bool, now_ms: i64) -> Page {
+pub fn log(result: &PolicyLogResult, diffs: bool, now_ms: i64) -> Page {
     if result.versions.is_empty() {
         return Page(vec![Line::new().faint("no policy was ever in force here; see `skep init`")]);
     }
@@ -138,12 +156,12 @@ pub fn log(result: &LogResult, diffs: bool, now_ms: i64) -> Page {
 }
 
 /// Why these rules are proposed: beside them, not among them.
-pub fn reasons(result: &SuggestResult) -> Page {
+pub fn reasons(result: &PolicySuggestResult) -> Page {
     let mut page = Page::new();
-    let saved = format!("would have saved {} of {}", result.saved, many(result.questions, "question"));
+    let saved = format!("would have saved {} of {}", result.saved, plural(result.questions, "question"));
     let through = if result.let_through == 0 { "none".to_owned() } else { result.let_through.to_string() };
     page.push(match (has_rules(&result.yaml), result.summary.as_str()) {
-        (false, _) => Line::new().faint("○ ").plain(format!("nothing to suggest from {}", many(result.questions, "answered question"))),
+        (false, _) => Line::new().faint("○ ").plain(format!("nothing to suggest from {}", plural(result.questions, "answered question"))),
         (true, "") => Line::new().good("✓ ").plain(format!("{saved} and let {through} of the denied through")),
         (true, summary) => Line::new().good("✓ ").plain(summary),
     });
@@ -152,7 +170,7 @@ pub fn reasons(result: &SuggestResult) -> Page {
 }
 
 /// The rules themselves, to paste.
-pub fn suggested(result: &SuggestResult) -> Page {
+pub fn suggested(result: &PolicySuggestResult) -> Page {
     let mut page = Page::new();
     if has_rules(&result.yaml) {
         page.block("", Tone::Plain, &result.yaml);
@@ -170,7 +188,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(value: Value) -> CheckResult {
+    fn check(value: Value) -> PolicyCheckResult {
         serde_json::from_value(value).unwrap()
     }
 
@@ -211,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_trial_shows_only_changes_and_marks_what_breaks() {
-        let result: TrialResult = serde_json::from_value(json!({"tried": 100, "breaking": 1, "changes": [
+        let result: PolicyTrialResult = serde_json::from_value(json!({"tried": 100, "breaking": 1, "changes": [
             {"seq": 7, "tool": "fs.write", "about": "src/a\u{202e}.rs", "before": "allow", "after": "deny", "why": "by `x`", "breaking": true},
             {"seq": 12, "tool": "fs.read", "about": "b", "before": "require_review", "after": "allow", "why": "by `y`", "breaking": false},
         ]}))
@@ -224,7 +242,7 @@ mod tests {
 ";
         assert_eq!(page.render(false, None), expected);
         assert!(page.render(true, None).contains("\x1b[31m[BREAKING]"));
-        let same = TrialResult { tried: 1, breaking: 0, phrase: None, changes: Vec::new() };
+        let same = PolicyTrialResult { tried: 1, breaking: 0, phrase: None, changes: Vec::new() };
         assert_eq!(tried(&same).render(false, None), "✓ 1 call tried, nothing would change\n");
     }
 
@@ -236,7 +254,7 @@ mod tests {
         .unwrap();
         assert_eq!(log(&result, false, 5_000).render(false, None), "version 2  record 9  5s ago  by ann  0123456789ab\n");
         assert!(log(&result, true, 5_000).render(false, None).contains("  +y\n"));
-        let suggestion = SuggestResult {
+        let suggestion = PolicySuggestResult {
             questions: 212,
             saved: 140,
             let_through: 0,
@@ -247,7 +265,7 @@ mod tests {
         let expected = "✓ would have saved 140 of 212 questions and let none of the denied through\n  ↳ `a` saves 140\n";
         assert_eq!(reasons(&suggestion).render(false, None), expected);
         assert_eq!(suggested(&suggestion).render(false, None), "- name: a\n");
-        let nothing = SuggestResult { yaml: "# nothing\n".into(), because: Vec::new(), ..suggestion };
+        let nothing = PolicySuggestResult { yaml: "# nothing\n".into(), because: Vec::new(), ..suggestion };
         assert_eq!(reasons(&nothing).render(false, None), "○ nothing to suggest from 212 answered questions\n");
         assert!(suggested(&nothing).is_empty());
     }

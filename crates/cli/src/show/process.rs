@@ -1,6 +1,6 @@
 //! The process tree.
 
-use super::measure::{ago, bytes, count, many};
+use super::measure::{ago, bytes, count, plural};
 use super::{Line, Node, Page, Tone, tree};
 use wire::method::process::ProcView;
 use wire::{NetUse, ProcessState};
@@ -37,8 +37,8 @@ fn below(processes: &[ProcView], parent: &ProcView, now_ms: i64, depth: usize) -
     children
         .map(|process| {
             let calls = match process.calls_left {
-                None => many(process.calls_made, "call"),
-                Some(left) => format!("{}, {} left", many(process.calls_made, "call"), count(left)),
+                None => plural(process.calls_made, "call"),
+                Some(left) => format!("{}, {} left", plural(process.calls_made, "call"), count(left)),
             };
             let task = process.task.map(|task| task.to_string());
             let zone = process.zone.map(|zone| zone.to_string());
@@ -51,7 +51,7 @@ fn below(processes: &[ProcView], parent: &ProcView, now_ms: i64, depth: usize) -
                 .cell(Line::new().faint(format!("started {}", ago(process.started_ms, now_ms))));
             if process.net.requests > 0 {
                 let NetUse { requests, up, down } = process.net;
-                node = node.cell(Line::new().faint(format!("{}, {} out, {} in", many(requests, "request"), bytes(up), bytes(down))));
+                node = node.cell(Line::new().faint(format!("{}, {} out, {} in", plural(requests, "request"), bytes(up), bytes(down))));
             }
             node.below = below(processes, process, now_ms, depth - 1);
             node

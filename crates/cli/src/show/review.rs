@@ -1,9 +1,10 @@
 //! Questions to a person.
 
-use super::call::{deed, fields};
+use super::call::{describe, fields};
 use super::grant::what;
 use super::measure::ago;
 use super::{Line, Node, Page, Tone, table, tree};
+use wire::method::merge::APPLY_TOOL;
 use wire::method::review::{ReviewStatus, ReviewView};
 use wire::{Answer, What};
 
@@ -31,7 +32,7 @@ pub fn list(reviews: &[ReviewView], now_ms: i64) -> Page {
         let task = review.task.map(|task| task.to_string()).unwrap_or_else(|| "—".into());
         vec![
             mark(review).name(review.review.to_string()),
-            Line::new().plain(deed(&review.tool, &review.input)).cut(48),
+            Line::new().plain(describe(&review.tool, &review.input)).cut(48),
             Line::new().strong(&review.process).faint(format!(" {task}")),
             stand(review),
             Line::new().faint(ago(review.asked_ms, now_ms)),
@@ -64,7 +65,7 @@ pub fn detail(review: &ReviewView, now_ms: i64) -> Page {
 /// What is missing in what is shown.
 fn missing(review: &ReviewView) -> Option<String> {
     match (review.cut, review.lost, review.seen.is_some()) {
-        (true, true, _) if review.tool == "merge.apply" => {
+        (true, true, _) if review.tool == APPLY_TOOL => {
             let of = review.task.map_or("its task".to_owned(), |task| task.to_string());
             Some(format!("files that are not shown here, told by size and hash: skep diff {of} --file PATH prints one"))
         }
@@ -77,7 +78,7 @@ fn missing(review: &ReviewView) -> Option<String> {
 /// Everything the answer should rest on.
 pub fn question(review: &ReviewView, now_ms: i64) -> Page {
     let fact = |name: &str, value: Line| Node::new(Line::new().faint(name)).cell(value);
-    let head = mark(review).name(review.review.to_string()).plain("  ").strong(deed(&review.tool, &review.input));
+    let head = mark(review).name(review.review.to_string()).plain("  ").strong(describe(&review.tool, &review.input));
     let who = Line::new().strong(&review.process).faint(format!(" (pid {})", review.pid));
     let mut root = Node::new(head).under(fact("asked by", who));
     if let Some(task) = review.task {
@@ -113,7 +114,7 @@ pub fn question(review: &ReviewView, now_ms: i64) -> Page {
 /// What `allow` and `deny` say.
 pub fn answered(review: &ReviewView) -> Page {
     let line = mark(review).name(review.review.to_string()).plain(" ").join(stand(review));
-    Page(vec![line.faint("  ").plain(deed(&review.tool, &review.input))])
+    Page(vec![line.faint("  ").plain(describe(&review.tool, &review.input))])
 }
 
 #[cfg(test)]

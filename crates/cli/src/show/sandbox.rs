@@ -1,10 +1,10 @@
 //! Templates, and rooms that are open.
 
-use super::measure::{bytes, duration_ms, many};
+use super::measure::{bytes, duration_ms, plural};
 use super::{Line, Page, table};
-use wire::method::sandbox::{ListResult, TemplateView, TemplatesResult};
+use wire::method::sandbox::{SandboxListResult, SandboxTemplatesResult, TemplateNetwork, TemplateView};
 
-pub fn templates(result: &TemplatesResult) -> Page {
+pub fn templates(result: &SandboxTemplatesResult) -> Page {
     let head = ["template", "network", "memory", "cpu", "pids", "time", "disk", "profile"].map(|word| Line::new().faint(word)).to_vec();
     let mut page = table(std::iter::once(head).chain(result.templates.iter().map(row)).collect());
     for template in &result.templates {
@@ -12,7 +12,7 @@ pub fn templates(result: &TemplatesResult) -> Page {
             page.push(Line::new().name(&template.name).faint(" reaches only ").plain(hosts.join(", ")));
         }
         if let Some(runtime) = &template.runtime {
-            page.push(Line::new().name(&template.name).faint(" has rooms of ").plain(runtime));
+            page.push(Line::new().name(&template.name).faint(" runs in ").plain(runtime));
         }
     }
     page
@@ -27,7 +27,10 @@ fn row(template: &TemplateView) -> Vec<Line> {
     let cpu = template.cpu_milli.map_or("all".to_owned(), |milli| format!("{}", f64::from(milli) / 1000.0));
     vec![
         Line::new().name(&template.name),
-        if template.network == "none" { Line::new().faint("none") } else { Line::new().wait(&template.network) },
+        match template.network {
+            TemplateNetwork::None => Line::new().faint("none"),
+            TemplateNetwork::Restricted => Line::new().wait("restricted"),
+        },
         Line::new().plain(template.memory_bytes.map_or("half".to_owned(), |size| format!("{} MiB", size >> 20))),
         Line::new().plain(cpu),
         Line::new().plain(template.pids.to_string()),
@@ -37,10 +40,10 @@ fn row(template: &TemplateView) -> Vec<Line> {
     ]
 }
 
-pub fn rooms(result: &ListResult) -> Page {
+pub fn rooms(result: &SandboxListResult) -> Page {
     let mut page = Page::new();
     if result.rooms.is_empty() {
-        page.push(Line::new().faint("no room is open"));
+        page.push(Line::new().faint("no sandbox is open"));
     }
     for room in &result.rooms {
         let mark = if room.paused { Line::new().wait("◍ ") } else { Line::new().good("● ") };
@@ -51,7 +54,7 @@ pub fn rooms(result: &ListResult) -> Page {
                 "  {}, {} cpu, {}, for {}",
                 bytes(job.memory_bytes),
                 duration_ms(job.cpu_ms),
-                many(job.processes, "process"),
+                plural(job.processes, "process"),
                 duration_ms(job.age_ms)
             );
             page.push(Line::new().faint("  └─ ").plain(job.command.join(" ")).faint(uses));
@@ -63,7 +66,7 @@ pub fn rooms(result: &ListResult) -> Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::method::sandbox::{JobView, RoomView};
+    use wire::method::sandbox::{JobView, SandboxView};
 
     #[test]
     fn a_room_and_its_job() {
@@ -75,9 +78,9 @@ mod tests {
             cpu_ms: 1_200,
             processes: 3,
         };
-        let room = RoomView { task: "task-3".parse().unwrap(), pid: wire::Pid(4), project: "/p".into(), paused: true, jobs: vec![job] };
-        let text = rooms(&ListResult { rooms: vec![room] }).render(false, None);
+        let room = SandboxView { task: "task-3".parse().unwrap(), pid: wire::Pid(4), project: "/p".into(), paused: true, jobs: vec![job] };
+        let text = rooms(&SandboxListResult { rooms: vec![room] }).render(false, None);
         assert!(text.starts_with("◍ task-3  p4  /p  paused\n  └─ cargo test\\x1b[2J  52"), "{text}");
-        assert_eq!(rooms(&ListResult { rooms: vec![] }).render(false, None), "no room is open\n");
+        assert_eq!(rooms(&SandboxListResult { rooms: vec![] }).render(false, None), "no sandbox is open\n");
     }
 }

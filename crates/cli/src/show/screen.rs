@@ -5,7 +5,7 @@ use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
-use wire::Code;
+use wire::ErrorCode;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
@@ -37,8 +37,8 @@ fn end(error: &io::Error) -> ! {
     let mut page = Page(vec![Line::new().bad("✗ ").plain("the output is not complete")]);
     page.because("why", &error.to_string());
     page.because("fix", "make room where stdout goes, then run the command again");
-    Screen::stderr().whole(&page);
-    std::process::exit(i32::from(Code::DiskFull.exit()))
+    Screen::stderr().uncut(&page);
+    std::process::exit(i32::from(ErrorCode::DiskFull.exit()))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,15 +79,15 @@ impl Screen {
     }
 
     /// Prints every column, for text that a person wants whole: answers, diffs, output.
-    pub fn whole(&self, page: &Page) {
+    pub fn uncut(&self, page: &Page) {
         self.write(page.render(self.colour, None).as_bytes());
     }
 
     /// Prints every column, and breaks between words what is wider than the terminal.
-    pub fn story(&self, page: &Page) {
+    pub fn wrapped(&self, page: &Page) {
         match self.columns {
-            Some(columns) => self.whole(&page.0.iter().flat_map(|line| line.clone().wrap(columns)).collect()),
-            None => self.whole(page),
+            Some(columns) => self.uncut(&page.0.iter().flat_map(|line| line.clone().wrap(columns)).collect()),
+            None => self.uncut(page),
         }
     }
 

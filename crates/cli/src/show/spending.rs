@@ -3,10 +3,11 @@
 use super::Line;
 use super::measure::{count, dollars};
 use std::collections::BTreeMap;
+use wire::budget::Cap;
 use wire::event::{BudgetAsked, BudgetWarned, ModelUsed};
 use wire::{AtCap, Budget, Event};
 
-pub fn told(event: &Event) -> Option<Line> {
+pub fn event_line(event: &Event) -> Option<Line> {
     Some(match event {
         Event::BudgetSet(e) => {
             let caps = e.budget.as_ref().map_or_else(|| "no budget".to_owned(), caps);
@@ -56,7 +57,7 @@ pub fn asked(e: &BudgetAsked) -> String {
 }
 
 pub fn warned(e: &BudgetWarned) -> Line {
-    let amount = |n| if e.what == "money" { dollars(n) } else { count(n) };
+    let amount = |n| if Cap::parse(&e.what) == Some(Cap::Money) { dollars(n) } else { count(n) };
     Line::new().wait(format!("{} of {} {} are spent", amount(e.used), amount(e.cap), e.what)).plain(format!(" of process {}", e.pid))
 }
 
@@ -106,7 +107,7 @@ mod tests {
     fn said(kind: &str, mut payload: Value) -> String {
         payload["pid"] = json!(3);
         let event: Event = serde_json::from_value(json!({"type": kind, "payload": payload})).unwrap();
-        told(&event).unwrap().render(false)
+        event_line(&event).unwrap().render(false)
     }
 
     #[test]

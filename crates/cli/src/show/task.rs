@@ -1,10 +1,10 @@
 //! Tasks: the line after `act`, the list, one task in full.
 
-use super::measure::{ago, duration_ms, many};
+use super::measure::{ago, duration_ms, plural};
 use super::{Line, Node, Page, Tone, tree};
 use wire::MergeState;
 use wire::ZoneId;
-use wire::method::task::{AddResult, TaskStatus, TaskView};
+use wire::method::task::{TaskAddResult, TaskStatus, TaskView};
 
 /// Columns of a prompt in a list.
 const PROMPT_COLUMNS: usize = 44;
@@ -22,7 +22,7 @@ pub fn mark(state: TaskStatus) -> Line {
 }
 
 /// What `act` and `ask` say at once.
-pub fn added(added: &AddResult) -> Page {
+pub fn added(added: &TaskAddResult) -> Page {
     let mut page = Page::new();
     page.blank();
     if added.initialised {
@@ -77,7 +77,7 @@ pub fn entry(task: &TaskView, now_ms: i64) -> Node {
         .cell(quoted(&task.prompt))
         .cell(Line::new().faint(task.replays.map_or_else(|| task.mode.as_str().to_owned(), |of| format!("replay of {of}"))))
         .cell(stand(task))
-        .cell(Line::new().faint(many(task.calls, "call")))
+        .cell(Line::new().faint(plural(task.calls, "call")))
         .cell(Line::new().faint(when(task, now_ms)))
 }
 
@@ -113,7 +113,7 @@ pub fn detail(task: &TaskView, now_ms: i64) -> Page {
         .under(fact("zone", Line::new().name(format!("@{}", task.branch)).faint(format!(" ({})", task.zone))))
         .under(fact("brain", Line::new().plain(if task.brain.is_empty() { "—" } else { &task.brain })))
         .under(fact("status", mark(task.state).join(stand(task))))
-        .under(fact("calls", Line::new().plain(many(task.calls, "call")).faint(format!(", {}", many(task.episodes.into(), "episode")))))
+        .under(fact("calls", Line::new().plain(plural(task.calls, "call")).faint(format!(", {}", plural(task.episodes.into(), "episode")))))
         .under(fact("time", Line::new().plain(when(task, now_ms))));
     if let Some(of) = task.replays {
         root = root.under(fact("replays", Line::new().name(of.to_string())));
@@ -157,7 +157,7 @@ pub(super) mod tests {
 
     #[test]
     fn act_prints_the_two_lines_of_the_contract() {
-        let mut result = AddResult { task: TaskId(1), process: "foreman.1".into(), branch: "feature-auth".into(), initialised: true };
+        let mut result = TaskAddResult { task: TaskId(1), process: "foreman.1".into(), branch: "feature-auth".into(), initialised: true };
         assert_eq!(added(&result).render(false, None), "\n✓ init @feature-auth → foreman.1\n✓ task-1 → foreman.1 (@feature-auth)\n");
         result.initialised = false;
         assert_eq!(

@@ -2,12 +2,12 @@
 //!
 //! Takes records one by one, so that `log` and `watch` tell it alike. An admission waits for its outcome and both become one line.
 
-use super::call::deed;
+use super::call::describe;
 use super::grant;
-use super::measure::{duration_ms, many};
+use super::measure::{duration_ms, plural};
 use super::spending;
 use super::{Line, Page, Tone};
-use crate::record::Record;
+use crate::record::ParsedRecord;
 use std::collections::BTreeMap;
 use wire::event::{CallFinished, MergeProposed, TaskQueued};
 use wire::{Answer, CallId, Event, What};
@@ -22,7 +22,7 @@ pub struct Transcript {
 
 impl Transcript {
     /// What this record adds to the story; often nothing.
-    pub fn tell(&mut self, record: &Record) -> Page {
+    pub fn add(&mut self, record: &ParsedRecord) -> Page {
         let mut page = Page::new();
         let Some(event) = &record.event else {
             page.push(Line::new().faint(format!("  {} (written by a newer kernel)", record.kind)));
@@ -35,7 +35,7 @@ impl Transcript {
             }
             Event::BrainSaid(e) => page.block("  › ", Tone::Strong, &e.text),
             Event::CallAdmitted(e) => {
-                self.open.insert(e.call, deed(&e.tool, &e.input));
+                self.open.insert(e.call, describe(&e.tool, &e.input));
             }
             Event::CallFinished(e) => finished(e, self.open.remove(&e.call), &mut page),
             Event::CallLost(e) => {
@@ -44,14 +44,14 @@ impl Transcript {
                 page.because_under(SET_IN, "why", &e.why);
             }
             Event::CallRefused(e) => {
-                page.push(Line::new().bad("  ✗ ").plain(deed(&e.tool, &e.input)).bad("  refused"));
+                page.push(Line::new().bad("  ✗ ").plain(describe(&e.tool, &e.input)).bad("  refused"));
                 page.because_under(SET_IN, "why", &rule(&e.reason, &e.rules));
                 if let Some(hint) = &e.hint {
                     page.because_under(SET_IN, "fix", hint);
                 }
             }
             Event::ReviewAsked(e) => {
-                let what = deed(&e.tool, &e.input);
+                let what = describe(&e.tool, &e.input);
                 page.push(Line::new().wait("  ◍ ").plain(what).wait("  asks ").name(e.review.to_string()));
                 e.reasons.iter().for_each(|reason| page.because_under(SET_IN, "why", reason));
             }
@@ -87,16 +87,16 @@ impl Transcript {
             Event::MergeProposed(e) => proposed(e, &mut page),
             Event::MergeFinished(e) => {
                 let merged = e.paths.iter().filter(|path| path.refused.is_none()).count() as u64;
-                page.push(Line::new().good("  ✓ ").plain(format!("merged {}", many(merged, "file"))));
+                page.push(Line::new().good("  ✓ ").plain(format!("merged {}", plural(merged, "file"))));
             }
             Event::MergeTested(e) => {
-                let count = e.passed.map_or_else(|| "none counted".to_owned(), |passed| format!("{} passed", many(passed, "test")));
+                let count = e.passed.map_or_else(|| "none counted".to_owned(), |passed| format!("{} passed", plural(passed, "test")));
                 let mark = if e.ok { Line::new().good("  ✓ ") } else { Line::new().bad("  ✗ ") };
                 page.push(mark.plain("tested by the kernel: ").plain(count));
             }
             Event::MergeUndone(e) => {
                 let back = e.paths.iter().filter(|path| path.refused.is_none()).count() as u64;
-                page.push(Line::new().wait("  ↩ ").plain(format!("took back {}", many(back, "file"))));
+                page.push(Line::new().wait("  ↩ ").plain(format!("took back {}", plural(back, "file"))));
             }
             Event::MergeRejected(e) => {
                 page.push(Line::new().faint("  ✗ changes rejected by ").plain(&e.by).faint(format!("  {}", e.reason)))
@@ -116,7 +116,7 @@ impl Transcript {
     }
 
     /// What is being done right now, for a spinner.
-    pub fn doing(&self) -> Option<&str> {
+    pub fn current_call(&self) -> Option<&str> {
         self.open.values().next_back().map(String::as_str)
     }
 }
@@ -142,7 +142,7 @@ fn finished(e: &CallFinished, what: Option<String>, page: &mut Page) {
 }
 
 fn proposed(e: &MergeProposed, page: &mut Page) {
-    let files = many(e.paths.len() as u64, "file");
+    let files = plural(e.paths.len() as u64, "file");
     page.push(Line::new().wait("  ◍ ").plain(format!("{files} changed, nothing merged yet")));
     for path in &e.paths {
         let line = Line::new().plain("      ").faint(format!("{:<9}", path.kind)).plain(&path.path);
@@ -164,13 +164,13 @@ mod tests {
     use crate::record::tests::line;
     use serde_json::json;
     use wire::event::*;
-    use wire::{MergeId, MergePath, Mode, Pid, ReviewId, TaskId, ZoneId};
+    use wire::{MergeId, MergePath, Mode, PathChange, Pid, ReviewId, TaskId, ZoneId};
 
     fn story(events: Vec<Event>) -> String {
         let mut transcript = Transcript::default();
         let mut page = Page::new();
         for (seq, event) in events.into_iter().enumerate() {
-            page.append(transcript.tell(&Record::parse(&line(seq as u64, event)).unwrap()));
+            page.append(transcript.add(&ParsedRecord::parse(&line(seq as u64, event)).unwrap()));
         }
         page.render(false, None)
     }
@@ -197,7 +197,7 @@ mod tests {
             |paths| MergeProposed { pid, task, merge: MergeId(1), digest: "d".into(), frozen: "f".into(), paths, summary: String::new() };
         let path = |path: &str, refused: Option<&str>| MergePath {
             path: path.into(),
-            kind: "created".into(),
+            kind: PathChange::Created,
             from: None,
             refused: refused.map(Into::into),
         };

@@ -1,10 +1,10 @@
 //! Zones: what works where, and what waits.
 
-use super::measure::many;
+use super::measure::plural;
 use super::{Line, Node, Page, Tone, process, task, tree};
 use wire::method::process::ProcView;
 use wire::method::task::TaskStatus;
-use wire::method::zone::{InitResult, TrustResult, ZoneView};
+use wire::method::zone::{ZoneInitResult, ZoneTrustResult, ZoneView};
 
 /// Ended tasks that a status still shows; `skep list tasks` has them all.
 const ENDED_SHOWN: usize = 3;
@@ -64,7 +64,7 @@ fn one(zone: &ZoneView, now_ms: i64) -> Page {
         root = root.under(node);
     }
     let queued: Vec<_> = zone.tasks.iter().filter(|task| task.state == TaskStatus::Queued).collect();
-    let mut queue = Node::new(Line::new().plain("queue ").plain(many(queued.len() as u64, "task"))).apart();
+    let mut queue = Node::new(Line::new().plain("queue ").plain(plural(queued.len() as u64, "task"))).apart();
     queue.below = queued.iter().map(|view| task::entry(view, now_ms)).collect();
     root = root.under(queue);
     let mut page = tree(&root);
@@ -76,7 +76,7 @@ fn one(zone: &ZoneView, now_ms: i64) -> Page {
 }
 
 /// `skep init`.
-pub fn opened(init: &InitResult) -> Page {
+pub fn opened(init: &ZoneInitResult) -> Page {
     let mut page = Page::new();
     page.blank();
     if init.ready {
@@ -95,7 +95,7 @@ pub fn opened(init: &InitResult) -> Page {
 }
 
 /// What `skep trust` shows before it asks.
-pub fn proposed(trust: &TrustResult) -> Page {
+pub fn proposed(trust: &ZoneTrustResult) -> Page {
     let mut page = Page::new();
     page.blank();
     if !trust.changed {
@@ -108,7 +108,7 @@ pub fn proposed(trust: &TrustResult) -> Page {
 }
 
 /// What `skep trust` says after it is in force.
-pub fn trusted(trust: &TrustResult) -> Page {
+pub fn trusted(trust: &ZoneTrustResult) -> Page {
     let line = Line::new().good("✓ ").plain(format!("policy version {} is in force", trust.version));
     Page(vec![line.add(Tone::Faint, format!("  {}", short(&trust.hash)))])
 }

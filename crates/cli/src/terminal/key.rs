@@ -8,7 +8,7 @@ const PASTE_START: &[u8] = b"\x1b[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum KeyPress {
     Char(char),
     /// Text that was not typed.
     Paste(String),
@@ -39,12 +39,12 @@ impl Decoder {
     }
 
     /// Nothing followed: what is pending was meant as it is.
-    pub fn give_up(&mut self) -> Vec<Key> {
+    pub fn give_up(&mut self) -> Vec<KeyPress> {
         self.pending.clear();
-        vec![Key::Escape]
+        vec![KeyPress::Escape]
     }
 
-    pub fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<KeyPress> {
         self.pending.extend_from_slice(bytes);
         let mut keys = Vec::new();
         let mut rest = self.pending.as_slice();
@@ -58,19 +58,19 @@ impl Decoder {
 }
 
 /// The first key and how many bytes it took; `None` when more must come.
-fn next(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
+fn next(bytes: &[u8]) -> Option<(Option<KeyPress>, usize)> {
     match *bytes.first()? {
         0x1b => escape(bytes),
-        b'\r' | b'\n' => Some((Some(Key::Enter), 1)),
-        0x7f | 0x08 => Some((Some(Key::Backspace), 1)),
-        0x15 => Some((Some(Key::Clear), 1)),
-        0x03 | 0x04 => Some((Some(Key::Interrupt), 1)),
+        b'\r' | b'\n' => Some((Some(KeyPress::Enter), 1)),
+        0x7f | 0x08 => Some((Some(KeyPress::Backspace), 1)),
+        0x15 => Some((Some(KeyPress::Clear), 1)),
+        0x03 | 0x04 => Some((Some(KeyPress::Interrupt), 1)),
         0x00..=0x1f => Some((None, 1)),
         _ => letter(bytes),
     }
 }
 
-fn letter(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
+fn letter(bytes: &[u8]) -> Option<(Option<KeyPress>, usize)> {
     let length = match bytes[0] {
         0x00..=0x7f => 1,
         0xc2..=0xdf => 2,
@@ -80,12 +80,12 @@ fn letter(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     };
     let text = bytes.get(..length)?;
     match std::str::from_utf8(text) {
-        Ok(text) => Some((text.chars().next().map(Key::Char), length)),
+        Ok(text) => Some((text.chars().next().map(KeyPress::Char), length)),
         Err(_) => Some((None, 1)),
     }
 }
 
-fn escape(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
+fn escape(bytes: &[u8]) -> Option<(Option<KeyPress>, usize)> {
     if bytes.starts_with(PASTE_START) {
         return paste(bytes);
     }
@@ -96,46 +96,49 @@ fn escape(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
                 return (bytes.len() > SEQUENCE_MAX).then_some((None, bytes.len()));
             };
             let key = match &bytes[2..end] {
-                b"A" => Some(Key::Up),
-                b"B" => Some(Key::Down),
-                b"C" => Some(Key::Right),
-                b"D" => Some(Key::Left),
-                b"5~" => Some(Key::PageUp),
-                b"6~" => Some(Key::PageDown),
+                b"A" => Some(KeyPress::Up),
+                b"B" => Some(KeyPress::Down),
+                b"C" => Some(KeyPress::Right),
+                b"D" => Some(KeyPress::Left),
+                b"5~" => Some(KeyPress::PageUp),
+                b"6~" => Some(KeyPress::PageDown),
                 _ => None,
             };
             Some((key, end))
         }
         // Escape twice, or before another sequence.
-        0x1b => Some((Some(Key::Escape), 1)),
+        0x1b => Some((Some(KeyPress::Escape), 1)),
         // Alt and a key: neither an escape nor that key.
         _ => Some((None, 1 + letter(&bytes[1..])?.1)),
     }
 }
 
-fn paste(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
+fn paste(bytes: &[u8]) -> Option<(Option<KeyPress>, usize)> {
     let from = PASTE_START.len();
     let Some(length) = bytes[from..].windows(PASTE_END.len()).position(|window| window == PASTE_END) else {
         return (bytes.len() > PASTE_MAX).then_some((None, bytes.len()));
     };
     let text = String::from_utf8_lossy(&bytes[from..from + length]).into_owned();
-    Some((Some(Key::Paste(text)), from + length + PASTE_END.len()))
+    Some((Some(KeyPress::Paste(text)), from + length + PASTE_END.len()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn keys(bytes: &[u8]) -> Vec<Key> {
+    fn keys(bytes: &[u8]) -> Vec<KeyPress> {
         Decoder::default().feed(bytes)
     }
 
     #[test]
     fn keys_are_told_apart() {
-        assert_eq!(keys(b"aD"), [Key::Char('a'), Key::Char('D')]);
-        assert_eq!(keys("é漢".as_bytes()), [Key::Char('é'), Key::Char('漢')]);
-        assert_eq!(keys(b"\x1b[A\x1bOB\x1b[5~\x1b[6~"), [Key::Up, Key::Down, Key::PageUp, Key::PageDown]);
-        assert_eq!(keys(b"\r\x7f\x15\x03\x04"), [Key::Enter, Key::Backspace, Key::Clear, Key::Interrupt, Key::Interrupt]);
+        assert_eq!(keys(b"aD"), [KeyPress::Char('a'), KeyPress::Char('D')]);
+        assert_eq!(keys("é漢".as_bytes()), [KeyPress::Char('é'), KeyPress::Char('漢')]);
+        assert_eq!(keys(b"\x1b[A\x1bOB\x1b[5~\x1b[6~"), [KeyPress::Up, KeyPress::Down, KeyPress::PageUp, KeyPress::PageDown]);
+        assert_eq!(
+            keys(b"\r\x7f\x15\x03\x04"),
+            [KeyPress::Enter, KeyPress::Backspace, KeyPress::Clear, KeyPress::Interrupt, KeyPress::Interrupt]
+        );
     }
 
     #[test]
@@ -148,7 +151,7 @@ mod tests {
 
     #[test]
     fn pasted_text_is_no_keys() {
-        assert_eq!(keys(b"\x1b[200~ag\nq\x1b[201~n"), [Key::Paste("ag\nq".into()), Key::Char('n')]);
+        assert_eq!(keys(b"\x1b[200~ag\nq\x1b[201~n"), [KeyPress::Paste("ag\nq".into()), KeyPress::Char('n')]);
     }
 
     #[test]
@@ -158,11 +161,11 @@ mod tests {
         assert!(decoder.waits());
         assert_eq!(decoder.feed(b"["), []);
         assert!(!decoder.waits());
-        assert_eq!(decoder.feed(b"A"), [Key::Up]);
+        assert_eq!(decoder.feed(b"A"), [KeyPress::Up]);
         assert_eq!(decoder.feed(&"é".as_bytes()[..1]), []);
-        assert_eq!(decoder.feed(&"é".as_bytes()[1..]), [Key::Char('é')]);
+        assert_eq!(decoder.feed(&"é".as_bytes()[1..]), [KeyPress::Char('é')]);
         assert_eq!(decoder.feed(b"\x1b"), []);
-        assert_eq!(decoder.give_up(), [Key::Escape]);
+        assert_eq!(decoder.give_up(), [KeyPress::Escape]);
         assert!(!decoder.waits());
     }
 }

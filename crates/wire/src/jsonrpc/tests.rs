@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-fn malformed(text: &str) -> (Code, Id) {
+fn malformed(text: &str) -> (ErrorCode, RpcId) {
     match Message::parse(text) {
         Err(malformed) => (malformed.code, malformed.id),
         Ok(message) => panic!("{text} is {message:?}"),
@@ -11,7 +11,7 @@ fn malformed(text: &str) -> (Code, Id) {
 #[test]
 fn each_shape_is_read_for_what_it_is() {
     let Ok(Message::Request(request)) = Message::parse(r#"{"jsonrpc":"2.0","id":7,"method":"proc.list","params":{}}"#) else { panic!() };
-    assert_eq!((request.id, request.method.as_str()), (Id::Number(7), "proc.list"));
+    assert_eq!((request.id, request.method.as_str()), (RpcId::Number(7), "proc.list"));
     let Ok(Message::Notification(note)) = Message::parse(r#"{"jsonrpc":"2.0","method":"journal.record"}"#) else { panic!() };
     assert!(note.params.is_none());
     let Ok(Message::Response(response)) = Message::parse(r#"{"jsonrpc":"2.0","id":"a","result":null}"#) else { panic!() };
@@ -20,27 +20,27 @@ fn each_shape_is_read_for_what_it_is() {
 
 #[test]
 fn what_is_no_message_says_why_and_keeps_its_id() {
-    assert_eq!(malformed("null"), (Code::BadRequest, Id::Null));
-    assert_eq!(malformed("[]"), (Code::BadRequest, Id::Null));
-    assert_eq!(malformed(r#"["2.0",1,"proc.list",null,null,null]"#), (Code::BadRequest, Id::Null));
-    assert_eq!(malformed("7"), (Code::BadRequest, Id::Null));
-    assert_eq!(malformed("{"), (Code::Unreadable, Id::Null));
-    assert_eq!(malformed("nul"), (Code::Unreadable, Id::Null));
-    assert_eq!(malformed(""), (Code::Unreadable, Id::Null));
-    assert_eq!(malformed("{}"), (Code::BadRequest, Id::Null));
-    assert_eq!(malformed(r#"{"id":3,"method":"x"}"#), (Code::BadRequest, Id::Number(3)));
-    assert_eq!(malformed(r#"{"jsonrpc":"2.0","id":3,"method":"x","params":4}"#), (Code::BadRequest, Id::Number(3)));
-    assert_eq!(malformed(r#"{"jsonrpc":"2.0","id":3,"method":"x","result":4}"#), (Code::BadRequest, Id::Number(3)));
-    assert_eq!(malformed(r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#), (Code::BadRequest, Id::Null));
-    assert_eq!(malformed(r#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#), (Code::BadRequest, Id::Null));
-    assert_eq!(malformed(&"{\"a\":".repeat(5_000)), (Code::Unreadable, Id::Null));
+    assert_eq!(malformed("null"), (ErrorCode::BadRequest, RpcId::Null));
+    assert_eq!(malformed("[]"), (ErrorCode::BadRequest, RpcId::Null));
+    assert_eq!(malformed(r#"["2.0",1,"proc.list",null,null,null]"#), (ErrorCode::BadRequest, RpcId::Null));
+    assert_eq!(malformed("7"), (ErrorCode::BadRequest, RpcId::Null));
+    assert_eq!(malformed("{"), (ErrorCode::Unreadable, RpcId::Null));
+    assert_eq!(malformed("nul"), (ErrorCode::Unreadable, RpcId::Null));
+    assert_eq!(malformed(""), (ErrorCode::Unreadable, RpcId::Null));
+    assert_eq!(malformed("{}"), (ErrorCode::BadRequest, RpcId::Null));
+    assert_eq!(malformed(r#"{"id":3,"method":"x"}"#), (ErrorCode::BadRequest, RpcId::Number(3)));
+    assert_eq!(malformed(r#"{"jsonrpc":"2.0","id":3,"method":"x","params":4}"#), (ErrorCode::BadRequest, RpcId::Number(3)));
+    assert_eq!(malformed(r#"{"jsonrpc":"2.0","id":3,"method":"x","result":4}"#), (ErrorCode::BadRequest, RpcId::Number(3)));
+    assert_eq!(malformed(r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#), (ErrorCode::BadRequest, RpcId::Null));
+    assert_eq!(malformed(r#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#), (ErrorCode::BadRequest, RpcId::Null));
+    assert_eq!(malformed(&"{\"a\":".repeat(5_000)), (ErrorCode::Unreadable, RpcId::Null));
 }
 
 #[test]
 fn a_refusal_travels_with_reason_and_hint() {
     let refusal = Refusal::new(world::Code::Denied, "no rule allows it").hint("add one");
     let error = RpcError::refused("the write is refused", refusal);
-    let response = Response { id: Id::Number(1), outcome: Err(error.clone()) };
+    let response = RpcResponse { id: RpcId::Number(1), outcome: Err(error.clone()) };
     assert_eq!(
         response.text(),
         r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32020,"message":"the write is refused","data":{"code":"denied","reason":"no rule allows it","hint":"add one"}}}"#
@@ -74,9 +74,9 @@ proptest! {
 
     #[test]
     fn a_request_reads_back(id in any::<u64>(), method in "[a-z.]{1,20}") {
-        let sent = Request { id: Id::Number(id), method: method.clone(), params: None };
+        let sent = RpcRequest { id: RpcId::Number(id), method: method.clone(), params: None };
         match Message::parse(&sent.text()) {
-            Ok(Message::Request(request)) => prop_assert_eq!((request.id, request.method), (Id::Number(id), method)),
+            Ok(Message::Request(request)) => prop_assert_eq!((request.id, request.method), (RpcId::Number(id), method)),
             other => prop_assert!(false, "{:?}", other),
         }
     }

@@ -1,21 +1,12 @@
-//! Calls of the operator's own, and the tools there are.
+//! Tools, and calls of the operator's own.
 
-use super::{Nothing, methods};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use world::{CallId, Refusal, TaskId};
 
-methods! {
-    ToolList = "tool.list" (Nothing) -> ToolListResult;
-    /// One call through the door every process uses.
-    Run = "call.run" (RunParams) -> RunResult, wait None;
-    /// Ends one call that runs.
-    Cancel = "call.cancel" (CancelParams) -> Nothing;
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CancelParams {
+pub struct CallCancelParams {
     pub call: CallId,
 }
 
@@ -45,7 +36,7 @@ pub struct ToolView {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RunParams {
+pub struct CallRunParams {
     pub tool: String,
     pub input: Value,
     /// A folder inside the zone.
@@ -53,17 +44,31 @@ pub struct RunParams {
     /// In the workspace of this task; in a new one without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// `live` (without it), `dry_run` or `mock`.
+    /// `live` without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
+    pub mode: Option<CallMode>,
     /// A capability token of the process at this end of the socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
 
+/// What a call does with its tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallMode {
+    /// Runs it.
+    #[default]
+    #[serde(alias = "real")]
+    Live,
+    /// Says what it would do.
+    DryRun,
+    /// Gives the example of its manifest.
+    Mock,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Decision {
+pub enum CallDecision {
     Allowed,
     Refused,
     /// A person must answer first; the refusal names the review.
@@ -71,11 +76,11 @@ pub enum Decision {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunResult {
+pub struct CallRunResult {
     /// `None` for a question: the call exists once it is answered and asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
-    pub decision: Decision,
+    pub decision: CallDecision,
     /// Rules that decided, by name.
     pub rules: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,11 +98,11 @@ pub struct RunResult {
     pub task: Option<TaskId>,
     /// What was dropped of its writes, as it was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dropped: Option<Dropped>,
+    pub dropped: Option<DroppedPaths>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dropped {
+pub struct DroppedPaths {
     pub count: u64,
     /// The first [`DROPPED_MAX`] of them.
     pub paths: Vec<String>,

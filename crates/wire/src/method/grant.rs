@@ -1,20 +1,11 @@
-//! What is given and what is refused for good, and the tokens that processes carry.
+//! Grants, bans and tokens.
 
-use super::call::RunResult;
-use super::{Nothing, methods};
+use super::call::CallRunResult;
 use serde::{Deserialize, Serialize};
 use world::{Alternative, BanId, GrantId, Pid, ReviewId, Scope, TaskId, Terms, TokenId, What};
 
-methods! {
-    List = "grant.list" (Nothing) -> ListResult;
-    /// Takes back a grant (`g-1`) or token (`t-1`), or lifts a ban (`b-1`), at once.
-    Revoke = "grant.revoke" (RevokeParams) -> Nothing;
-    /// Issues a token to the process at this end of the socket; itself a gated call.
-    Issue = "token.issue" (IssueParams) -> IssueResult;
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ListResult {
+pub struct GrantListResult {
     pub grants: Vec<GrantView>,
     pub bans: Vec<BanView>,
     pub tokens: Vec<TokenView>,
@@ -56,13 +47,13 @@ pub struct TokenView {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RevokeParams {
+pub struct GrantRevokeParams {
     pub id: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct IssueParams {
+pub struct TokenIssueParams {
     /// A folder inside the zone.
     pub path: String,
     /// The syscall it is for: exact, `fs.*` or `*`.
@@ -76,12 +67,12 @@ pub struct IssueParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct IssueResult {
+pub struct TokenIssueResult {
     /// The token, when one was issued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// How the call went.
-    pub call: RunResult,
+    pub call: CallRunResult,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<ReviewId>,
 }

@@ -1,31 +1,15 @@
 //! The journal: read, proven, followed. Records travel as the stored lines, byte for byte, because their hashes are over those bytes.
 
-use super::{Nothing, methods};
 use serde::{Deserialize, Serialize};
 use world::{Pid, TaskId};
 
-methods! {
-    /// One page. The kernel may answer with fewer than `limit` to stay inside a frame; an empty page is the end.
-    Read = "journal.read" (Filter) -> ReadResult;
-    Verify = "journal.verify" (Nothing) -> VerifyResult, wait None;
-    /// What verification found and the world remembers, seen or not.
-    Doubts = "journal.doubts" (Nothing) -> DoubtsResult;
-    /// The operator has looked at the doubts up to a number.
-    Acknowledge = "journal.acknowledge" (AcknowledgeParams) -> DoubtsResult;
-    /// Destroys the keys of blobs. The records that name them stay as they are.
-    Forget = "journal.forget" (ForgetParams) -> ForgetResult;
-    /// Answers `{}`, then sends [`RECORD`] for each matching record after `after_seq` (from now on without it) until the client
-    /// hangs up.
-    Follow = "journal.follow" (Filter) -> Nothing;
-}
-
-/// The notification of [`Follow`], with [`RecordParams`].
+/// The note of `journal.follow`: a [`RecordNote`].
 pub const RECORD: &str = "journal.record";
 
 /// All that is given must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Filter {
+pub struct RecordFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_seq: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,10 +38,10 @@ pub struct Filter {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DoubtsResult {
+pub struct JournalDoubtsResult {
     pub doubts: Vec<DoubtView>,
     /// How far the verification after this kernel's start has come.
-    pub verification: Verification,
+    pub verification: VerificationStatus,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +58,7 @@ pub struct DoubtView {
 /// The verification of the whole chain that every start begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verification {
+pub enum VerificationStatus {
     #[default]
     Running,
     /// It found nothing.
@@ -87,13 +71,13 @@ pub enum Verification {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AcknowledgeParams {
+pub struct JournalAcknowledgeParams {
     pub upto: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ForgetParams {
+pub struct JournalForgetParams {
     #[serde(default)]
     pub blobs: Vec<String>,
     /// Records whose blobs are forgotten.
@@ -104,24 +88,24 @@ pub struct ForgetParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForgetResult {
+pub struct JournalForgetResult {
     /// The names of the blobs that nobody can read any more.
     pub forgotten: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadResult {
+pub struct JournalReadResult {
     /// Stored lines without their line break.
     pub records: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordParams {
+pub struct RecordNote {
     pub line: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VerifyResult {
+pub struct JournalVerifyResult {
     pub records: u64,
     pub head_seq: u64,
     pub head_hash: String,
@@ -130,11 +114,11 @@ pub struct VerifyResult {
     /// A seal is there, its signature is good and it fits the chain.
     pub sealed: bool,
     /// Empty when all is well.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FindingView>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct FindingView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     pub what: String,

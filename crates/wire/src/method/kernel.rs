@@ -1,18 +1,9 @@
 //! The kernel itself.
 
-use super::{Nothing, methods};
 use serde::{Deserialize, Serialize};
 
-methods! {
-    Status = "kernel.status" (Nothing) -> StatusResult;
-    /// Answered before the kernel goes down; the client waits for the end of the stream.
-    Stop = "kernel.stop" (Nothing) -> Nothing;
-    /// What this host supports and how to get the rest.
-    Doctor = "kernel.doctor" (Nothing) -> DoctorResult;
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StatusResult {
+pub struct KernelStatusResult {
     pub version: String,
     pub os_pid: u32,
     pub home: String,
@@ -32,16 +23,16 @@ pub struct StatusResult {
     #[serde(default)]
     pub disk_full: bool,
     #[serde(default)]
-    pub verification: super::journal::Verification,
+    pub verification: super::journal::VerificationStatus,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DoctorResult {
-    pub checks: Vec<Check>,
+pub struct KernelDoctorResult {
+    pub checks: Vec<HostCheck>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Check {
+pub struct HostCheck {
     pub name: String,
     pub ok: bool,
     pub detail: String,

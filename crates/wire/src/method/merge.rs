@@ -1,17 +1,13 @@
 //! Merges: what was proposed, what went in, and the way back.
 
-use super::methods;
 use serde::{Deserialize, Serialize};
 use world::{MergeId, MergePath, MergeState, TaskId};
 
-methods! {
-    List = "merge.list" (super::Nothing) -> ListResult;
-    /// Takes a task's merge back, path by path; what was edited since stays and is named.
-    Undo = "merge.undo" (UndoParams) -> UndoResult, wait None;
-}
+/// The tool under which a merge as a whole is decided and reviewed.
+pub const APPLY_TOOL: &str = "merge.apply";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListResult {
+pub struct MergeListResult {
     pub merges: Vec<MergeView>,
 }
 
@@ -31,7 +27,7 @@ pub struct MergeView {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct UndoParams {
+pub struct MergeUndoParams {
     pub task: TaskId,
     /// Passes over what denies it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,7 +35,7 @@ pub struct UndoParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UndoResult {
+pub struct MergeUndoResult {
     pub restored: Vec<String>,
     pub refused: Vec<MergePath>,
     /// Why nothing happened: this denies it, unless the phrase is given.

@@ -1,36 +1,24 @@
 //! Models: the gateway, budgets, and who used what.
 
-use super::{Nothing, methods};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use world::{Account, Budget, By, Figures, Pid, Spend};
-
-methods! {
-    /// Opens the gateway to a program outside rooms, as long as this connection is open.
-    Open = "gateway.open" (OpenParams) -> OpenResult;
-    Cassettes = "cassette.list" (CassettesParams) -> CassettesResult;
-    Usage = "model.usage" (UsageParams) -> UsageResult;
-    Budgets = "budget.list" (Nothing) -> BudgetsResult;
-    Set = "budget.set" (SetParams) -> Nothing;
-    Grant = "budget.grant" (GrantParams) -> Nothing;
-    Reconcile = "budget.reconcile" (ReconcileParams) -> Nothing;
-}
 
 /// From the kernel to whoever holds the gateway open: it is closed, and why.
 pub const CLOSED: &str = "model.closed";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Closed {
+pub struct GatewayClosedNote {
     pub why: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OpenParams {
+pub struct GatewayOpenParams {
     pub path: String,
-    /// The vendor's client that it is, for a subscription login: `claude` or `codex`.
+    /// The vendor's client that it is, for a subscription login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client: Option<String>,
+    pub client: Option<LoginClient>,
     /// An absolute path: the traffic is taken down there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
@@ -42,8 +30,16 @@ pub struct OpenParams {
     pub timing: bool,
 }
 
+/// A vendor's program whose subscription login the gateway can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoginClient {
+    Claude,
+    Codex,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenResult {
+pub struct GatewayOpenResult {
     pub pid: Pid,
     /// `http://127.0.0.1:PORT`, without a path.
     pub url: String,
@@ -52,12 +48,12 @@ pub struct OpenResult {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct UsageParams {
+pub struct ModelUsageParams {
     pub by: By,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UsageResult {
+pub struct ModelUsageResult {
     pub rows: Vec<UsageRow>,
     pub total: Figures,
     /// When the built-in prices were true.
@@ -80,7 +76,7 @@ pub struct UsageRow {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BudgetsResult {
+pub struct BudgetListResult {
     pub accounts: Vec<AccountView>,
 }
 
@@ -115,7 +111,7 @@ pub struct WaitView {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SetParams {
+pub struct BudgetSetParams {
     pub pid: Pid,
     /// `None` takes the budget away.
     #[serde(default)]
@@ -124,7 +120,7 @@ pub struct SetParams {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GrantParams {
+pub struct BudgetGrantParams {
     pub pid: Pid,
     #[serde(default)]
     pub tokens: BTreeMap<String, u64>,
@@ -134,7 +130,7 @@ pub struct GrantParams {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ReconcileParams {
+pub struct BudgetReconcileParams {
     pub pid: Pid,
     /// What tiers that are absent have used stays an estimate.
     #[serde(default)]
@@ -145,24 +141,24 @@ pub struct ReconcileParams {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CassettesParams {
+pub struct CassetteListParams {
     /// Only this one, by task, process or absolute path; all that the kernel keeps without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CassettesResult {
-    pub cassettes: Vec<CassetteView>,
+pub struct CassetteListResult {
+    pub cassettes: Vec<CassetteEntry>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CassetteView {
+pub struct CassetteEntry {
     /// `task-3`, `process-7`, or a path.
     pub name: String,
     pub path: String,
     pub bytes: u64,
-    pub exchanges: Vec<ExchangeView>,
+    pub exchanges: Vec<ExchangeEntry>,
     /// Exchanges that a crash cut off.
     pub torn: usize,
     /// Why it can't be read.
@@ -171,7 +167,7 @@ pub struct CassetteView {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExchangeView {
+pub struct ExchangeEntry {
     pub n: u64,
     pub dialect: String,
     pub path: String,

@@ -1,26 +1,12 @@
 //! The policy in force: checked, explained, tried out and changed.
 
-use super::methods;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use world::TaskId;
 
-methods! {
-    /// Parses the project's files, or `text`, without putting anything in force.
-    Check = "policy.check" (CheckParams) -> CheckResult;
-    /// Which rules would speak about a call, and why.
-    Explain = "policy.explain" (ExplainParams) -> ExplainResult;
-    /// What would change for calls of the past.
-    Trial = "policy.trial" (TrialParams) -> TrialResult, wait None;
-    /// Every version that was in force, newest first.
-    Log = "policy.log" (LogParams) -> LogResult;
-    /// Rules that would have saved questions.
-    Suggest = "policy.suggest" (LogParams) -> SuggestResult, wait None;
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CheckParams {
+pub struct PolicyCheckParams {
     /// A folder inside the zone.
     pub path: String,
     /// A candidate instead of the file in the tree.
@@ -29,16 +15,16 @@ pub struct CheckParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CheckResult {
+pub struct PolicyCheckResult {
     pub rules: u64,
     pub extensions: u64,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<PolicyProblem>,
     /// No problem is an error.
     pub ok: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Problem {
+pub struct PolicyProblem {
     /// An error keeps the file from being put in force; a warning does not.
     pub error: bool,
     pub file: String,
@@ -51,7 +37,7 @@ pub struct Problem {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ExplainParams {
+pub struct PolicyExplainParams {
     pub path: String,
     pub tool: String,
     pub input: Value,
@@ -63,29 +49,88 @@ pub struct ExplainParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExplainResult {
-    /// `allow`, `review` or `deny`.
-    pub outcome: String,
+pub struct PolicyExplainResult {
+    pub outcome: PolicyOutcome,
     pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Every rule that was asked, in order of layers.
-    pub rules: Vec<RuleSaid>,
+    pub rules: Vec<RuleStatement>,
+}
+
+/// What a policy decides about a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyOutcome {
+    Allow,
+    /// A person is asked.
+    Review,
+    Deny,
+    /// Nothing was decided.
+    Pass,
+}
+
+impl PolicyOutcome {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PolicyOutcome::Allow => "allow",
+            PolicyOutcome::Review => "review",
+            PolicyOutcome::Deny => "deny",
+            PolicyOutcome::Pass => "pass",
+        }
+    }
+}
+
+/// Where a statement about a call comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleLayer {
+    Builtin,
+    Token,
+    /// A rule of the project's `skep.yml`.
+    Yaml,
+    Extension,
+    Grant,
+    Budget,
+}
+
+impl RuleLayer {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RuleLayer::Builtin => "builtin",
+            RuleLayer::Token => "token",
+            RuleLayer::Yaml => "yaml",
+            RuleLayer::Extension => "extension",
+            RuleLayer::Grant => "grant",
+            RuleLayer::Budget => "budget",
+        }
+    }
+}
+
+/// What one rule says of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleEffect {
+    Allow,
+    Deny,
+    RequireReview,
+    /// It applies and abstains.
+    Pass,
+    /// It does not apply.
+    Silent,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RuleSaid {
-    /// `builtin`, `token`, `yaml`, `extension`, `grant` or `default`.
-    pub layer: String,
+pub struct RuleStatement {
+    pub layer: RuleLayer,
     pub rule: String,
-    /// `allow`, `deny`, `require_review`, `pass`, or `silent` when it does not apply.
-    pub said: String,
+    pub said: RuleEffect,
     pub why: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TrialParams {
+pub struct PolicyTrialParams {
     pub path: String,
     /// How many of the newest calls; 100 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,7 +145,7 @@ pub struct TrialParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrialResult {
+pub struct PolicyTrialResult {
     /// Calls that were tried.
     pub tried: u64,
     pub breaking: u64,
@@ -117,8 +162,8 @@ pub struct TrialChange {
     pub tool: String,
     /// Path, command or host.
     pub about: String,
-    pub before: String,
-    pub after: String,
+    pub before: PolicyOutcome,
+    pub after: PolicyOutcome,
     pub why: String,
     /// Allowed before and denied after.
     pub breaking: bool,
@@ -126,17 +171,17 @@ pub struct TrialChange {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LogParams {
+pub struct PolicyLogParams {
     pub path: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogResult {
-    pub versions: Vec<Version>,
+pub struct PolicyLogResult {
+    pub versions: Vec<PolicyVersion>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Version {
+pub struct PolicyVersion {
     pub version: u64,
     pub seq: u64,
     pub at_ms: i64,
@@ -147,7 +192,7 @@ pub struct Version {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SuggestResult {
+pub struct PolicySuggestResult {
     pub questions: u64,
     pub saved: u64,
     /// Denied questions that the rules would let through: none, or nothing is suggested.

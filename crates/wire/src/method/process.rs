@@ -1,23 +1,16 @@
 //! The process tree.
 
-use super::{Nothing, methods};
 use serde::{Deserialize, Serialize};
 use world::{NetUse, Pid, ProcessState, TaskId, ZoneId};
 
-methods! {
-    List = "proc.list" (Nothing) -> ListResult;
-    /// Ends what a process does: its task, or its way to models.
-    Cancel = "proc.cancel" (CancelParams) -> Nothing;
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CancelParams {
+pub struct ProcCancelParams {
     pub pid: Pid,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListResult {
+pub struct ProcListResult {
     pub processes: Vec<ProcView>,
 }
 

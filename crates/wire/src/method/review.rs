@@ -1,32 +1,25 @@
 //! Questions to a person, and the answers.
 
-use super::methods;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use world::{Pid, ReviewId, ReviewState, TaskId};
 
-methods! {
-    List = "review.list" (ListParams) -> ListResult;
-    Show = "review.show" (ShowParams) -> ReviewView;
-    Answer = "review.answer" (AnswerParams) -> ReviewView;
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ListParams {
+pub struct ReviewListParams {
     /// Also those that are answered or void.
     #[serde(default)]
     pub all: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListResult {
+pub struct ReviewListResult {
     pub reviews: Vec<ReviewView>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ShowParams {
+pub struct ReviewShowParams {
     pub review: ReviewId,
     /// With the exact input, neither shortened nor redacted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -35,14 +28,14 @@ pub struct ShowParams {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AnswerParams {
+pub struct ReviewAnswerParams {
     pub review: ReviewId,
     pub answer: world::Answer,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How far a yes reaches, or a no that lasts. Without it the answer is about exactly this call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reach: Option<Reach>,
+    pub reach: Option<AnswerReach>,
     /// With `reach`: what the answer is about, instead of calls like this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what: Option<world::What>,
@@ -60,7 +53,7 @@ pub struct AnswerParams {
 /// Whom an answer holds for beyond this call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reach {
+pub enum AnswerReach {
     Process,
     Session,
     Zone,

@@ -1,64 +1,54 @@
-//! Rooms: templates, what runs, and a command of the operator's whose streams are followed live.
+//! Sandboxes: templates, what runs, and a command of the operator's with its streams connected.
 //!
-//! `sandbox.run` speaks while it runs. The kernel sends [`OUTPUT`] notes, as fast as the client takes them; the client sends
+//! While `sandbox.run` runs, the kernel sends [`OUTPUT`] notes, as fast as the client takes them; the client sends
 //! [`INPUT`] notes, one at a time, each after a [`MORE`] note, and [`RESIZE`] notes. The answer comes last.
 
-use super::{Nothing, methods};
 use serde::{Deserialize, Serialize};
 use world::{Pid, TaskId};
 
-methods! {
-    Templates = "sandbox.templates" (TemplatesParams) -> TemplatesResult;
-    /// Rooms that are open, and what runs in them.
-    List = "sandbox.list" (Nothing) -> ListResult;
-    Pause = "sandbox.pause" (TaskParams) -> Nothing;
-    Resume = "sandbox.resume" (TaskParams) -> Nothing;
-    Run = "sandbox.run" (RunParams) -> super::call::RunResult, wait None;
-}
-
-/// From the kernel: [`Output`].
+/// From the kernel: [`OutputNote`].
 pub const OUTPUT: &str = "sandbox.output";
 /// From the kernel: it takes another piece of input.
 pub const MORE: &str = "sandbox.more";
-/// From the client: [`Input`].
+/// From the client: [`InputNote`].
 pub const INPUT: &str = "sandbox.input";
-/// From the client: [`Size`].
+/// From the client: [`TerminalSize`].
 pub const RESIZE: &str = "sandbox.resize";
 
 /// Bytes of a stream in one note.
 pub const PIECE_BYTES_MAX: usize = 48 * 1024;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stream {
+pub enum OutputStream {
     Out,
     Err,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Output {
-    pub stream: Stream,
+pub struct OutputNote {
+    pub stream: OutputStream,
     /// Base64.
     pub data: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct InputNote {
     /// Base64; nothing is the end.
     pub data: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Size {
+pub struct TerminalSize {
     pub rows: u16,
     pub columns: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RunParams {
+pub struct SandboxRunParams {
     /// A folder inside the zone.
     pub path: String,
     pub command: Vec<String>,
@@ -77,7 +67,7 @@ pub struct RunParams {
     pub input: bool,
     /// It gets a terminal of this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub terminal: Option<Size>,
+    pub terminal: Option<TerminalSize>,
     /// What its process is called, in place of the program's own name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -86,29 +76,33 @@ pub struct RunParams {
     pub budget: Option<world::Budget>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TaskParams {
-    pub task: TaskId,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TemplatesParams {
+pub struct SandboxTemplatesParams {
     /// A folder inside a zone whose `skep.yml` narrows them; without it, as the operator has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TemplatesResult {
+pub struct SandboxTemplatesResult {
     pub templates: Vec<TemplateView>,
+}
+
+/// What a command in a sandbox can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TemplateNetwork {
+    /// Its own loopback.
+    None,
+    /// The hosts that the policy allows, through the kernel's proxy.
+    Restricted,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemplateView {
     pub name: String,
-    pub network: String,
+    pub network: TemplateNetwork,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
     pub secrets: bool,
@@ -136,12 +130,12 @@ pub struct TemplateView {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListResult {
-    pub rooms: Vec<RoomView>,
+pub struct SandboxListResult {
+    pub rooms: Vec<SandboxView>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoomView {
+pub struct SandboxView {
     pub task: TaskId,
     pub pid: Pid,
     pub project: String,

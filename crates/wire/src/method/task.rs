@@ -1,33 +1,13 @@
 //! Tasks, from the queue to the merge.
 
-use super::methods;
 use super::model::WaitView;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use world::{MergePath, MergeState, Mode, Pid, ReviewId, Side, TaskId, TaskState, ZoneId};
-
-methods! {
-    Add = "task.add" (AddParams) -> AddResult;
-    List = "task.list" (ListParams) -> ListResult;
-    Show = "task.show" (TaskParams) -> TaskView;
-    /// Answers when the task has ended or waits for a person; `timeout` after `timeout_ms`.
-    Await = "task.await" (AwaitParams) -> TaskView, wait None;
-    Cancel = "task.cancel" (TaskParams) -> TaskView;
-    Diff = "task.diff" (TaskParams) -> DiffResult, wait None;
-    /// A changed file itself, for what a diff does not show.
-    File = "task.file" (FileParams) -> FileResult, wait None;
-    Merge = "task.merge" (MergeParams) -> MergeResult, wait None;
-    /// Runs a task's brain again on its recorded traffic and compares.
-    Replay = "task.replay" (ReplayParams) -> ReplayResult, wait None;
-    /// Runs a command over what the task has made, in a room that is thrown away; output comes as notes, as that of `sandbox.run` does.
-    Try = "task.try" (TryParams) -> TryResult, wait None;
-    /// Drops the changes; the task's workspace is closed.
-    Reject = "task.reject" (RejectParams) -> TaskView;
-}
+use world::{MergePath, MergeState, Mode, PathChange, Pid, ReviewId, Side, TaskId, TaskState, ZoneId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AddParams {
+pub struct TaskAddParams {
     /// A folder inside the zone. A zone that is not there yet is opened.
     pub path: String,
     /// `ask` or `act`.
@@ -51,7 +31,7 @@ pub struct AddParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AddResult {
+pub struct TaskAddResult {
     pub task: TaskId,
     /// Name of the process that will do it.
     pub process: String,
@@ -62,26 +42,26 @@ pub struct AddResult {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ListParams {
+pub struct TaskListParams {
     /// Only the zone that holds this path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ListResult {
+pub struct TaskListResult {
     pub tasks: Vec<TaskView>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TaskParams {
+pub struct TaskIdParams {
     pub task: TaskId,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AwaitParams {
+pub struct TaskAwaitParams {
     pub task: TaskId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
@@ -165,7 +145,7 @@ pub struct TaskView {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DiffResult {
+pub struct TaskDiffResult {
     pub task: TaskId,
     /// Names exactly these changes; `task.merge` with it refuses any others. `None` when nothing is proposed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,14 +153,13 @@ pub struct DiffResult {
     /// `None` while the task still works and nothing is proposed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<MergeState>,
-    pub files: Vec<FileDiff>,
+    pub files: Vec<FileDiffView>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileDiff {
+pub struct FileDiffView {
     pub path: String,
-    /// `created`, `modified`, `deleted`, `renamed`, `mode`, `symlink`, `merged`, `conflict`, `refused`.
-    pub kind: String,
+    pub kind: PathChange,
     /// What a renamed path was called before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -205,7 +184,7 @@ pub struct FileDiff {
 /// One changed file, piece by piece.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FileParams {
+pub struct TaskFileParams {
     pub task: TaskId,
     pub path: String,
     /// As it was, not as it shall be.
@@ -216,7 +195,7 @@ pub struct FileParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileResult {
+pub struct TaskFileResult {
     /// All of it.
     pub bytes: u64,
     /// Base64 of the piece at `offset`; empty behind the end.
@@ -225,7 +204,7 @@ pub struct FileResult {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct MergeParams {
+pub struct TaskMergeParams {
     pub task: TaskId,
     /// What the person was shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -236,14 +215,14 @@ pub struct MergeParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MergeResult {
+pub struct TaskMergeResult {
     pub applied: Vec<String>,
     pub refused: Vec<MergePath>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RejectParams {
+pub struct TaskRejectParams {
     pub task: TaskId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -251,7 +230,7 @@ pub struct RejectParams {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ReplayParams {
+pub struct TaskReplayParams {
     pub task: TaskId,
     /// With the pauses that were recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -259,7 +238,7 @@ pub struct ReplayParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReplayResult {
+pub struct TaskReplayResult {
     /// The replay, a task of its own.
     pub task: TaskId,
     pub of: TaskId,
@@ -267,11 +246,11 @@ pub struct ReplayResult {
     pub requests: u64,
     /// What differed first; `None` when nothing did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub divergence: Option<Divergence>,
+    pub divergence: Option<DivergenceView>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Divergence {
+pub struct DivergenceView {
     /// `call 3`, `request 2`, `changes` or `end`.
     pub at: String,
     pub recorded: Vec<String>,
@@ -280,23 +259,23 @@ pub struct Divergence {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TryParams {
+pub struct TaskTryParams {
     pub task: TaskId,
     pub command: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ports: Vec<Forward>,
+    pub ports: Vec<PortForward>,
 }
 
 /// A port of the host's loopback that leads to one of the room's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Forward {
+pub struct PortForward {
     pub here: std::num::NonZeroU16,
     pub there: std::num::NonZeroU16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TryResult {
+pub struct TaskTryResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

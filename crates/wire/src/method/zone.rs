@@ -1,27 +1,18 @@
 //! Zones: git worktrees and the policy in force there.
 
-use super::methods;
 use super::process::ProcView;
 use super::task::TaskView;
 use serde::{Deserialize, Serialize};
 use world::ZoneId;
 
-methods! {
-    /// Binds a worktree; writes the default files where there are none.
-    Init = "zone.init" (InitParams) -> InitResult;
-    /// Shows what the project proposes; with its hash, puts it in force.
-    Trust = "zone.trust" (TrustParams) -> TrustResult;
-    Status = "zone.status" (StatusParams) -> StatusResult;
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct InitParams {
+pub struct ZoneInitParams {
     pub path: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InitResult {
+pub struct ZoneInitResult {
     pub zone: ZoneId,
     pub path: String,
     pub branch: String,
@@ -43,7 +34,7 @@ pub struct InitResult {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TrustParams {
+pub struct ZoneTrustParams {
     pub path: String,
     /// Exactly what the person was shown. Without it nothing changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +45,7 @@ pub struct TrustParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrustResult {
+pub struct ZoneTrustResult {
     pub hash: String,
     /// From what is in force to what the project proposes, as a unified diff.
     pub diff: String,
@@ -72,14 +63,14 @@ pub struct TrustResult {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StatusParams {
+pub struct ZoneStatusParams {
     /// Only the zone that holds this path; all zones without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StatusResult {
+pub struct ZoneStatusResult {
     pub zones: Vec<ZoneView>,
     /// What is wrong with the journal and nobody has looked at yet; see `journal.doubts`.
     #[serde(default)]

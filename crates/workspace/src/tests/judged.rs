@@ -33,7 +33,17 @@ fn check(project: &[&str], changes: &[&str], stays: &[&str]) {
             None if folder.path().join(path).exists() => file(),
             None => State::Absent,
         };
-        Frost { path: path.into(), kind: "".into(), from: None, to: None, size: 0, old, new, question: None, unguarded: false }
+        Frost {
+            path: path.into(),
+            kind: world::PathChange::Modified,
+            from: None,
+            to: None,
+            size: 0,
+            old,
+            new,
+            question: None,
+            unguarded: false,
+        }
     };
     let mut going: Vec<Frost> = changes.iter().map(frost).collect();
     let swaps = Swaps::in_frozen(&going);

@@ -221,7 +221,7 @@ fn frozen(site: &Site, refused: &dyn Fn(&Path) -> bool, ignored: &dyn Fn(&Path) 
         if let State::File { owner, .. } = &mut new {
             *owner = None;
         }
-        let kind = "modified".to_owned();
+        let kind = world::PathChange::Modified;
         going.push(Frost { path, kind, from: None, to: None, size: 0, old, new, question: None, unguarded: false });
     }
     whole::settle(&swaps, &tree, &mut going, Origin::Task).unwrap();

@@ -1,14 +1,14 @@
 //! `key=value` on the command line, as a tool's input.
 
-use crate::trouble::Trouble;
+use crate::command_error::CommandError;
 use serde_json::{Map, Value};
-use wire::Code;
+use wire::ErrorCode;
 
 const FIX: &str = "write key=value, key=@FILE or key:=JSON; `skep list tools` names each tool's keys";
 
 /// The object that `--input` and the pairs make together.
-pub fn read(base: Option<&str>, pairs: &[String]) -> Result<Value, Trouble> {
-    let bad = |what: String| Trouble::new(Code::BadInput, what).fix(FIX);
+pub fn read(base: Option<&str>, pairs: &[String]) -> Result<Value, CommandError> {
+    let bad = |what: String| CommandError::new(ErrorCode::BadInput, what).fix(FIX);
     let mut input = match base.map(serde_json::from_str) {
         None => Map::new(),
         Some(Ok(Value::Object(map))) => map,
@@ -38,10 +38,10 @@ pub fn read_as_json<'a>(input: &Value, pairs: &'a [String]) -> Option<&'a str> {
     keys.into_iter().find(|key| input.get(key).is_some_and(|value| !value.is_string()))
 }
 
-fn parse(key: &str, value: &str) -> Result<Value, Trouble> {
+fn parse(key: &str, value: &str) -> Result<Value, CommandError> {
     if let Some(file) = value.strip_prefix('@') {
         return std::fs::read_to_string(file).map(Value::String).map_err(|error| {
-            Trouble::new(Code::BadInput, format!("cannot read `{file}` for `{key}`"))
+            CommandError::new(ErrorCode::BadInput, format!("cannot read `{file}` for `{key}`"))
                 .why(error)
                 .fix(format!("name an existing text file; for a text that begins with @ write {key}:='\"@…\"'"))
         });
@@ -59,7 +59,7 @@ mod tests {
 
     fn check(base: Option<&str>, pairs: &[&str]) -> Result<Value, String> {
         let pairs: Vec<_> = pairs.iter().map(|pair| (*pair).to_owned()).collect();
-        read(base, &pairs).map_err(|trouble| trouble.what)
+        read(base, &pairs).map_err(|error| error.what)
     }
 
     #[test]

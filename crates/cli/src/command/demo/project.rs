@@ -1,9 +1,9 @@
 //! The demo's project: a calculator in sh, so that nothing needs to be installed, and the script of the model that improves it.
 
-use crate::trouble::Trouble;
+use crate::command_error::CommandError;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use wire::Code;
+use wire::ErrorCode;
 
 pub const PROMPT: &str = "teach the calculator to subtract, test first";
 
@@ -91,13 +91,13 @@ pub fn settings(model: &Path) -> String {
 }
 
 /// Writes the project and makes it a git repository with one commit.
-pub fn write(dir: &Path) -> Result<(), Trouble> {
+pub fn write(dir: &Path) -> Result<(), CommandError> {
     let files = [("README.md", README), ("calc.sh", CALC), ("VERSION", "0.1.0\n"), ("tests/run.sh", RUN), ("tests/add.test", ADD_TEST)];
     for (name, text) in files {
         let path = dir.join(name);
         let made = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
         made.map_err(|error| {
-            Trouble::new(Code::Unavailable, format!("cannot write `{}`", path.display()))
+            CommandError::new(ErrorCode::Unavailable, format!("cannot write `{}`", path.display()))
                 .why(error)
                 .fix("set $TMPDIR to a folder with some space")
         })?;
@@ -112,21 +112,24 @@ pub fn write(dir: &Path) -> Result<(), Trouble> {
 }
 
 /// Is there a git that we can use?
-pub fn find_git() -> Result<(), Trouble> {
+pub fn find_git() -> Result<(), CommandError> {
     let fix = "install git 2 or newer, for example with `apt install git`";
     let output = Command::new("git").arg("--version").stdin(Stdio::null()).output();
-    let output = output
-        .map_err(|error| Trouble::new(Code::Unsupported, "the demo needs git").why(format!("`git` does not run: {error}")).fix(fix))?;
+    let output = output.map_err(|error| {
+        CommandError::new(ErrorCode::Unsupported, "the demo needs git").why(format!("`git` does not run: {error}")).fix(fix)
+    })?;
     let said = String::from_utf8_lossy(&output.stdout);
     let major = said.split_whitespace().find_map(|word| word.split('.').next()?.parse::<u32>().ok());
     match major {
         Some(2..) => Ok(()),
-        _ => Err(Trouble::new(Code::Unsupported, "the demo needs git").why(format!("`git --version` says `{}`", said.trim())).fix(fix)),
+        _ => Err(CommandError::new(ErrorCode::Unsupported, "the demo needs git")
+            .why(format!("`git --version` says `{}`", said.trim()))
+            .fix(fix)),
     }
 }
 
 /// The person's own settings, hooks and templates stay out of it.
-fn git(dir: &Path, words: &[&str]) -> Result<(), Trouble> {
+fn git(dir: &Path, words: &[&str]) -> Result<(), CommandError> {
     let run = Command::new("git")
         .args(words)
         .current_dir(dir)
@@ -141,15 +144,15 @@ fn git(dir: &Path, words: &[&str]) -> Result<(), Trouble> {
     let what = format!("`git {}` failed", words.join(" "));
     match run {
         Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(Trouble::new(Code::Unavailable, what).why(String::from_utf8_lossy(&output.stderr).trim())),
-        Err(error) => Err(Trouble::new(Code::Unavailable, what).why(error)),
+        Ok(output) => Err(CommandError::new(ErrorCode::Unavailable, what).why(String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) => Err(CommandError::new(ErrorCode::Unavailable, what).why(error)),
     }
 }
 
 /// Runs the project's tests where they are, and says what they said.
-pub fn test(dir: &Path) -> Result<(bool, String), Trouble> {
+pub fn test(dir: &Path) -> Result<(bool, String), CommandError> {
     let output = Command::new("sh").arg("tests/run.sh").current_dir(dir).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| Trouble::new(Code::Unavailable, "cannot run `sh tests/run.sh`").why(error))?;
+    let output = output.map_err(|error| CommandError::new(ErrorCode::Unavailable, "cannot run `sh tests/run.sh`").why(error))?;
     Ok((output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 

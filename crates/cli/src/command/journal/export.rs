@@ -1,28 +1,28 @@
 //! `skep journal export`: the stored lines, for whoever verifies them elsewhere.
 
-use super::filter::Filtered;
+use super::filter::FilterArgs;
 use super::page::Pages;
-use crate::console::{Console, OK, Outcome};
-use crate::show::measure::many;
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK};
+use crate::show::measure::plural;
 use crate::show::{Line, Page, Tone};
-use crate::trouble::Trouble;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use wire::{Client, Code};
+use wire::{ErrorCode, KernelClient};
 
 #[derive(Debug, clap::Args)]
-pub struct Export {
+pub struct ExportArgs {
     #[command(flatten)]
-    filtered: Filtered,
+    filtered: FilterArgs,
     /// Write to a new file instead of stdout
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-impl Export {
-    pub async fn run(self, kernel: &mut Client, console: &Console) -> Outcome {
+impl ExportArgs {
+    pub async fn run(self, kernel: &mut KernelClient, console: &Console) -> ExitResult {
         let mut pages = Pages::new(self.filtered.filter()?);
         let mut file = match &self.out {
             Some(path) => Some(BufWriter::new(create(path)?)),
@@ -44,7 +44,7 @@ impl Export {
             file.flush().map_err(fail)?;
         }
         if let Some(path) = &self.out {
-            let line = Line::new().good("✓ ").plain(many(count, "record")).plain(" in ").name(path.display().to_string());
+            let line = Line::new().good("✓ ").plain(plural(count, "record")).plain(" in ").name(path.display().to_string());
             console.show(&serde_json::json!({"records": count, "file": path}), |_| Page(vec![line]));
         }
         OK
@@ -52,16 +52,16 @@ impl Export {
 }
 
 /// A journal tells much about its owner, and an older export is not ours to overwrite.
-fn create(path: &Path) -> Result<File, Trouble> {
+fn create(path: &Path) -> Result<File, CommandError> {
     OpenOptions::new().create_new(true).write(true).mode(0o600).open(path).map_err(|error| {
-        Trouble::new(Code::WrongState, format!("cannot write a new file `{}`", path.display()))
+        CommandError::new(ErrorCode::WrongState, format!("cannot write a new file `{}`", path.display()))
             .why(error)
             .fix("name a file that is not there yet, in a folder you can write to")
     })
 }
 
-fn fail(error: std::io::Error) -> Trouble {
-    Trouble::new(Code::DiskFull, "the export is not complete").why(error).fix("free some space, or name a file on another disk")
+fn fail(error: std::io::Error) -> CommandError {
+    CommandError::new(ErrorCode::DiskFull, "the export is not complete").why(error).fix("free some space, or name a file on another disk")
 }
 
 /// Byte for byte into a pipe; a terminal gets what it can show.
@@ -69,7 +69,7 @@ fn print(lines: &[String], console: &Console) {
     if console.out.tty {
         let mut page = Page::new();
         lines.iter().for_each(|line| page.block("", Tone::Plain, line));
-        return console.out.whole(&page);
+        return console.out.uncut(&page);
     }
     let mut text = lines.join("\n");
     text.push('\n');

@@ -1,14 +1,14 @@
 //! Which records: the filters of `skep journal`.
 
-use crate::trouble::Trouble;
+use crate::command_error::CommandError;
 use clap::builder::PossibleValuesParser;
 use jiff::civil::{DateTime, Time};
 use jiff::{Span, Timestamp, Zoned};
-use wire::method::journal::Filter;
-use wire::{Code, Event, Pid, TaskId};
+use wire::method::journal::RecordFilter;
+use wire::{ErrorCode, Event, Pid, TaskId};
 
 #[derive(Debug, Default, clap::Args)]
-pub struct Filtered {
+pub struct FilterArgs {
     /// Only of this process
     #[arg(long)]
     pid: Option<Pid>,
@@ -18,10 +18,10 @@ pub struct Filtered {
     /// Only of these kinds; a noun such as `call` means all of its kinds
     #[arg(long = "kind", value_name = "KIND", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(names()))]
     kinds: Vec<String>,
-    /// Not before: 10m, 2h, 1d (ago), 14:30, 2026-11-15, or a full timestamp
+    /// Not before this time: 10m, 2h, 1d (ago), 14:30, 2026-11-15, or a full timestamp
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Before
+    /// Before this time
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
     /// At most so many
@@ -29,18 +29,18 @@ pub struct Filtered {
     limit: Option<u64>,
 }
 
-impl Filtered {
-    pub fn filter(&self) -> Result<Filter, Trouble> {
+impl FilterArgs {
+    pub fn filter(&self) -> Result<RecordFilter, CommandError> {
         let now = Zoned::now();
         let time = |text: &Option<String>| text.as_deref().map(|text| moment(text, &now)).transpose();
-        Ok(Filter {
+        Ok(RecordFilter {
             pid: self.pid,
             task: self.task,
             kinds: Event::KINDS.iter().filter(|kind| self.wants(kind)).map(|kind| (*kind).to_owned()).collect(),
             since_ms: time(&self.since)?,
             until_ms: time(&self.until)?,
             limit: self.limit,
-            ..Filter::default()
+            ..RecordFilter::default()
         })
     }
 
@@ -62,7 +62,7 @@ fn names() -> Vec<&'static str> {
 }
 
 /// A time as people write it, in milliseconds since 1970.
-fn moment(text: &str, now: &Zoned) -> Result<i64, Trouble> {
+fn moment(text: &str, now: &Zoned) -> Result<i64, CommandError> {
     let zone = now.time_zone();
     let local = |at: DateTime| at.to_zoned(zone.clone()).ok().map(|at| at.timestamp());
     let found = text
@@ -72,7 +72,7 @@ fn moment(text: &str, now: &Zoned) -> Result<i64, Trouble> {
         .or_else(|| text.parse::<Time>().ok().and_then(|time| local(now.date().to_datetime(time))))
         .or_else(|| text.parse::<Span>().ok().and_then(|span| now.checked_sub(span.abs()).ok()).map(|at| at.timestamp()));
     found.map(Timestamp::as_millisecond).ok_or_else(|| {
-        Trouble::new(Code::BadInput, format!("`{text}` is not a time"))
+        CommandError::new(ErrorCode::BadInput, format!("`{text}` is not a time"))
             .fix("write 10m, 2h or 1d for a while ago, 14:30 for today, or 2026-11-15")
     })
 }
@@ -93,13 +93,13 @@ mod tests {
         assert_eq!(read("2026-11-01").unwrap(), "2026-11-01T00:00:00Z");
         assert_eq!(read("2026-11-01T08:00").unwrap(), "2026-11-01T08:00:00Z");
         assert_eq!(read("2026-11-01T08:00:00+02:00").unwrap(), "2026-11-01T06:00:00Z");
-        assert_eq!(read("soon").unwrap_err().code, Code::BadInput);
+        assert_eq!(read("soon").unwrap_err().code, ErrorCode::BadInput);
     }
 
     #[test]
     fn a_noun_means_all_its_kinds() {
-        let filter = Filtered { kinds: vec!["review".into(), "brain.said".into()], ..Filtered::default() }.filter().unwrap();
+        let filter = FilterArgs { kinds: vec!["review".into(), "brain.said".into()], ..FilterArgs::default() }.filter().unwrap();
         assert_eq!(filter.kinds, ["review.asked", "review.answered", "brain.said"]);
-        assert!(Filtered::default().filter().unwrap().kinds.is_empty());
+        assert!(FilterArgs::default().filter().unwrap().kinds.is_empty());
     }
 }

@@ -1,8 +1,9 @@
 //! Reads the journal page by page, because a frame holds only so much.
 
-use crate::trouble::Trouble;
-use wire::Client;
-use wire::method::journal::{Filter, Read};
+use crate::command_error::CommandError;
+use wire::KernelClient;
+use wire::method::journal::RecordFilter;
+use wire::table::JournalRead;
 
 /// Records asked for at once; the kernel may give fewer.
 const PAGE_RECORDS: u64 = 1_000;
@@ -13,24 +14,24 @@ struct Seq {
 }
 
 pub struct Pages {
-    filter: Filter,
+    filter: RecordFilter,
     /// How many are still wanted.
     left: Option<u64>,
 }
 
 impl Pages {
-    pub fn new(filter: Filter) -> Pages {
+    pub fn new(filter: RecordFilter) -> Pages {
         Pages { left: filter.limit, filter }
     }
 
     /// The next lines; an empty page is the end.
-    pub async fn next(&mut self, kernel: &mut Client) -> Result<Vec<String>, Trouble> {
+    pub async fn next(&mut self, kernel: &mut KernelClient) -> Result<Vec<String>, CommandError> {
         let wanted = self.left.unwrap_or(PAGE_RECORDS).min(PAGE_RECORDS);
         if wanted == 0 {
             return Ok(Vec::new());
         }
         self.filter.limit = Some(wanted);
-        let records = kernel.call::<Read>(&self.filter).await?.records;
+        let records = kernel.call::<JournalRead>(&self.filter).await?.records;
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(records.len() as u64);
         }
@@ -44,7 +45,7 @@ impl Pages {
         Ok(records)
     }
 
-    pub async fn all(mut self, kernel: &mut Client) -> Result<Vec<String>, Trouble> {
+    pub async fn all(mut self, kernel: &mut KernelClient) -> Result<Vec<String>, CommandError> {
         let mut lines = Vec::new();
         loop {
             let page = self.next(kernel).await?;

@@ -1,11 +1,11 @@
 //! Rules that are not in force: a file somebody names, or the project's own.
 
-use crate::trouble::Trouble;
+use crate::command_error::CommandError;
 use serde_json::Value;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use wire::Code;
+use wire::ErrorCode;
 
 /// What the kernel takes.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -22,14 +22,14 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    pub fn read(file: Option<&Path>, folder: &Path) -> Result<Candidate, Trouble> {
+    pub fn read(file: Option<&Path>, folder: &Path) -> Result<Candidate, CommandError> {
         match file {
             Some(file) => Candidate::file(file),
             // One that is not there is an empty one; the kernel says so in its own words.
             None => {
                 let read = server::read_project_file(&root(folder), FILE, FILE_BYTES_MAX as u64).map_err(|why| {
                     let fix = "make it an ordinary file of the project that you can read";
-                    Trouble::new(Code::NotFound, format!("cannot read `{FILE}`")).why(why).fix(fix)
+                    CommandError::new(ErrorCode::NotFound, format!("cannot read `{FILE}`")).why(why).fix(fix)
                 })?;
                 let text = text(read.unwrap_or_default(), FILE)?;
                 Ok(Candidate { name: FILE.into(), text, given: false })
@@ -37,10 +37,11 @@ impl Candidate {
         }
     }
 
-    pub fn file(file: &Path) -> Result<Candidate, Trouble> {
+    pub fn file(file: &Path) -> Result<Candidate, CommandError> {
         let name = file.display().to_string();
-        let bytes = std::fs::read(file)
-            .map_err(|error| Trouble::new(Code::NotFound, format!("cannot read `{name}`")).why(error).fix("name a file with rules"))?;
+        let bytes = std::fs::read(file).map_err(|error| {
+            CommandError::new(ErrorCode::NotFound, format!("cannot read `{name}`")).why(error).fix("name a file with rules")
+        })?;
         let text = text(bytes, &name)?;
         Ok(Candidate { name, text, given: true })
     }
@@ -54,11 +55,11 @@ impl Candidate {
     }
 
     /// Makes its text the project's own, whole or not at all.
-    pub fn place(&self, folder: &Path) -> Result<(), Trouble> {
+    pub fn place(&self, folder: &Path) -> Result<(), CommandError> {
         let file = root(folder).join(FILE);
         let fail = |why: String| {
             let fix = "make `.skep` a folder of the project that you can write to";
-            Trouble::new(Code::Unavailable, format!("cannot write `{}`", file.display())).why(why).fix(fix)
+            CommandError::new(ErrorCode::Unavailable, format!("cannot write `{}`", file.display())).why(why).fix(fix)
         };
         let Some(parent) = file.parent() else { return Err(fail("it has no folder".into())) };
         match std::fs::symlink_metadata(parent) {
@@ -86,16 +87,16 @@ pub fn root(folder: &Path) -> PathBuf {
 }
 
 /// The text of a file, or where it stops to be one.
-fn text(bytes: Vec<u8>, name: &str) -> Result<String, Trouble> {
+fn text(bytes: Vec<u8>, name: &str) -> Result<String, CommandError> {
     if bytes.len() > FILE_BYTES_MAX {
         let what = format!("`{name}` has {} bytes; {FILE_BYTES_MAX} are read", bytes.len());
-        return Err(Trouble::new(Code::TooLarge, what).fix("write globs and lists instead of one rule for each file"));
+        return Err(CommandError::new(ErrorCode::TooLarge, what).fix("write globs and lists instead of one rule for each file"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
-        Trouble::new(Code::BadInput, format!("{name}:{line}:{column}: this is not UTF-8")).fix("save the file as UTF-8")
+        CommandError::new(ErrorCode::BadInput, format!("{name}:{line}:{column}: this is not UTF-8")).fix("save the file as UTF-8")
     })
 }
 

@@ -5,15 +5,16 @@
 use super::candidate::{Candidate, FILE};
 use super::{Range, check, trial};
 use crate::command::trust::agreed;
-use crate::console::{Console, OK, Outcome};
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, Page, diff, policy, zone};
-use crate::trouble::Trouble;
 use std::path::{Path, PathBuf};
-use wire::method::zone::{Trust, TrustParams, TrustResult};
-use wire::{Client, Code};
+use wire::method::zone::{ZoneTrustParams, ZoneTrustResult};
+use wire::table::ZoneTrust;
+use wire::{ErrorCode, KernelClient};
 
 #[derive(Debug, clap::Args)]
-pub struct Update {
+pub struct UpdateArgs {
     /// Rules that become the project's own [default: .skep/policy.yaml as it is]
     file: Option<PathBuf>,
     /// Do not ask; not enough for more than five breaking changes
@@ -26,14 +27,14 @@ pub struct Update {
     range: Range,
 }
 
-impl Update {
-    pub(super) async fn run(self, kernel: &mut Client, path: String, console: &Console) -> Outcome {
+impl UpdateArgs {
+    pub(super) async fn run(self, kernel: &mut KernelClient, path: String, console: &Console) -> ExitResult {
         let candidate = Candidate::read(self.file.as_deref(), Path::new(&path))?;
         let checked = check(kernel, &path, &candidate).await?;
         if !checked.ok {
-            console.show_whole(&checked, |checked| policy::checked(checked, &candidate.name, None));
-            let trouble = Trouble::new(Code::BadInput, format!("`{}` cannot be put in force", candidate.name));
-            return Err(trouble.why("it has errors").fix("correct them, then try again"));
+            console.show_uncut(&checked, |checked| policy::checked(checked, &candidate.name, None));
+            let error = CommandError::new(ErrorCode::BadInput, format!("`{}` cannot be put in force", candidate.name));
+            return Err(error.why("it has errors").fix("correct them, then try again"));
         }
         let drift = propose(kernel, &path).await?;
         if candidate.given && !diff::is_about(&drift.diff, FILE) {
@@ -52,8 +53,8 @@ impl Update {
             return OK;
         }
         if !console.json {
-            console.out.whole(&policy::tried(&tried));
-            console.out.whole(&proposal(&shown, &candidate.name));
+            console.out.uncut(&policy::tried(&tried));
+            console.out.uncut(&proposal(&shown, &candidate.name));
         }
         let phrase = counted.phrase.or(tried.phrase);
         if !agreed(phrase.as_deref(), self.yes, self.phrase.as_deref(), console)? {
@@ -70,7 +71,7 @@ impl Update {
             // The project's file was a proposal itself, so what was shown was not the way from what is in force.
             if before.changed && !console.json {
                 console.note(Line::new().wait("◍ ").plain(format!("`{FILE}` was not in force before either; all in all:")));
-                console.out.whole(&zone::proposed(&proposed));
+                console.out.uncut(&zone::proposed(&proposed));
             }
             if before.changed && !self.yes && !console.confirm("put all of it in force?", "--yes")? {
                 console.note(Line::new().faint(format!("`{FILE}` is written, and not in force")));
@@ -78,16 +79,16 @@ impl Update {
             }
         }
         let hash = Some(proposed.hash);
-        let result = kernel.call::<Trust>(&TrustParams { path, hash, phrase }).await?;
+        let result = kernel.call::<ZoneTrust>(&ZoneTrustParams { path, hash, phrase }).await?;
         console.show(&result, zone::trusted);
         OK
     }
 }
 
 /// Whoever names one file says yes to that one.
-fn others() -> Trouble {
+fn others() -> CommandError {
     let what = format!("the project proposes more than `{FILE}`");
-    Trouble::new(Code::Untrusted, what).fix("look at all of it with `skep trust`, or run `skep policy update` without a file")
+    CommandError::new(ErrorCode::Untrusted, what).fix("look at all of it with `skep trust`, or run `skep policy update` without a file")
 }
 
 fn proposal(shown: &str, name: &str) -> Page {
@@ -96,6 +97,6 @@ fn proposal(shown: &str, name: &str) -> Page {
     page
 }
 
-async fn propose(kernel: &mut Client, path: &str) -> Result<TrustResult, Trouble> {
-    Ok(kernel.call::<Trust>(&TrustParams { path: path.to_owned(), hash: None, phrase: None }).await?)
+async fn propose(kernel: &mut KernelClient, path: &str) -> Result<ZoneTrustResult, CommandError> {
+    Ok(kernel.call::<ZoneTrust>(&ZoneTrustParams { path: path.to_owned(), hash: None, phrase: None }).await?)
 }

@@ -1,16 +1,16 @@
 //! `skep review allow` and `deny`: a person's answer, from the command line to the wire.
 
 use crate::command::call::input;
-use crate::trouble::Trouble;
+use crate::command_error::CommandError;
 use crate::units::{duration_ms, rate};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
-use wire::method::review::{AnswerParams, AnswerTerms, Reach};
+use wire::method::review::{AnswerReach, AnswerTerms, ReviewAnswerParams};
 use wire::{Alternative, Answer, Constraints, Observe, Rate, ReviewId, What};
 
 /// An answer to exactly this call, with nothing else to say.
-pub fn exactly(review: ReviewId, answer: Answer) -> AnswerParams {
-    AnswerParams { review, answer, reason: None, reach: None, what: None, terms: None, alternative: None, seen: None }
+pub fn exactly(review: ReviewId, answer: Answer) -> ReviewAnswerParams {
+    ReviewAnswerParams { review, answer, reason: None, reach: None, what: None, terms: None, alternative: None, seen: None }
 }
 
 /// Whom an answer holds for.
@@ -28,14 +28,14 @@ pub enum Whom {
     All,
 }
 
-impl From<Whom> for Reach {
-    fn from(whom: Whom) -> Reach {
+impl From<Whom> for AnswerReach {
+    fn from(whom: Whom) -> AnswerReach {
         match whom {
-            Whom::Process => Reach::Process,
-            Whom::Session => Reach::Session,
-            Whom::Zone => Reach::Zone,
-            Whom::User => Reach::User,
-            Whom::All => Reach::All,
+            Whom::Process => AnswerReach::Process,
+            Whom::Session => AnswerReach::Session,
+            Whom::Zone => AnswerReach::Zone,
+            Whom::User => AnswerReach::User,
+            Whom::All => AnswerReach::All,
         }
     }
 }
@@ -59,13 +59,13 @@ impl From<Level> for Observe {
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("lasting").args(["whom", "always"]).multiple(true))]
-pub struct Allow {
-    /// Which: `r-3` of `skep review`
+pub struct AllowArgs {
+    /// Review id, as `skep review` prints it
     review: ReviewId,
     /// Calls like this one, and for whom [default: exactly this call, once]
     #[arg(long = "for", value_name = "WHOM", help_heading = "How far")]
     whom: Option<Whom>,
-    /// Without end; for everyone unless --for says otherwise
+    /// No end; for everyone unless --for says otherwise
     #[arg(long, conflicts_with_all = ["uses", "ttl"], help_heading = "How far")]
     always: bool,
     /// Only on these paths, instead of those of this call
@@ -74,13 +74,13 @@ pub struct Allow {
     /// Commands that begin so, instead of exactly this one; a word with a dash as --command=-x
     #[arg(long, value_name = "ARGV", num_args = 1.., requires = "lasting", help_heading = "How far")]
     command: Vec<String>,
-    /// So many calls
+    /// At most this many calls
     #[arg(long, value_name = "N", requires = "lasting", value_parser = clap::value_parser!(u32).range(1..), help_heading = "How long")]
     uses: Option<u32>,
-    /// For so long from now: 30s, 10m, 2h
+    /// Valid for this long: 30s, 10m, 2h
     #[arg(long, value_name = "TIME", value_parser = duration_ms, help_heading = "How long")]
     ttl: Option<u64>,
-    /// So many calls in so long: 5/1m
+    /// At most so many calls in a time: 5/1m
     #[arg(long, value_name = "N/TIME", value_parser = rate, requires = "lasting", help_heading = "How long")]
     rate: Option<Rate>,
     /// Writes only to these paths
@@ -89,7 +89,7 @@ pub struct Allow {
     /// Never writes to these paths
     #[arg(long, value_name = "GLOB", num_args = 1.., help_heading = "On condition")]
     readonly: Vec<String>,
-    /// Stops each call after so long
+    /// Stop each call after this time
     #[arg(long, value_name = "TIME", value_parser = duration_ms, help_heading = "On condition")]
     max_duration: Option<u64>,
     /// Sets fields of the input, whatever the caller says
@@ -104,7 +104,7 @@ pub struct Allow {
     /// Writes down more about each call
     #[arg(long, value_name = "LEVEL", help_heading = "On condition")]
     observe: Option<Level>,
-    /// For a question that is cut: the code at the end of `skep review show --full`
+    /// For a shortened question: the code at the end of `skep review show --full`
     #[arg(long, value_name = "CODE")]
     seen: Option<String>,
     /// Why; the brain is told
@@ -112,7 +112,7 @@ pub struct Allow {
     reason: Option<String>,
 }
 
-impl Allow {
+impl AllowArgs {
     pub fn review(&self) -> ReviewId {
         self.review
     }
@@ -123,7 +123,7 @@ impl Allow {
     }
 
     /// `like` is what the question itself would widen to.
-    pub fn params(self, like: Option<What>) -> Result<AnswerParams, Trouble> {
+    pub fn params(self, like: Option<What>) -> Result<ReviewAnswerParams, CommandError> {
         let what = self.what(like);
         let constraints = Constraints {
             readonly_paths: self.readonly,
@@ -140,9 +140,9 @@ impl Allow {
             constraints: Some(constraints).filter(|constraints| *constraints != Constraints::default()),
             observe: self.observe.map(Into::into),
         };
-        let reach = self.whom.map(Into::into).or(self.always.then_some(Reach::All));
+        let reach = self.whom.map(Into::into).or(self.always.then_some(AnswerReach::All));
         let terms = Some(terms).filter(|terms| *terms != AnswerTerms::default());
-        Ok(AnswerParams { reason: self.reason, reach, what, terms, seen: self.seen, ..exactly(self.review, Answer::Allow) })
+        Ok(ReviewAnswerParams { reason: self.reason, reach, what, terms, seen: self.seen, ..exactly(self.review, Answer::Allow) })
     }
 
     fn what(&self, like: Option<What>) -> Option<What> {
@@ -166,7 +166,7 @@ impl Allow {
 }
 
 /// `key=value` pairs as fields of an input.
-pub fn overrides(pairs: &[String]) -> Result<Map<String, Value>, Trouble> {
+pub fn overrides(pairs: &[String]) -> Result<Map<String, Value>, CommandError> {
     match input::read(None, pairs)? {
         Value::Object(map) => Ok(map),
         _ => Ok(Map::new()),
@@ -174,8 +174,8 @@ pub fn overrides(pairs: &[String]) -> Result<Map<String, Value>, Trouble> {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct Deny {
-    /// Which: `r-3` of `skep review`
+pub struct DenyArgs {
+    /// Review id, as `skep review` prints it
     review: ReviewId,
     /// What should be done instead; the brain is told
     #[arg(long, value_names = ["TOOL", "KEY=VALUE"], num_args = 1..)]
@@ -191,16 +191,16 @@ pub struct Deny {
     reason: Option<String>,
 }
 
-impl Deny {
-    pub fn params(self) -> Result<AnswerParams, Trouble> {
+impl DenyArgs {
+    pub fn params(self) -> Result<ReviewAnswerParams, CommandError> {
         let alternative = self.instead.split_first().map(|(tool, pairs)| alternative(tool, pairs)).transpose()?;
         let reach = self.for_good.then(|| self.whom.unwrap_or(Whom::Zone).into());
-        Ok(AnswerParams { reason: self.reason, reach, alternative, ..exactly(self.review, Answer::Deny) })
+        Ok(ReviewAnswerParams { reason: self.reason, reach, alternative, ..exactly(self.review, Answer::Deny) })
     }
 }
 
 /// Another call that a person would rather see.
-pub fn alternative(tool: &str, pairs: &[String]) -> Result<Alternative, Trouble> {
+pub fn alternative(tool: &str, pairs: &[String]) -> Result<Alternative, CommandError> {
     Ok(Alternative { tool: tool.to_owned(), input: Value::Object(overrides(pairs)?) })
 }
 

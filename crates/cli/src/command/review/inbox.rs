@@ -7,21 +7,21 @@ pub mod form;
 pub mod state;
 
 use crate::command::journal::next_line;
-use crate::console::{Console, OK, Outcome};
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK};
 use crate::show::measure::now_ms;
 use crate::show::{Page, inbox, review};
 use crate::terminal::Terminal;
-use crate::terminal::key::Key;
-use crate::trouble::Trouble;
-use state::{Act, Inbox};
+use crate::terminal::key::KeyPress;
+use state::{Inbox, InboxAction};
 use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use wire::method::Nothing;
-use wire::method::journal::{Filter, Follow};
-use wire::method::model::Budgets;
-use wire::method::review::{Answer, AnswerParams, List, ListParams, Show, ShowParams};
-use wire::{Client, Code};
+use wire::method::journal::RecordFilter;
+use wire::method::review::{ReviewAnswerParams, ReviewListParams, ReviewShowParams};
+use wire::table::{BudgetList, JournalFollow, ReviewAnswer, ReviewList, ReviewShow};
+use wire::{ErrorCode, KernelClient};
 
 /// What can open or close a question.
 const NEWS: &[&str] = &[
@@ -44,9 +44,9 @@ pub fn is_possible(console: &Console) -> bool {
     !console.json && console.out.tty && std::io::stdin().is_terminal()
 }
 
-pub async fn run(mut kernel: Client, console: &Console) -> Outcome {
+pub async fn run(mut kernel: KernelClient, console: &Console) -> ExitResult {
     let kinds = NEWS.iter().map(|kind| (*kind).to_owned()).collect();
-    kernel.call::<Follow>(&Filter { kinds, ..Filter::default() }).await?;
+    kernel.call::<JournalFollow>(&RecordFilter { kinds, ..RecordFilter::default() }).await?;
     let mut inbox = Inbox::default();
     news(&mut kernel, &mut inbox).await?;
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
@@ -56,17 +56,17 @@ pub async fn run(mut kernel: Client, console: &Console) -> Outcome {
     };
     // The other screen is gone by now, and its last words with it.
     inbox.said.iter().for_each(|view| console.out.page(&review::answered(view)));
-    ended.map_err(|trouble| match trouble.code {
-        Code::Unavailable => trouble.fix("run `skep review` again; what you answered is kept"),
-        _ => trouble,
+    ended.map_err(|error| match error.code {
+        ErrorCode::Unavailable => error.fix("run `skep review` again; what you answered is kept"),
+        _ => error,
     })?;
     OK
 }
 
-async fn by_keys(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> Result<(), Trouble> {
+async fn by_keys(kernel: &mut KernelClient, inbox: &mut Inbox, console: &Console) -> Result<(), CommandError> {
     let failed = |error: std::io::Error| {
         let fix = "use `skep review list`, `show`, `allow` and `deny`";
-        Trouble::new(Code::Internal, "cannot use this terminal").why(error).fix(fix)
+        CommandError::new(ErrorCode::Internal, "cannot use this terminal").why(error).fix(fix)
     };
     let mut terminal = Terminal::open(console.out).map_err(failed)?;
     let mut resized = signal(SignalKind::window_change()).map_err(failed)?;
@@ -83,14 +83,14 @@ async fn by_keys(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> R
                 for key in keys {
                     match inbox.key(&key, now_ms()) {
                         None => {}
-                        Some(Act::Quit) => return Ok(()),
-                        Some(Act::Answer(params)) => answer(kernel, inbox, &params).await?,
+                        Some(InboxAction::Quit) => return Ok(()),
+                        Some(InboxAction::Answer(params)) => answer(kernel, inbox, &params).await?,
                     }
                 }
             }
             line = next_line(kernel) => match line? {
                 Some(_) => news(kernel, inbox).await?,
-                None => return Err(Trouble::new(Code::Unavailable, "the kernel has stopped")),
+                None => return Err(CommandError::new(ErrorCode::Unavailable, "the kernel has stopped")),
             },
             _ = resized.recv() => {}
             _ = ended.recv() => return Ok(()),
@@ -102,12 +102,12 @@ async fn by_keys(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> R
 }
 
 /// The same for a terminal that only knows lines: a letter and the enter key.
-async fn by_lines(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> Result<(), Trouble> {
+async fn by_lines(kernel: &mut KernelClient, inbox: &mut Inbox, console: &Console) -> Result<(), CommandError> {
     loop {
         news(kernel, inbox).await?;
         fetch(kernel, inbox).await?;
         if inbox.form.is_none() {
-            console.out.whole(&inbox::sheet(inbox, now_ms()));
+            console.out.uncut(&inbox::sheet(inbox, now_ms()));
             inbox.saw_all();
         }
         if inbox.current().is_none() {
@@ -121,45 +121,45 @@ async fn by_lines(kernel: &mut Client, inbox: &mut Inbox, console: &Console) -> 
             Ok(_) => {}
         }
         // What a person has typed below a question is about that question, however fast it came.
-        let typed = line.trim_end_matches(['\n', '\r']).chars().map(Key::Char);
-        let keys: Vec<Key> = match inbox.form {
-            Some(_) => typed.chain([Key::Enter]).collect(),
+        let typed = line.trim_end_matches(['\n', '\r']).chars().map(KeyPress::Char);
+        let keys: Vec<KeyPress> = match inbox.form {
+            Some(_) => typed.chain([KeyPress::Enter]).collect(),
             None => typed.take(1).collect(),
         };
         for key in keys {
             match inbox.key(&key, i64::MAX) {
                 None => {}
-                Some(Act::Quit) => return Ok(()),
-                Some(Act::Answer(params)) => answer(kernel, inbox, &params).await?,
+                Some(InboxAction::Quit) => return Ok(()),
+                Some(InboxAction::Answer(params)) => answer(kernel, inbox, &params).await?,
             }
         }
         if let Some(notice) = inbox.notice.take() {
-            console.out.whole(&Page(vec![inbox::told(&notice)]));
+            console.out.uncut(&Page(vec![inbox::notice_line(&notice)]));
         }
     }
 }
 
 /// Brings the question in sight with all that `review.show` knows.
-async fn fetch(kernel: &mut Client, inbox: &mut Inbox) -> Result<(), Trouble> {
+async fn fetch(kernel: &mut KernelClient, inbox: &mut Inbox) -> Result<(), CommandError> {
     while let Some(review) = inbox.wanted() {
-        let view = kernel.call::<Show>(&ShowParams { review, full: true }).await?;
+        let view = kernel.call::<ReviewShow>(&ReviewShowParams { review, full: true }).await?;
         inbox.show(view, now_ms());
     }
     Ok(())
 }
 
-async fn news(kernel: &mut Client, inbox: &mut Inbox) -> Result<(), Trouble> {
-    inbox.waits = kernel.call::<Budgets>(&Nothing {}).await?.accounts.into_iter().flat_map(|account| account.waits).collect();
-    let open = kernel.call::<List>(&ListParams { all: false }).await?.reviews;
+async fn news(kernel: &mut KernelClient, inbox: &mut Inbox) -> Result<(), CommandError> {
+    inbox.waits = kernel.call::<BudgetList>(&Nothing {}).await?.accounts.into_iter().flat_map(|account| account.waits).collect();
+    let open = kernel.call::<ReviewList>(&ReviewListParams { all: false }).await?.reviews;
     if let Some(review) = inbox.refresh(open) {
-        inbox.gone(&kernel.call::<Show>(&ShowParams { review, full: false }).await?);
+        inbox.gone(&kernel.call::<ReviewShow>(&ReviewShowParams { review, full: false }).await?);
     }
     Ok(())
 }
 
 /// A no of the kernel is shown; only a broken connection ends the inbox.
-async fn answer(kernel: &mut Client, inbox: &mut Inbox, params: &AnswerParams) -> Result<(), Trouble> {
-    match kernel.call::<Answer>(params).await {
+async fn answer(kernel: &mut KernelClient, inbox: &mut Inbox, params: &ReviewAnswerParams) -> Result<(), CommandError> {
+    match kernel.call::<ReviewAnswer>(params).await {
         Ok(view) => inbox.took(view, params),
         Err(wire::ClientError::Answered(error)) => inbox.refused(&wire::ClientError::Answered(error).into()),
         Err(error) => return Err(error.into()),

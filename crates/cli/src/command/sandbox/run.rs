@@ -1,17 +1,20 @@
 //! `skep sandbox run` and `skep sandbox shell`: a command in a room, its streams yours.
 
-use super::line::{Raw, Shown, Sieve, watch_size};
+use super::shell_terminal::{EscapeFilter, RawMode, VisibleOutput, watch_size};
 use crate::command::budget;
-use crate::console::{Console, Outcome, folder};
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, folder};
 use crate::show::Line;
-use crate::trouble::Trouble;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
 use tokio::sync::mpsc;
 use wire::code::EXIT_FAILED;
-use wire::method::call::{Decision, RunResult};
-use wire::method::sandbox::{INPUT, Input, MORE, OUTPUT, Output, PIECE_BYTES_MAX, RESIZE, Run as Method, RunParams, Size, Stream};
-use wire::{Code, Ear, Said, Voice, base64};
+use wire::method::call::{CallDecision, CallRunResult};
+use wire::method::sandbox::{
+    INPUT, InputNote, MORE, OUTPUT, OutputNote, OutputStream, PIECE_BYTES_MAX, RESIZE, SandboxRunParams, TerminalSize,
+};
+use wire::table::SandboxRun;
+use wire::{ErrorCode, NoteSender, ResponseStream, StreamItem, base64};
 
 // No doc comment: it would stand in for the help of the commands that have these flags.
 // The process that stands for the command: `skep ps` shows it, `skep usage` what it spent, `skep cancel` ends it.
@@ -29,19 +32,19 @@ struct ProcessFlags {
 }
 
 impl ProcessFlags {
-    fn budget(self) -> Result<Option<wire::Budget>, Trouble> {
+    fn budget(self) -> Result<Option<wire::Budget>, CommandError> {
         let caps = wire::Budget { tokens: budget::by_tier(self.tokens)?, micros: self.money, ..wire::Budget::default() };
         Ok(Some(caps).filter(|caps| caps.micros.is_some() || !caps.tokens.is_empty()))
     }
 }
 
-/// Run a command in a closed room over this project
+/// Run a command in a sandbox over this project
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep sandbox run -- cargo test\n  skep sandbox run --template code-executor -- sh build.sh\n  \
 cat data | skep sandbox run -- wc -c\n  skep sandbox run --discard -- npm test\n  skep sandbox run --template agent --money 2 -- claude -p hello\n\n\
 What it changes waits for its merge, as with any task; --discard drops it. The exit code is the command's.")]
-pub struct Run {
-    /// Bounds of the room; see `skep sandbox templates` [default: default]
+pub struct SandboxRunArgs {
+    /// Sandbox template; see `skep sandbox templates` [default: default]
     #[arg(long, short, value_name = "NAME")]
     template: Option<String>,
     /// The repository [default: where you are]
@@ -63,14 +66,14 @@ pub struct Run {
     command: Vec<String>,
 }
 
-/// Open a shell in a closed room over this project
+/// Open a shell in a sandbox over this project
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  skep sandbox shell\n  skep sandbox shell --template code-executor\n  skep sandbox shell -- python3\n\n\
 What you change in it waits for its merge, as with any task; --discard drops it."
 )]
-pub struct Shell {
-    /// Bounds of the room; see `skep sandbox templates` [default: default]
+pub struct ShellArgs {
+    /// Sandbox template; see `skep sandbox templates` [default: default]
     #[arg(long, short, value_name = "NAME")]
     template: Option<String>,
     /// The repository [default: where you are]
@@ -86,9 +89,9 @@ pub struct Shell {
     command: Vec<String>,
 }
 
-impl Run {
-    pub async fn run(self, console: &Console) -> Outcome {
-        let params = RunParams {
+impl SandboxRunArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
+        let params = SandboxRunParams {
             path: folder(self.zone.as_deref())?,
             command: self.command,
             cwd: self.cwd,
@@ -100,29 +103,29 @@ impl Run {
             name: self.process.name.clone(),
             budget: self.process.budget()?,
         };
-        let (mut ear, mut voice) = console.kernel().await?.begin::<Method>(&params).await?;
+        let (mut responses, mut notes) = console.kernel().await?.begin::<SandboxRun>(&params).await?;
         let mut input = pieces();
-        let (mut out, mut err) = (Shown::new(io::stdout().is_terminal()), Shown::new(io::stderr().is_terminal()));
+        let (mut out, mut err) = (VisibleOutput::new(io::stdout().is_terminal()), VisibleOutput::new(io::stderr().is_terminal()));
         // The kernel takes one piece at a time, and says when.
         let mut wanted = false;
         let result = loop {
             tokio::select! {
-                said = ear.next() => match said? {
-                    Said::Note(note) if note.method == MORE => wanted = true,
-                    Said::Note(note) => {
+                said = responses.next() => match said? {
+                    StreamItem::Note(note) if note.method == MORE => wanted = true,
+                    StreamItem::Note(note) => {
                         if let Some((stream, bytes)) = output(&note) {
                             match stream {
-                                Stream::Out => print(&mut io::stdout(), &out.pass(&bytes))?,
-                                Stream::Err => print(&mut io::stderr(), &err.pass(&bytes))?,
+                                OutputStream::Out => print(&mut io::stdout(), &out.pass(&bytes))?,
+                                OutputStream::Err => print(&mut io::stderr(), &err.pass(&bytes))?,
                             }
                         }
                     }
-                    Said::Answer(result) => break result,
+                    StreamItem::Answer(result) => break result,
                 },
                 piece = input.recv(), if wanted => {
                     wanted = false;
                     // The command may be over already; then its answer is on its way.
-                    let _ = voice.note(INPUT, &Input { data: base64::encode(&piece.unwrap_or_default()) }).await;
+                    let _ = notes.note(INPUT, &InputNote { data: base64::encode(&piece.unwrap_or_default()) }).await;
                 }
             }
         };
@@ -130,16 +133,16 @@ impl Run {
     }
 }
 
-impl Shell {
-    pub async fn run(self, console: &Console) -> Outcome {
+impl ShellArgs {
+    pub async fn run(self, console: &Console) -> ExitResult {
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-            return Err(Trouble::new(Code::BadInput, "a shell needs a terminal")
+            return Err(CommandError::new(ErrorCode::BadInput, "a shell needs a terminal")
                 .why("standard input or output is not one")
                 .fix("use `skep sandbox run -- COMMAND`"));
         }
-        let broken = |error: io::Error| Trouble::new(Code::Internal, "the terminal cannot be used").why(error);
+        let broken = |error: io::Error| CommandError::new(ErrorCode::Internal, "the terminal cannot be used").why(error);
         let shell = || vec!["sh".to_owned(), "-c".to_owned(), "command -v bash >/dev/null && exec bash -i || exec sh -i".to_owned()];
-        let params = RunParams {
+        let params = SandboxRunParams {
             path: folder(self.zone.as_deref())?,
             command: if self.command.is_empty() { shell() } else { self.command },
             cwd: None,
@@ -147,42 +150,42 @@ impl Shell {
             timeout_ms: None,
             discard: self.discard,
             input: true,
-            terminal: Some(super::line::size()),
+            terminal: Some(super::shell_terminal::size()),
             name: self.process.name.clone(),
             budget: self.process.budget()?,
         };
-        let (mut ear, mut voice) = console.kernel().await?.begin::<Method>(&params).await?;
-        let raw = Raw::enter().map_err(broken)?;
-        let result = converse(&mut ear, &mut voice).await;
+        let (mut responses, mut notes) = console.kernel().await?.begin::<SandboxRun>(&params).await?;
+        let raw = RawMode::enter().map_err(broken)?;
+        let result = run_session(&mut responses, &mut notes).await;
         drop(raw);
         end(console, &result?)
     }
 }
 
 /// Keys go in and what the shell draws comes out, until it ends.
-async fn converse(ear: &mut Ear<Method>, voice: &mut Voice) -> Result<RunResult, Trouble> {
+async fn run_session(responses: &mut ResponseStream<SandboxRun>, notes: &mut NoteSender) -> Result<CallRunResult, CommandError> {
     let (mut keys, mut sizes) = (pieces(), watch_size());
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-        .map_err(|error| Trouble::new(Code::Internal, "no signals can be heard").why(error))?;
-    let mut sieve = Sieve::default();
+        .map_err(|error| CommandError::new(ErrorCode::Internal, "cannot listen for signals").why(error))?;
+    let mut sieve = EscapeFilter::default();
     let mut wanted = false;
     loop {
         tokio::select! {
-            said = ear.next() => match said? {
-                Said::Note(note) if note.method == MORE => wanted = true,
-                Said::Note(note) => if let Some((_, bytes)) = output(&note) {
+            said = responses.next() => match said? {
+                StreamItem::Note(note) if note.method == MORE => wanted = true,
+                StreamItem::Note(note) => if let Some((_, bytes)) = output(&note) {
                     print(&mut io::stdout(), &sieve.pass(&bytes))?;
                 },
-                Said::Answer(result) => return Ok(result),
+                StreamItem::Answer(result) => return Ok(result),
             },
             piece = keys.recv(), if wanted => {
                 wanted = false;
-                let _ = voice.note(INPUT, &Input { data: base64::encode(&piece.unwrap_or_default()) }).await;
+                let _ = notes.note(INPUT, &InputNote { data: base64::encode(&piece.unwrap_or_default()) }).await;
             }
             Some(size) = sizes.recv() => {
-                let _ = voice.note(RESIZE, &Size { rows: size.rows, columns: size.columns }).await;
+                let _ = notes.note(RESIZE, &TerminalSize { rows: size.rows, columns: size.columns }).await;
             }
-            _ = terminate.recv() => return Err(Trouble::new(Code::Unavailable, "the shell was left").why("SIGTERM")),
+            _ = terminate.recv() => return Err(CommandError::new(ErrorCode::Unavailable, "the shell was left").why("SIGTERM")),
         }
     }
 }
@@ -201,17 +204,17 @@ fn pieces() -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
-pub(crate) fn output(note: &wire::Notification) -> Option<(Stream, Vec<u8>)> {
+pub(crate) fn output(note: &wire::Notification) -> Option<(OutputStream, Vec<u8>)> {
     let params = note.params.as_ref().filter(|_| note.method == OUTPUT)?;
-    let output: Output = serde_json::from_str(params.get()).ok()?;
+    let output: OutputNote = serde_json::from_str(params.get()).ok()?;
     Some((output.stream, base64::decode(&output.data)?))
 }
 
-pub(crate) fn print(to: &mut impl Write, bytes: &[u8]) -> Result<(), Trouble> {
+pub(crate) fn print(to: &mut impl Write, bytes: &[u8]) -> Result<(), CommandError> {
     match to.write_all(bytes).and_then(|()| to.flush()) {
         // Whoever read our output has enough; so has the command.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(i32::from(EXIT_FAILED)),
-        Err(error) => Err(Trouble::new(Code::Internal, "the output cannot be written").why(error)),
+        Err(error) => Err(CommandError::new(ErrorCode::Internal, "the output cannot be written").why(error)),
         Ok(()) => Ok(()),
     }
 }
@@ -220,10 +223,10 @@ pub(crate) fn print(to: &mut impl Write, bytes: &[u8]) -> Result<(), Trouble> {
 const DROPPED_SHOWN: usize = 10;
 
 /// Says what became of it; the exit code is the command's own, or 128 and the signal as in a shell.
-fn end(console: &Console, result: &RunResult) -> Outcome {
+fn end(console: &Console, result: &CallRunResult) -> ExitResult {
     if let Some(refusal) = &result.refusal {
-        let what = if result.decision == Decision::Pending { "the command waits for a review" } else { "the command is refused" };
-        return Err(Trouble::refused(what.to_owned(), refusal));
+        let what = if result.decision == CallDecision::Pending { "the command waits for a review" } else { "the command is refused" };
+        return Err(CommandError::refused(what.to_owned(), refusal));
     }
     // A tool that refused says why; a job that was ended says what was wrong.
     if let Some(error) = ["reason", "error"].iter().find_map(|field| result.output[*field].as_str()) {

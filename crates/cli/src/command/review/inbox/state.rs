@@ -3,13 +3,13 @@
 //! **Invariant.** A key answers only the question that has been on the screen for [`SIGHT_MS`]: whatever moves the next one into its
 //! place, a key meant for the last is not taken for it. A yes counts only after every line of it has been in sight.
 
-use super::form::{Form, Kind, Step};
+use super::form::{Form, FormKind, FormStep};
 use crate::command::review::answer::exactly;
+use crate::command_error::CommandError;
 use crate::show::Tone;
-use crate::terminal::key::Key;
-use crate::trouble::Trouble;
+use crate::terminal::key::KeyPress;
 use wire::method::model::WaitView;
-use wire::method::review::{AnswerParams, Reach, ReviewStatus, ReviewView};
+use wire::method::review::{AnswerReach, ReviewAnswerParams, ReviewStatus, ReviewView};
 use wire::{Answer, ReviewId};
 
 /// How long a question must have been in sight: longer than a key repeats, shorter than anyone reads.
@@ -54,8 +54,8 @@ pub struct Notice {
 
 /// What the machine wants done.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Act {
-    Answer(Box<AnswerParams>),
+pub enum InboxAction {
+    Answer(Box<ReviewAnswerParams>),
     Quit,
 }
 
@@ -135,53 +135,53 @@ impl Inbox {
     }
 
     /// The kernel took an answer.
-    pub fn took(&mut self, view: ReviewView, params: &AnswerParams) {
-        self.notice = Some(told(params));
+    pub fn took(&mut self, view: ReviewView, params: &ReviewAnswerParams) {
+        self.notice = Some(answer_notice(params));
         self.open.retain(|review| review.review != view.review);
         self.turn(self.at);
         self.said.push(view);
     }
 
     /// The kernel did not take it.
-    pub fn refused(&mut self, trouble: &Trouble) {
-        let parts = [Some(trouble.what.as_str()), trouble.why.as_deref(), trouble.fix.as_deref()];
+    pub fn refused(&mut self, error: &CommandError) {
+        let parts = [Some(error.what.as_str()), error.why.as_deref(), error.fix.as_deref()];
         let text = parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
         self.notice = Some(Notice { tone: Tone::Bad, text });
     }
 
-    pub fn key(&mut self, key: &Key, now_ms: i64) -> Option<Act> {
+    pub fn key(&mut self, key: &KeyPress, now_ms: i64) -> Option<InboxAction> {
         let current = self.current().map(|review| review.review);
         if let (Some(form), Some(review)) = (&mut self.form, current) {
             return match form.key(key, review) {
-                Step::Stay => None,
-                Step::Leave => {
+                FormStep::Stay => None,
+                FormStep::Leave => {
                     self.form = None;
                     None
                 }
-                Step::Done(mut params) => {
+                FormStep::Done(mut params) => {
                     self.form = None;
                     if params.answer == Answer::Allow {
                         params.seen = self.shown.as_ref().and_then(|view| view.seen.clone());
                     }
-                    Some(Act::Answer(params))
+                    Some(InboxAction::Answer(params))
                 }
             };
         }
         match key {
-            Key::Char('q') | Key::Interrupt => return Some(Act::Quit),
-            Key::Char('n') | Key::Right => self.turn(self.at + 1),
-            Key::Char('p') | Key::Left => self.turn(self.at.saturating_sub(1)),
-            Key::Up => self.scroll = self.scroll.saturating_sub(1),
-            Key::Down => self.scroll += 1,
-            Key::PageUp => self.scroll = self.scroll.saturating_sub(self.sight.page),
-            Key::PageDown | Key::Char(' ') => self.scroll += self.sight.page,
-            Key::Char(c) if self.is_awake(now_ms) => return self.answer(*c, current?),
+            KeyPress::Char('q') | KeyPress::Interrupt => return Some(InboxAction::Quit),
+            KeyPress::Char('n') | KeyPress::Right => self.turn(self.at + 1),
+            KeyPress::Char('p') | KeyPress::Left => self.turn(self.at.saturating_sub(1)),
+            KeyPress::Up => self.scroll = self.scroll.saturating_sub(1),
+            KeyPress::Down => self.scroll += 1,
+            KeyPress::PageUp => self.scroll = self.scroll.saturating_sub(self.sight.page),
+            KeyPress::PageDown | KeyPress::Char(' ') => self.scroll += self.sight.page,
+            KeyPress::Char(c) if self.is_awake(now_ms) => return self.answer(*c, current?),
             _ => return None,
         }
         None
     }
 
-    fn answer(&mut self, c: char, review: ReviewId) -> Option<Act> {
+    fn answer(&mut self, c: char, review: ReviewId) -> Option<InboxAction> {
         if let Some(text) = self.unseen().filter(|_| matches!(c, 'a' | 's' | 'g' | 'c' | 'o')) {
             self.notice = Some(Notice { tone: Tone::Wait, text });
             return None;
@@ -192,16 +192,17 @@ impl Inbox {
             self.notice = Some(Notice { tone: Tone::Wait, text });
             return None;
         }
-        let yes = |reach| Some(Act::Answer(Box::new(AnswerParams { reach, seen: seen.clone(), ..exactly(review, Answer::Allow) })));
+        let yes =
+            |reach| Some(InboxAction::Answer(Box::new(ReviewAnswerParams { reach, seen: seen.clone(), ..exactly(review, Answer::Allow) })));
         let kind = match c {
             'a' => return yes(None),
-            's' => return yes(Some(Reach::Session)),
-            'g' => return yes(Some(Reach::All)),
-            'c' => Kind::Constrained,
-            'o' => Kind::Observed,
-            'd' => Kind::Deny,
-            'D' => Kind::Ban,
-            'i' => Kind::Instead,
+            's' => return yes(Some(AnswerReach::Session)),
+            'g' => return yes(Some(AnswerReach::All)),
+            'c' => FormKind::Constrained,
+            'o' => FormKind::Observed,
+            'd' => FormKind::Deny,
+            'D' => FormKind::Ban,
+            'i' => FormKind::Instead,
             _ => return None,
         };
         self.notice = None;
@@ -221,15 +222,15 @@ impl Inbox {
 }
 
 /// What an answer was, as soon as it counts.
-fn told(params: &AnswerParams) -> Notice {
+fn answer_notice(params: &ReviewAnswerParams) -> Notice {
     let id = params.review;
     let whom = match params.reach {
         None => "once",
-        Some(Reach::Process) => "for its process",
-        Some(Reach::Session) => "for its session",
-        Some(Reach::Zone) => "in its repository",
-        Some(Reach::User) => "for its user",
-        Some(Reach::All) => "always, for everyone",
+        Some(AnswerReach::Process) => "for its process",
+        Some(AnswerReach::Session) => "for its session",
+        Some(AnswerReach::Zone) => "in its repository",
+        Some(AnswerReach::User) => "for its user",
+        Some(AnswerReach::All) => "always, for everyone",
     };
     let lasts = if params.reach.is_some() { "; `skep grant list` shows it, `skep grant revoke` takes it back" } else { "" };
     match (params.answer, &params.reach) {
@@ -250,7 +251,7 @@ fn told(params: &AnswerParams) -> Notice {
 pub mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use wire::Code;
+    use wire::ErrorCode;
 
     pub fn view(id: u64) -> ReviewView {
         serde_json::from_value(json!({
@@ -276,10 +277,10 @@ pub mod tests {
     }
 
     fn press(inbox: &mut Inbox, keys: &str) -> Vec<Value> {
-        let acts = keys.chars().filter_map(|c| inbox.key(&if c == '\n' { Key::Enter } else { Key::Char(c) }, 10_000));
+        let acts = keys.chars().filter_map(|c| inbox.key(&if c == '\n' { KeyPress::Enter } else { KeyPress::Char(c) }, 10_000));
         acts.map(|act| match act {
-            Act::Answer(params) => serde_json::to_value(params).unwrap(),
-            Act::Quit => json!("quit"),
+            InboxAction::Answer(params) => serde_json::to_value(params).unwrap(),
+            InboxAction::Quit => json!("quit"),
         })
         .collect()
     }
@@ -347,24 +348,26 @@ pub mod tests {
         fetch(&mut inbox, 0);
         press(&mut inbox, "nn");
         assert_eq!(press(&mut inbox, "a")[0]["review"], "r-3");
-        assert!(inbox.key(&Key::Interrupt, 0) == Some(Act::Quit));
+        assert!(inbox.key(&KeyPress::Interrupt, 0) == Some(InboxAction::Quit));
     }
 
     #[test]
     fn what_has_not_been_seen_is_not_answered() {
         let mut inbox = inbox(&[1, 2]);
-        assert!(inbox.key(&Key::Char('n'), 1_000).is_none());
-        assert_eq!(inbox.key(&Key::Char('a'), 1_000), None, "r-2 is not fetched yet");
+        assert!(inbox.key(&KeyPress::Char('n'), 1_000).is_none());
+        assert_eq!(inbox.key(&KeyPress::Char('a'), 1_000), None, "r-2 is not fetched yet");
         fetch(&mut inbox, 1_000);
-        assert_eq!(inbox.key(&Key::Char('a'), 1_000 + SIGHT_MS - 1), None);
-        assert!(matches!(inbox.key(&Key::Char('a'), 1_000 + SIGHT_MS), Some(Act::Answer(params)) if params.review == ReviewId(2)));
-        assert_eq!(inbox.key(&Key::Paste("a".into()), 10_000), None, "pasted text is no answer");
+        assert_eq!(inbox.key(&KeyPress::Char('a'), 1_000 + SIGHT_MS - 1), None);
+        assert!(
+            matches!(inbox.key(&KeyPress::Char('a'), 1_000 + SIGHT_MS), Some(InboxAction::Answer(params)) if params.review == ReviewId(2))
+        );
+        assert_eq!(inbox.key(&KeyPress::Paste("a".into()), 10_000), None, "pasted text is no answer");
     }
 
     #[test]
     fn an_answer_of_ours_moves_on() {
         let mut inbox = inbox(&[1, 2]);
-        let params = AnswerParams { reach: Some(Reach::Session), ..exactly(ReviewId(1), Answer::Allow) };
+        let params = ReviewAnswerParams { reach: Some(AnswerReach::Session), ..exactly(ReviewId(1), Answer::Allow) };
         inbox.took(view(1), &params);
         assert_eq!((inbox.wanted(), inbox.said.len()), (Some(ReviewId(2)), 1));
         assert!(inbox.notice.as_ref().is_some_and(|notice| notice.text.starts_with("r-1 allowed for its session; ")));
@@ -398,7 +401,7 @@ pub mod tests {
     #[test]
     fn a_refused_answer_says_why_and_the_question_stays() {
         let mut inbox = inbox(&[1]);
-        inbox.refused(&Trouble::new(Code::WrongState, "r-1 was answered by ann").fix("look again"));
+        inbox.refused(&CommandError::new(ErrorCode::WrongState, "r-1 was answered by ann").fix("look again"));
         assert_eq!(inbox.notice.as_ref().unwrap().text, "r-1 was answered by ann: look again");
         assert_eq!(inbox.current().unwrap().review, ReviewId(1));
     }

@@ -1,11 +1,11 @@
 //! One record in one line, for the journal's table.
 
 use super::Line;
-use super::call::deed;
+use super::call::describe;
 use super::grant;
-use super::measure::{bytes, duration_ms, many};
+use super::measure::{bytes, duration_ms, plural};
 use super::spending;
-use crate::record::Record;
+use crate::record::ParsedRecord;
 use serde_json::Value;
 use wire::{Event, MergePath};
 
@@ -13,16 +13,16 @@ use wire::{Event, MergePath};
 const COLUMNS: usize = 160;
 
 /// What the record says. Its time, process and kind have columns of their own.
-pub fn sentence(record: &Record) -> Line {
+pub fn record_line(record: &ParsedRecord) -> Line {
     let task = record.payload.get("task").and_then(Value::as_str).map(|task| Line::new().name(task).plain("  ")).unwrap_or_default();
-    match record.event.as_ref().and_then(told) {
+    match record.event.as_ref().and_then(common_event) {
         Some(line) => task.join(line).cut(COLUMNS),
         None => task.join(listed(&record.payload)).cut(COLUMNS),
     }
 }
 
 /// The kinds that people read most.
-fn told(event: &Event) -> Option<Line> {
+fn common_event(event: &Event) -> Option<Line> {
     Some(match event {
         Event::KernelStarted(e) => Line::new().plain(format!("skep {}", e.version)),
         Event::ZoneOpened(e) => Line::new().name(e.zone.to_string()).plain("  ").plain(&e.path).faint(format!("  @{}", e.branch)),
@@ -38,15 +38,15 @@ fn told(event: &Event) -> Option<Line> {
         Event::WorkspaceOpened(_) | Event::WorkspaceClosed(_) => Line::new(),
         Event::WorkspacePaused(e) => Line::new().faint(format!("by {}", e.by)),
         Event::WorkspaceResumed(e) => Line::new().faint(format!("by {}", e.by)),
-        Event::CallAdmitted(e) => Line::new().name(e.call.to_string()).plain("  ").plain(deed(&e.tool, &e.input)).faint(by(&e.rules)),
+        Event::CallAdmitted(e) => Line::new().name(e.call.to_string()).plain("  ").plain(describe(&e.tool, &e.input)).faint(by(&e.rules)),
         Event::CallRefused(e) => {
-            Line::new().name(e.call.to_string()).plain("  ").plain(deed(&e.tool, &e.input)).faint(format!("  {}", e.reason))
+            Line::new().name(e.call.to_string()).plain("  ").plain(describe(&e.tool, &e.input)).faint(format!("  {}", e.reason))
         }
         Event::CallFinished(e) => {
             let end = if e.ok { Line::new().good("ok") } else { Line::new().bad("failed") };
             Line::new().name(e.call.to_string()).plain("  ").join(end).faint(format!("  {}", duration_ms(e.ms)))
         }
-        Event::ReviewAsked(e) => Line::new().name(e.review.to_string()).plain("  ").plain(deed(&e.tool, &e.input)).faint(by(&e.rules)),
+        Event::ReviewAsked(e) => Line::new().name(e.review.to_string()).plain("  ").plain(describe(&e.tool, &e.input)).faint(by(&e.rules)),
         Event::ReviewAnswered(e) => {
             let line = Line::new().name(e.review.to_string()).plain(format!("  {:?}", e.answer).to_lowercase());
             let instead = e.alternative.as_ref().map(|other| format!("  instead {}", grant::alternative(other)));
@@ -66,7 +66,7 @@ fn told(event: &Event) -> Option<Line> {
         Event::BanLifted(e) => Line::new().name(e.ban.to_string()).faint(format!("  by {}", e.by)),
         Event::TokenIssued(e) => {
             let tool = e.claims.get("tool").and_then(Value::as_str).unwrap_or("a tool");
-            Line::new().name(e.token.to_string()).plain("  ").plain(tool).faint(format!("  {}", many(e.ops.into(), "use")))
+            Line::new().name(e.token.to_string()).plain("  ").plain(tool).faint(format!("  {}", plural(e.ops.into(), "use")))
         }
         Event::TokenRevoked(e) => Line::new().name(e.token.to_string()).faint(format!("  by {}", e.by)),
         Event::CallObserved(e) => {
@@ -84,7 +84,7 @@ fn told(event: &Event) -> Option<Line> {
         Event::BrainSaid(e) => Line::new().plain("› ").plain(&e.text),
         Event::BrainRemembered(_) | Event::WorkspaceBased(_) => Line::new(),
         Event::ProcExited(e) => Line::new().plain(&e.reason),
-        event => return spending::told(event),
+        event => return spending::event_line(event),
     })
 }
 
@@ -120,7 +120,7 @@ mod tests {
 
     fn said(event: Value) -> String {
         let event: Event = serde_json::from_value(event).unwrap();
-        sentence(&Record::parse(&line(7, event)).unwrap()).render(false)
+        record_line(&ParsedRecord::parse(&line(7, event)).unwrap()).render(false)
     }
 
     #[test]

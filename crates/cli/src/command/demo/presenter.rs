@@ -6,19 +6,19 @@ use crate::show::{Line, Page};
 /// Columns of a heading's rule.
 const RULE_COLUMNS: usize = 72;
 
-pub struct Stage<'a> {
+pub struct Presenter<'a> {
     console: &'a Console,
     act: u32,
 }
 
-impl<'a> Stage<'a> {
-    pub fn new(console: &'a Console) -> Stage<'a> {
-        Stage { console, act: 0 }
+impl<'a> Presenter<'a> {
+    pub fn new(console: &'a Console) -> Presenter<'a> {
+        Presenter { console, act: 0 }
     }
 
     fn print(&self, page: &Page) {
         if !self.console.json {
-            self.console.out.story(page);
+            self.console.out.wrapped(page);
         }
     }
 
@@ -47,7 +47,7 @@ impl<'a> Stage<'a> {
     /// Text that a person reads to its end, however long its lines.
     pub fn page(&self, page: Page) {
         if !self.console.json {
-            self.console.out.story(&set_in(page));
+            self.console.out.wrapped(&set_in(page));
         }
     }
 

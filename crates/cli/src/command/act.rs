@@ -1,18 +1,19 @@
 //! `skep act` and `skep ask`: queue a task.
 
 use crate::command::journal::next_line;
-use crate::console::{Console, OK, Outcome, folder, utf8};
-use crate::record::Record;
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult, OK, folder, utf8};
+use crate::record::ParsedRecord;
 use crate::show::{Line, Page, Tone, progress, spending, task};
-use crate::trouble::Trouble;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use server::BrainSpec;
 use wire::code::{EXIT_FAILED, EXIT_INTERRUPTED};
-use wire::method::journal::{Filter, Follow};
-use wire::method::task::{Add, AddParams, Await, AwaitParams, TaskStatus, TaskView};
-use wire::{Client, Code, Event, MergeState, Mode, TaskId};
+use wire::method::journal::RecordFilter;
+use wire::method::task::{TaskAddParams, TaskAwaitParams, TaskStatus, TaskView};
+use wire::table::{JournalFollow, TaskAdd, TaskAwait};
+use wire::{ErrorCode, Event, KernelClient, MergeState, Mode, TaskId};
 
 pub const ACT_EXAMPLES: &str = "\
 Examples:
@@ -37,10 +38,10 @@ Examples:
   skep ask \"list the public API\" --await > api.md";
 
 #[derive(Debug, clap::Args)]
-pub struct Work {
+pub struct ActArgs {
     /// What to do, in your own words
     prompt: String,
-    /// Which mind does it: native, native:MODEL or script:FILE [default: `brain` in skep.yml, else native]
+    /// Which brain does it: native, native:MODEL or script:FILE [default: `brain` in skep.yml, else native]
     #[arg(long, value_name = "BRAIN")]
     brain: Option<String>,
     /// Wait for the end; the answer goes to stdout, everything else to stderr
@@ -55,7 +56,7 @@ pub struct Work {
     /// What kind of caller it is, for rules about `caller_tag`; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Take its traffic with models down, for `skep replay`
+    /// Record its requests to models, for `skep replay`
     #[arg(long)]
     record: bool,
     /// The repository to work in [default: where you are]
@@ -63,9 +64,9 @@ pub struct Work {
     zone: Option<PathBuf>,
 }
 
-impl Work {
-    pub async fn run(self, mode: Mode, console: &Console) -> Outcome {
-        let params = AddParams {
+impl ActArgs {
+    pub async fn run(self, mode: Mode, console: &Console) -> ExitResult {
+        let params = TaskAddParams {
             path: folder(self.zone.as_deref())?,
             mode,
             prompt: self.prompt,
@@ -76,7 +77,7 @@ impl Work {
             tags: self.tags,
         };
         let mut kernel = console.kernel().await?;
-        let added = kernel.call::<Add>(&params).await?;
+        let added = kernel.call::<TaskAdd>(&params).await?;
         if !self.wait {
             console.show(&added, task::added);
             return OK;
@@ -89,11 +90,11 @@ impl Work {
 }
 
 /// Waits for a task's end and prints its answer, and nothing but its answer, on stdout. Ctrl-c ends the waiting, never the work.
-async fn finish(kernel: &mut Client, id: TaskId, console: &Console) -> Outcome {
+async fn finish(kernel: &mut KernelClient, id: TaskId, console: &Console) -> ExitResult {
     let (label, word) = (format!("{id} works"), Mutex::default());
-    let params = AwaitParams { task: id, timeout_ms: None };
+    let params = TaskAwaitParams { task: id, timeout_ms: None };
     let view = tokio::select! {
-        view = progress::wait_telling(console.err, &label, &word, kernel.call::<Await>(&params)) => view?,
+        view = progress::wait_telling(console.err, &label, &word, kernel.call::<TaskAwait>(&params)) => view?,
         never = listen(id, &word, console) => match never {},
         _ = tokio::signal::ctrl_c() => {
             if console.err.tty {
@@ -112,7 +113,7 @@ async fn finish(kernel: &mut Client, id: TaskId, console: &Console) -> Outcome {
     }
     Ok(match view.state {
         _ if worked(&view) => 0,
-        TaskStatus::Parked => Code::Pending.exit(),
+        TaskStatus::Parked => ErrorCode::Pending.exit(),
         _ => EXIT_FAILED,
     })
 }
@@ -120,14 +121,14 @@ async fn finish(kernel: &mut Client, id: TaskId, console: &Console) -> Outcome {
 /// Keeps the last line that the brain said, or what it waits for; for as long as anybody waits.
 async fn listen(id: TaskId, word: &Mutex<String>, console: &Console) -> Infallible {
     let kinds = vec!["brain.said".into(), "budget.asked".into(), "call.admitted".into()];
-    let filter = Filter { task: Some(id), kinds, ..Filter::default() };
+    let filter = RecordFilter { task: Some(id), kinds, ..RecordFilter::default() };
     let say = |text: String| *word.lock().unwrap_or_else(PoisonError::into_inner) = text;
     // Without this the spinner turns as well, only without a word.
     if let Ok(mut kernel) = console.kernel().await
-        && kernel.call::<Follow>(&filter).await.is_ok()
+        && kernel.call::<JournalFollow>(&filter).await.is_ok()
     {
         while let Ok(Some(line)) = next_line(&mut kernel).await {
-            match Record::parse(&line).and_then(|record| record.event) {
+            match ParsedRecord::parse(&line).and_then(|record| record.event) {
                 Some(Event::BrainSaid(said)) => {
                     if let Some(last) = said.text.lines().rfind(|line| !line.trim().is_empty()) {
                         say(format!("› {last}"));
@@ -162,20 +163,22 @@ fn tell(view: &TaskView, console: &Console) {
         _ if !summary.is_empty() => page.because("why", summary),
         _ => {}
     }
-    console.err.story(&page);
+    console.err.wrapped(&page);
     if worked(view) {
         let mut answer = Page::new();
         answer.block("", Tone::Plain, summary);
-        console.out.whole(&answer);
+        console.out.uncut(&answer);
     }
 }
 
 /// A script is named relative to where the person stands; the kernel stands elsewhere.
-pub fn brain(brain: String) -> Result<String, Trouble> {
+pub fn brain(brain: String) -> Result<String, CommandError> {
     // What is no brain, the kernel refuses with a list of those there are.
     let Ok(BrainSpec::Script(file)) = BrainSpec::parse(&brain) else { return Ok(brain) };
     let path = PathBuf::from(&file).canonicalize().map_err(|error| {
-        Trouble::new(Code::NotFound, format!("cannot read the script `{file}`")).why(error).fix("name an existing file after `script:`")
+        CommandError::new(ErrorCode::NotFound, format!("cannot read the script `{file}`"))
+            .why(error)
+            .fix("name an existing file after `script:`")
     })?;
     Ok(BrainSpec::Script(utf8(path)?).to_string())
 }

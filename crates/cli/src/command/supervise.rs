@@ -1,11 +1,11 @@
-//! Programs that end with the command that started them, and `skep leash`, which stands between the two.
+//! Programs that end with the command that started them, and `skep supervise`, which stands between the two.
 //!
 //! A signal to `skep gateway run` alone would leave its program behind, so it passes signals on; and because nobody can pass on a SIGKILL,
 //! the program's parent is a process that Linux tells of the command's death. **Invariant.** When the command is gone, however it went,
 //! the program and whatever that started is told to end, and is killed if it does not.
 
-use crate::console::{Console, Outcome};
-use crate::trouble::Trouble;
+use crate::command_error::CommandError;
+use crate::console::{Console, ExitResult};
 use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, kill_process, set_child_subreaper, set_parent_process_death_signal};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,24 +15,24 @@ use std::process::ExitStatus;
 use std::time::Duration;
 use tokio::process::Child;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
-use wire::Code;
+use wire::ErrorCode;
 
 /// How long a program has to end after it was told to.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Hold a program for another command
+/// Run a program that ends with another process
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub struct Leash {
+pub struct SuperviseArgs {
     /// The process that it ends with
     parent: i32,
     #[arg(last = true, required = true)]
     program: Vec<OsString>,
 }
 
-impl Leash {
-    pub async fn run(self, _console: &Console) -> Outcome {
-        let failed = |error: std::io::Error| Trouble::new(Code::Internal, "the program cannot be held").why(error);
+impl SuperviseArgs {
+    pub async fn run(self, _console: &Console) -> ExitResult {
+        let failed = |error: std::io::Error| CommandError::new(ErrorCode::Internal, "the program cannot be run").why(error);
         let mut signals = Signals::open().map_err(failed)?;
         set_parent_process_death_signal(Some(Signal::TERM)).map_err(|error| failed(error.into()))?;
         keep_orphans().map_err(failed)?;
@@ -43,7 +43,7 @@ impl Leash {
         let Some((program, arguments)) = self.program.split_first() else { return Ok(0) };
         let wrong = |error: std::io::Error| {
             let what = format!("cannot run `{}`", program.display());
-            Trouble::new(Code::NotFound, what).why(error).fix("name a program that can be run")
+            CommandError::new(ErrorCode::NotFound, what).why(error).fix("name a program that can be run")
         };
         let mut child = tokio::process::Command::new(program).args(arguments).spawn().map_err(wrong)?;
         tokio::select! {
@@ -56,19 +56,19 @@ impl Leash {
     }
 }
 
-/// A program that runs on a leash.
-pub struct Leashed {
-    leash: Child,
+/// A program that ends with this command.
+pub struct SupervisedProgram {
+    supervisor: Child,
     signals: Signals,
 }
 
-impl Leashed {
-    pub fn start(program: &[String], environment: Vec<(&'static str, String)>) -> std::io::Result<Leashed> {
+impl SupervisedProgram {
+    pub fn start(program: &[String], environment: Vec<(&'static str, String)>) -> std::io::Result<SupervisedProgram> {
         let signals = Signals::open()?;
         keep_orphans()?;
         let mut command = tokio::process::Command::new(std::env::current_exe()?);
-        command.arg("leash").arg(getpid().as_raw_pid().to_string()).arg("--").args(program).envs(environment);
-        Ok(Leashed { leash: command.spawn()?, signals })
+        command.arg("supervise").arg(getpid().as_raw_pid().to_string()).arg("--").args(program).envs(environment);
+        Ok(SupervisedProgram { supervisor: command.spawn()?, signals })
     }
 
     /// Waits for the program's end, passing on what this command is told. Gives the program's exit code.
@@ -76,14 +76,14 @@ impl Leashed {
         let mut told = None;
         let status = loop {
             tokio::select! {
-                status = self.leash.wait() => break status?,
+                status = self.supervisor.wait() => break status?,
                 signal = self.signals.next() => {
                     told = Some(signal);
-                    send(self.leash.id(), signal);
+                    send(self.supervisor.id(), signal);
                 }
             }
         };
-        // The leash itself was killed: what it held is ours now.
+        // The supervisor itself was killed: what it held is ours now.
         if status.signal().is_some() {
             kill_all().await;
         }
@@ -92,7 +92,7 @@ impl Leashed {
 
     /// Tells the program to end, and waits until it has.
     pub async fn end(&mut self) -> std::io::Result<u8> {
-        send(self.leash.id(), Signal::TERM);
+        send(self.supervisor.id(), Signal::TERM);
         self.wait().await
     }
 }

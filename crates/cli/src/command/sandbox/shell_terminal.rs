@@ -8,15 +8,15 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use std::io;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use wire::method::sandbox::Size;
+use wire::method::sandbox::TerminalSize;
 
-/// Raw mode, until it is dropped.
-pub struct Raw {
+/// RawMode mode, until it is dropped.
+pub struct RawMode {
     found: Termios,
 }
 
-impl Raw {
-    pub fn enter() -> io::Result<Raw> {
+impl RawMode {
+    pub fn enter() -> io::Result<RawMode> {
         let found = tcgetattr(io::stdin())?;
         let before = std::panic::take_hook();
         let again = found.clone();
@@ -27,26 +27,26 @@ impl Raw {
         let mut raw = found.clone();
         raw.make_raw();
         tcsetattr(io::stdin(), OptionalActions::Drain, &raw)?;
-        Ok(Raw { found })
+        Ok(RawMode { found })
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawMode {
     fn drop(&mut self) {
         // Nobody is left to be told if this fails.
         let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.found);
     }
 }
 
-pub fn size() -> Size {
+pub fn size() -> TerminalSize {
     match tcgetwinsize(io::stdout()) {
-        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => Size { rows: size.ws_row, columns: size.ws_col },
-        _ => Size { rows: 24, columns: 80 },
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => TerminalSize { rows: size.ws_row, columns: size.ws_col },
+        _ => TerminalSize { rows: 24, columns: 80 },
     }
 }
 
 /// The size, each time it changes.
-pub fn watch_size() -> mpsc::Receiver<Size> {
+pub fn watch_size() -> mpsc::Receiver<TerminalSize> {
     let (sender, receiver) = mpsc::channel(1);
     if let Ok(mut changed) = signal(SignalKind::window_change()) {
         tokio::spawn(async move { while changed.recv().await.is_some() && sender.send(size()).await.is_ok() {} });
@@ -55,15 +55,15 @@ pub fn watch_size() -> mpsc::Receiver<Size> {
 }
 
 /// Output for a person, made visible line by line; for a program, as it is.
-pub struct Shown {
+pub struct VisibleOutput {
     person: bool,
     /// The beginning of a character whose end has not come yet.
     rest: Vec<u8>,
 }
 
-impl Shown {
-    pub fn new(person: bool) -> Shown {
-        Shown { person, rest: Vec::new() }
+impl VisibleOutput {
+    pub fn new(person: bool) -> VisibleOutput {
+        VisibleOutput { person, rest: Vec::new() }
     }
 
     pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
@@ -84,7 +84,7 @@ impl Shown {
 
 /// Takes out of a terminal's stream what reaches beyond the screen: the clipboard (OSC 52) and strings for the device (DCS, APC, PM, SOS).
 #[derive(Default)]
-pub struct Sieve {
+pub struct EscapeFilter {
     state: State,
     held: Vec<u8>,
 }
@@ -105,7 +105,7 @@ enum State {
 /// Titles and links are shorter; what is longer is dropped.
 const COMMAND_BYTES_MAX: usize = 8 * 1024;
 
-impl Sieve {
+impl EscapeFilter {
     pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         for byte in bytes {
@@ -167,7 +167,7 @@ mod tests {
         let stream = b"a\x1b[31mred\x1b]0;title\x07b\x1b]52;c;c2VjcmV0\x07c\x1b]52;c;x\x1b\\d\x1bPq#0\x1b\\e\x1b_x\x1b\\\x1b]8;;u\x1b\\f";
         let wanted = b"a\x1b[31mred\x1b]0;title\x07bcde\x1b]8;;u\x1b\\f";
         for size in 1..stream.len() {
-            let mut sieve = Sieve::default();
+            let mut sieve = EscapeFilter::default();
             let out: Vec<u8> = stream.chunks(size).flat_map(|piece| sieve.pass(piece)).collect();
             assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(wanted), "{size}");
         }
@@ -177,11 +177,11 @@ mod tests {
     fn a_person_sees_what_a_terminal_would_obey() {
         let stream = "é\x1b[2J\nok\r\n€".as_bytes();
         for size in 1..stream.len() {
-            let mut shown = Shown::new(true);
+            let mut shown = VisibleOutput::new(true);
             let out: Vec<u8> = stream.chunks(size).flat_map(|piece| shown.pass(piece)).collect();
             let text = String::from_utf8(out).unwrap();
             assert!(text.starts_with("é\\x1b[2J\nok") && text.ends_with('€'), "{size}: {text:?}");
         }
-        assert_eq!(Shown::new(false).pass(b"\x1b\xff\0"), b"\x1b\xff\0");
+        assert_eq!(VisibleOutput::new(false).pass(b"\x1b\xff\0"), b"\x1b\xff\0");
     }
 }

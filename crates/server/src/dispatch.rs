@@ -1,0 +1,112 @@
+//! Which handler answers which method.
+
+use crate::responder::Responder;
+use crate::rpc_error::rpc_error;
+use crate::{answers, gateway_open, policy_view, records, sandbox_run, spending, task, task_try, view, zone};
+use kernel::{Kernel, Stop};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use wire::method::{Nothing, process, task as tasks};
+use wire::table::{self, MethodCall};
+use wire::{Notification, Principal, RpcError};
+
+/// Who sends the requests of one connection, and the kernel that answers them.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) principal: Arc<Principal>,
+    /// What the client sends while a request runs. The one request of a connection that reads it takes it.
+    pub(crate) client_notes: Arc<parking_lot::Mutex<Option<mpsc::Receiver<Notification>>>>,
+}
+
+/// Answers a request that the table lets through.
+pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
+    let Caller { kernel, principal, .. } = caller;
+    let by = &principal.to_string();
+    match call {
+        MethodCall::KernelStatus(Nothing {}) => to.answer::<table::KernelStatus>(Ok(view::status(kernel))).await,
+        // The kernel goes down after this answer: the table says so, and the connection acts on it.
+        MethodCall::KernelStop(Nothing {}) => to.answer::<table::KernelStop>(Ok(Nothing {})).await,
+        MethodCall::KernelDoctor(Nothing {}) => to.answer::<table::KernelDoctor>(view::doctor(kernel).await).await,
+        MethodCall::ZoneInit(params) => to.answer::<table::ZoneInit>(zone::init(kernel, params).await).await,
+        MethodCall::ZoneTrust(params) => to.answer::<table::ZoneTrust>(zone::trust(kernel, params).await).await,
+        MethodCall::ZoneStatus(params) => to.answer::<table::ZoneStatus>(view::zones(kernel, params.path.as_deref()).await).await,
+        MethodCall::ProcList(Nothing {}) => {
+            to.answer::<table::ProcList>(Ok(process::ProcListResult { processes: view::processes(kernel) })).await;
+        }
+        MethodCall::ProcCancel(params) => to.answer::<table::ProcCancel>(done(kernel.cancel_process(params.pid, by).await)).await,
+        MethodCall::TaskAdd(params) => to.answer::<table::TaskAdd>(task::add(kernel, params).await).await,
+        MethodCall::TaskList(params) => {
+            let listed = view::tasks(kernel, params.path.as_deref()).map(|tasks| tasks::TaskListResult { tasks });
+            to.answer::<table::TaskList>(listed).await;
+        }
+        MethodCall::TaskShow(params) => to.answer::<table::TaskShow>(view::task(kernel, params.task)).await,
+        MethodCall::TaskAwait(params) => to.answer::<table::TaskAwait>(task::wait(kernel, params).await).await,
+        MethodCall::TaskCancel(params) => to.answer::<table::TaskCancel>(task::cancel(kernel, params.task, by).await).await,
+        MethodCall::TaskDiff(params) => to.answer::<table::TaskDiff>(task::diff(kernel, params.task).await).await,
+        MethodCall::TaskFile(params) => to.answer::<table::TaskFile>(task::file(kernel, &params).await).await,
+        MethodCall::TaskMerge(params) => to.answer::<table::TaskMerge>(task::merge(kernel, params, by).await).await,
+        MethodCall::TaskReplay(params) => to.answer::<table::TaskReplay>(task::replay(kernel, &params).await).await,
+        MethodCall::TaskTry(params) => {
+            let tried = task_try::run(kernel, params, &to.notes()).await;
+            to.answer::<table::TaskTry>(tried).await;
+        }
+        MethodCall::TaskReject(params) => to.answer::<table::TaskReject>(task::reject(kernel, params, by).await).await,
+        MethodCall::MergeList(Nothing {}) => to.answer::<table::MergeList>(view::merges(kernel)).await,
+        MethodCall::MergeUndo(params) => to.answer::<table::MergeUndo>(task::undo(kernel, &params, by).await).await,
+        MethodCall::ToolList(Nothing {}) => to.answer::<table::ToolList>(Ok(view::tools(kernel))).await,
+        MethodCall::CallRun(params) => to.answer::<table::CallRun>(answers::call(kernel, params, principal).await).await,
+        MethodCall::CallCancel(params) => to.answer::<table::CallCancel>(done(kernel.cancel_call(params.call, by).await)).await,
+        MethodCall::ReviewList(params) => to.answer::<table::ReviewList>(Ok(view::reviews(kernel, params.all))).await,
+        MethodCall::ReviewShow(params) => {
+            to.answer::<table::ReviewShow>(view::review(kernel, params.review, params.full).await).await;
+        }
+        MethodCall::ReviewAnswer(params) => to.answer::<table::ReviewAnswer>(answers::answer(kernel, params, by).await).await,
+        MethodCall::GrantList(Nothing {}) => to.answer::<table::GrantList>(Ok(answers::list(kernel))).await,
+        MethodCall::GrantRevoke(params) => to.answer::<table::GrantRevoke>(answers::revoke(kernel, &params.id, by).await).await,
+        MethodCall::TokenIssue(params) => to.answer::<table::TokenIssue>(answers::issue(kernel, params, principal).await).await,
+        MethodCall::PolicyCheck(params) => to.answer::<table::PolicyCheck>(policy_view::check(kernel, params).await).await,
+        MethodCall::PolicyExplain(params) => to.answer::<table::PolicyExplain>(policy_view::explain(kernel, params).await).await,
+        MethodCall::PolicyTrial(params) => to.answer::<table::PolicyTrial>(policy_view::trial(kernel, &params).await).await,
+        MethodCall::PolicyLog(params) => to.answer::<table::PolicyLog>(policy_view::log(kernel, &params.path)).await,
+        MethodCall::PolicySuggest(params) => to.answer::<table::PolicySuggest>(policy_view::suggest(kernel, &params.path)).await,
+        MethodCall::GatewayOpen(params) => gateway_open::run(kernel, params, to).await,
+        MethodCall::CassetteList(params) => to.answer::<table::CassetteList>(view::cassettes(kernel, params.name.as_deref())).await,
+        MethodCall::ModelUsage(params) => to.answer::<table::ModelUsage>(Ok(spending::usage(kernel, params.by))).await,
+        MethodCall::BudgetList(Nothing {}) => to.answer::<table::BudgetList>(Ok(spending::budgets(kernel))).await,
+        MethodCall::BudgetSet(params) => {
+            to.answer::<table::BudgetSet>(done(kernel.set_budget(params.pid, params.budget, by).await)).await;
+        }
+        MethodCall::BudgetGrant(params) => {
+            let granted = kernel.grant_budget(params.pid, params.tokens, params.micros, by).await;
+            to.answer::<table::BudgetGrant>(done(granted)).await;
+        }
+        MethodCall::BudgetReconcile(params) => {
+            let reconciled = kernel.reconcile(params.pid, params.tokens, params.micros, by).await;
+            to.answer::<table::BudgetReconcile>(done(reconciled)).await;
+        }
+        MethodCall::SandboxTemplates(params) => {
+            to.answer::<table::SandboxTemplates>(view::templates(kernel, params.path.as_deref())).await;
+        }
+        MethodCall::SandboxList(Nothing {}) => to.answer::<table::SandboxList>(Ok(view::rooms(kernel))).await,
+        MethodCall::SandboxPause(params) => to.answer::<table::SandboxPause>(done(kernel.pause(params.task, by).await)).await,
+        MethodCall::SandboxResume(params) => to.answer::<table::SandboxResume>(done(kernel.resume(params.task, by).await)).await,
+        MethodCall::SandboxRun(params) => {
+            let ran = sandbox_run::run(caller, params, to.notes()).await;
+            to.answer::<table::SandboxRun>(ran).await;
+        }
+        MethodCall::JournalRead(filter) => to.answer::<table::JournalRead>(records::read(kernel, &filter)).await,
+        MethodCall::JournalVerify(Nothing {}) => to.answer::<table::JournalVerify>(records::verify(kernel).await).await,
+        MethodCall::JournalDoubts(Nothing {}) => to.answer::<table::JournalDoubts>(Ok(records::doubts(kernel))).await,
+        MethodCall::JournalAcknowledge(params) => {
+            to.answer::<table::JournalAcknowledge>(records::acknowledge(kernel, params.upto, by).await).await;
+        }
+        MethodCall::JournalForget(params) => to.answer::<table::JournalForget>(records::forget(kernel, params, by).await).await,
+        MethodCall::JournalFollow(filter) => records::follow(kernel, filter, to).await,
+    }
+}
+
+/// The answer of a method that has nothing to say.
+fn done(outcome: Result<(), Stop>) -> Result<Nothing, RpcError> {
+    outcome.map(|()| Nothing {}).map_err(rpc_error)
+}

@@ -1,0 +1,131 @@
+//! The journal for clients: pages of it, records as they become durable, and how its checks went.
+
+use crate::responder::Responder;
+use crate::rpc_error::{fault_error, rpc_error};
+use kernel::Kernel;
+use std::sync::Arc;
+use wire::method::Nothing;
+use wire::method::journal::{
+    DoubtView, FindingView, JournalDoubtsResult, JournalForgetParams, JournalForgetResult, JournalReadResult, JournalVerifyResult, RECORD,
+    RecordFilter, RecordNote, VerificationStatus,
+};
+use wire::table::JournalFollow;
+use wire::{ErrorCode, RpcError};
+
+/// Bytes of lines in one page of the journal: a frame holds sixteen times as much.
+const PAGE_BYTES: usize = 1024 * 1024;
+const PAGE_RECORDS: u64 = 1_000;
+/// Records that `journal.follow` reads at a time.
+const FOLLOW_RECORDS: u64 = 256;
+
+pub(crate) fn read(kernel: &Kernel, wanted: &RecordFilter) -> Result<JournalReadResult, RpcError> {
+    let found = kernel.ledger.read(&filter(wanted)).map_err(fault_error)?;
+    let mut bytes = 0;
+    let lines = found.into_iter().map(|record| record.line).take_while(|line| {
+        let first = bytes == 0;
+        bytes += line.len();
+        first || bytes <= PAGE_BYTES
+    });
+    Ok(JournalReadResult { records: lines.collect() })
+}
+
+fn filter(filter: &RecordFilter) -> journal::Filter {
+    journal::Filter {
+        after_seq: filter.after_seq,
+        before_seq: filter.before_seq,
+        limit: Some(filter.limit.unwrap_or(PAGE_RECORDS).min(PAGE_RECORDS)),
+        pid: filter.pid.map(|pid| pid.0),
+        task: filter.task.map(|task| task.to_string()),
+        kinds: filter.kinds.clone(),
+        session: filter.session.clone(),
+        since_ms: filter.since_ms,
+        until_ms: filter.until_ms,
+        reverse: filter.reverse,
+    }
+}
+
+/// Answers, then sends records as they become durable, until the client hangs up.
+pub(crate) async fn follow(kernel: &Kernel, mut wanted: RecordFilter, responder: Responder) {
+    let notes = responder.notes();
+    responder.answer::<JournalFollow>(Ok(Nothing {})).await;
+    let journal = kernel.ledger.journal();
+    let mut changed = journal.follow();
+    let mut after = wanted.after_seq.take();
+    if after.is_none() {
+        let head = journal.head();
+        after = (head.count > 0).then_some(head.seq);
+    }
+    loop {
+        let mut page = filter(&wanted);
+        page.after_seq = after;
+        page.limit = Some(FOLLOW_RECORDS);
+        page.reverse = false;
+        let records = match kernel.ledger.read(&page) {
+            Ok(records) => records,
+            Err(fault) => return notes.fail(fault_error(fault)).await,
+        };
+        let is_full = records.len() as u64 == FOLLOW_RECORDS;
+        for record in records {
+            after = Some(record.seq);
+            if !notes.send(RECORD, &RecordNote { line: record.line }).await {
+                return;
+            }
+        }
+        if !is_full && changed.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Checks the whole journal, on a thread of its own.
+pub(crate) async fn verify(kernel: &Arc<Kernel>) -> Result<JournalVerifyResult, RpcError> {
+    let kernel = kernel.clone();
+    let report = tokio::task::spawn_blocking(move || kernel.ledger.journal().verify()).await;
+    let report = report.map_err(|error| RpcError::new(ErrorCode::Internal, "verification did not end").why(error.to_string()))?;
+    report.map(report_view).map_err(|error| RpcError::new(ErrorCode::Internal, "the journal cannot be read").why(error.to_string()))
+}
+
+pub(crate) fn report_view(report: journal::Report) -> JournalVerifyResult {
+    JournalVerifyResult {
+        records: report.records,
+        head_seq: report.head.seq,
+        head_hash: report.head.hash.clone(),
+        unsealed: report.unsealed,
+        sealed: report.seal == journal::SealState::Good,
+        findings: report.findings.iter().map(|f| FindingView { seq: f.seq, what: f.what.to_string(), why: f.why.clone() }).collect(),
+    }
+}
+
+/// What checks of the journal found, seen or not.
+pub(crate) fn doubts(kernel: &Kernel) -> JournalDoubtsResult {
+    let view = |doubt: &world::Doubt| DoubtView {
+        number: doubt.number,
+        what: doubt.what.clone(),
+        why: doubt.why.clone(),
+        at_ms: doubt.at_ms,
+        seen_by: doubt.seen_by.clone(),
+    };
+    let doubts = kernel.ledger.look(|world| world.doubts.all().iter().map(view).collect());
+    JournalDoubtsResult { doubts, verification: verification(kernel) }
+}
+
+pub(crate) fn verification(kernel: &Kernel) -> VerificationStatus {
+    match kernel.verification() {
+        kernel::Verification::Running => VerificationStatus::Running,
+        kernel::Verification::Whole => VerificationStatus::Whole,
+        kernel::Verification::Doubted => VerificationStatus::Doubted,
+        kernel::Verification::Failed => VerificationStatus::Failed,
+    }
+}
+
+pub(crate) async fn acknowledge(kernel: &Kernel, upto: u64, by: &str) -> Result<JournalDoubtsResult, RpcError> {
+    kernel.acknowledge(upto, by).await.map_err(rpc_error)?;
+    Ok(doubts(kernel))
+}
+
+pub(crate) async fn forget(kernel: &Kernel, params: JournalForgetParams, by: &str) -> Result<JournalForgetResult, RpcError> {
+    let JournalForgetParams { blobs, records, reason } = params;
+    let reason = reason.unwrap_or_else(|| "asked for".to_owned());
+    let forgotten = kernel.forget(&blobs, &records, &reason, by).await.map_err(rpc_error)?;
+    Ok(JournalForgetResult { forgotten })
+}

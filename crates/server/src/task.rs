@@ -1,0 +1,95 @@
+//! What the operator does with tasks and their changes.
+
+use crate::rpc_error::rpc_error;
+use crate::view;
+use kernel::{Kernel, NewTask, Replayed};
+use std::time::Duration;
+use wire::method::merge::{MergeUndoParams, MergeUndoResult};
+use wire::method::task::{
+    DivergenceView, TaskAddParams, TaskAddResult, TaskAwaitParams, TaskDiffResult, TaskFileParams, TaskFileResult, TaskMergeParams,
+    TaskMergeResult, TaskRejectParams, TaskReplayParams, TaskReplayResult, TaskView,
+};
+use wire::{ErrorCode, RpcError};
+use world::{Mode, TaskId};
+
+/// Bytes of a changed file in one answer.
+const FILE_PIECE_BYTES: usize = 4 * 1024 * 1024;
+
+pub(crate) async fn add(kernel: &Kernel, params: TaskAddParams) -> Result<TaskAddResult, RpcError> {
+    if params.mode == Mode::Call {
+        return Err(RpcError::new(ErrorCode::BadInput, "a task is `ask` or `act`").fix("use `call.run` for one call"));
+    }
+    let new = NewTask {
+        path: params.path.into(),
+        mode: params.mode,
+        prompt: params.prompt,
+        brain: params.brain,
+        priority: params.priority.unwrap_or(0),
+        calls_max: params.calls_max,
+        record: params.record,
+        tags: params.tags,
+    };
+    let added = kernel.add(new).await.map_err(rpc_error)?;
+    Ok(TaskAddResult { task: added.task, process: added.process, branch: added.branch, initialised: added.initialised })
+}
+
+/// Answers when a task has ended or waits for a person.
+pub(crate) async fn wait(kernel: &Kernel, params: TaskAwaitParams) -> Result<TaskView, RpcError> {
+    let settled = kernel.settled(params.task);
+    let task = match params.timeout_ms {
+        None => settled.await,
+        Some(ms) => tokio::time::timeout(Duration::from_millis(ms), settled).await.map_err(|_| {
+            RpcError::new(ErrorCode::Timeout, format!("{} did not end in {ms} ms", params.task)).fix("wait longer, or `skep watch` it")
+        })?,
+    };
+    view::task(kernel, task.map_err(rpc_error)?.id)
+}
+
+pub(crate) async fn cancel(kernel: &Kernel, id: TaskId, by: &str) -> Result<TaskView, RpcError> {
+    kernel.cancel(id, by).await.map_err(rpc_error)?;
+    view::task(kernel, id)
+}
+
+pub(crate) async fn reject(kernel: &Kernel, params: TaskRejectParams, by: &str) -> Result<TaskView, RpcError> {
+    kernel.reject(params.task, by, params.reason).await.map_err(rpc_error)?;
+    view::task(kernel, params.task)
+}
+
+pub(crate) async fn diff(kernel: &Kernel, id: TaskId) -> Result<TaskDiffResult, RpcError> {
+    let diff = kernel.diff(id).await.map_err(rpc_error)?;
+    view::diff(kernel, id, diff)
+}
+
+/// A piece of a changed file.
+pub(crate) async fn file(kernel: &Kernel, params: &TaskFileParams) -> Result<TaskFileResult, RpcError> {
+    let version = if params.before { kernel::FileVersion::Before } else { kernel::FileVersion::After };
+    let bytes = kernel.changed_file(params.task, &params.path, version).await.map_err(rpc_error)?;
+    let from = usize::try_from(params.offset).unwrap_or(usize::MAX).min(bytes.len());
+    let piece = &bytes[from..bytes.len().min(from + FILE_PIECE_BYTES)];
+    Ok(TaskFileResult { bytes: bytes.len() as u64, data: wire::base64::encode(piece) })
+}
+
+pub(crate) async fn merge(kernel: &Kernel, params: TaskMergeParams, by: &str) -> Result<TaskMergeResult, RpcError> {
+    let paths = kernel.merge(params.task, params.digest.as_deref(), params.sides, by).await.map_err(rpc_error)?;
+    let (applied, refused) = view::split(paths);
+    Ok(TaskMergeResult { applied, refused })
+}
+
+/// Reverts a merge.
+pub(crate) async fn undo(kernel: &Kernel, params: &MergeUndoParams, by: &str) -> Result<MergeUndoResult, RpcError> {
+    Ok(match kernel.undo(params.task, by, params.phrase.as_deref()).await.map_err(rpc_error)? {
+        kernel::Undone::Denied { reasons, phrase } => {
+            MergeUndoResult { restored: Vec::new(), refused: Vec::new(), denied: reasons, phrase: Some(phrase) }
+        }
+        kernel::Undone::Paths(paths) => {
+            let (restored, refused) = view::split(paths);
+            MergeUndoResult { restored, refused, denied: Vec::new(), phrase: None }
+        }
+    })
+}
+
+pub(crate) async fn replay(kernel: &Kernel, params: &TaskReplayParams) -> Result<TaskReplayResult, RpcError> {
+    let Replayed { task, of, calls, requests, divergence } = kernel.replay(params.task, params.timing).await.map_err(rpc_error)?;
+    let divergence = divergence.map(|found| DivergenceView { at: found.at, recorded: found.recorded, replayed: found.replayed });
+    Ok(TaskReplayResult { task, of, calls, requests, divergence })
+}

@@ -1,0 +1,303 @@
+//! The method table: every method of the control protocol, one row each.
+//!
+//! A row says what a method is called, what it takes and gives, who may call it, whether it reads or changes something, how it answers,
+//! what a hang-up does to it, and how long a client waits. Server, client and documents read it here and nowhere else; a new way in is a
+//! listener that makes a [`Principal`], and new callers in these rows.
+//!
+//! **Invariant.** Every row has a variant of [`MethodCall`], and the server matches on all of them: a method without a handler, or a
+//! handler without a row, does not compile. Two rows of one name do not compile either.
+
+use crate::method::call::{CallCancelParams, CallRunParams, CallRunResult, ToolListResult};
+use crate::method::grant::{GrantListResult, GrantRevokeParams, TokenIssueParams, TokenIssueResult};
+use crate::method::journal::{
+    JournalAcknowledgeParams, JournalDoubtsResult, JournalForgetParams, JournalForgetResult, JournalReadResult, JournalVerifyResult,
+    RecordFilter,
+};
+use crate::method::kernel::{KernelDoctorResult, KernelStatusResult};
+use crate::method::merge::{MergeListResult, MergeUndoParams, MergeUndoResult};
+use crate::method::model::{
+    BudgetGrantParams, BudgetListResult, BudgetReconcileParams, BudgetSetParams, CassetteListParams, CassetteListResult, GatewayOpenParams,
+    GatewayOpenResult, ModelUsageParams, ModelUsageResult,
+};
+use crate::method::policy::{
+    PolicyCheckParams, PolicyCheckResult, PolicyExplainParams, PolicyExplainResult, PolicyLogParams, PolicyLogResult, PolicySuggestResult,
+    PolicyTrialParams, PolicyTrialResult,
+};
+use crate::method::process::{ProcCancelParams, ProcListResult};
+use crate::method::review::{ReviewAnswerParams, ReviewListParams, ReviewListResult, ReviewShowParams, ReviewView};
+use crate::method::sandbox::{SandboxListResult, SandboxRunParams, SandboxTemplatesParams, SandboxTemplatesResult};
+use crate::method::task::{
+    TaskAddParams, TaskAddResult, TaskAwaitParams, TaskDiffResult, TaskFileParams, TaskFileResult, TaskIdParams, TaskListParams,
+    TaskListResult, TaskMergeParams, TaskMergeResult, TaskRejectParams, TaskReplayParams, TaskReplayResult, TaskTryParams, TaskTryResult,
+    TaskView,
+};
+use crate::method::zone::{ZoneInitParams, ZoneInitResult, ZoneStatusParams, ZoneStatusResult, ZoneTrustParams, ZoneTrustResult};
+use crate::method::{Method, Nothing};
+use crate::{ErrorCode, Principal, PrincipalKind, RpcError};
+use serde_json::value::RawValue;
+use world::Refusal;
+
+/// One method, as everybody but its handler needs to know it.
+#[derive(Clone, Copy, Debug)]
+pub struct MethodRow {
+    pub id: MethodId,
+    /// `noun.verb`.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub about: &'static [&'static str],
+    /// Who may call it. A kind is added together with a handler that acts for that principal and not for the operator.
+    pub callers: &'static [PrincipalKind],
+    pub effect: Effect,
+    pub delivery: Delivery,
+    pub hang_up: HangUp,
+    /// How long a client waits for the answer; `None` for what takes as long as the work takes.
+    pub wait_ms_max: Option<u64>,
+}
+
+/// Whether a method leaves something behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    Reads,
+    Changes,
+    /// The kernel stops once the answer is sent.
+    EndsKernel,
+}
+
+/// What goes over the connection beside the request and its one answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Nothing.
+    Once,
+    /// Notes of the kernel's, before or after the answer.
+    Stream,
+    /// Notes both ways. A connection has one such request.
+    Duplex,
+}
+
+/// What a client that hangs up does to its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HangUp {
+    /// The work is dropped where it waits next.
+    Drops,
+    /// The handler is left to come to its own end.
+    Finishes,
+}
+
+impl MethodRow {
+    /// Whether `principal` may call this method, or the refusal, which says who may.
+    pub fn allows(&self, principal: &Principal) -> Result<(), Refusal> {
+        if self.callers.contains(&principal.kind()) {
+            return Ok(());
+        }
+        let callers: Vec<String> = self.callers.iter().map(ToString::to_string).collect();
+        Err(Refusal::new(world::Code::Denied, format!("{principal} may not call `{}`: only {} may", self.name, callers.join(" or "))))
+    }
+}
+
+/// Whether `principal` may call `method`, or the refusal, which says who may.
+pub fn allows(principal: &Principal, method: MethodId) -> Result<(), Refusal> {
+    method.row().allows(principal)
+}
+
+/// Reads the parameters of `M`; none at all is `{}`.
+fn parse<M: Method>(params: Option<&RawValue>) -> Result<M::Params, RpcError> {
+    serde_json::from_str(params.map_or("{}", RawValue::get)).map_err(|error| {
+        RpcError::new(ErrorCode::BadInput, format!("the parameters of `{}` are wrong", M::ID.name())).why(error.to_string())
+    })
+}
+
+macro_rules! table {
+    ($($(#[doc = $about:literal])+ $id:ident = $name:literal ($params:ty) -> $result:ty,
+        [$($caller:ident)+] $effect:ident $delivery:ident $hang_up:ident $wait:ident;)*) => {
+        /// A method, by the name of its row.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum MethodId {
+            $($id,)*
+        }
+
+        impl MethodId {
+            pub const fn name(self) -> &'static str {
+                match self { $(MethodId::$id => $name,)* }
+            }
+
+            /// The method that a request names.
+            pub fn from_name(name: &str) -> Option<MethodId> {
+                match name {
+                    $($name => Some(MethodId::$id),)*
+                    _ => None,
+                }
+            }
+
+            pub const fn row(self) -> &'static MethodRow {
+                &ROWS[self as usize]
+            }
+        }
+
+        /// All rows, in the order of [`MethodId`].
+        pub const ROWS: &[MethodRow] = &[$(MethodRow {
+            id: MethodId::$id,
+            name: $name,
+            about: &[$($about),+],
+            callers: &[$(PrincipalKind::$caller),+],
+            effect: Effect::$effect,
+            delivery: Delivery::$delivery,
+            hang_up: HangUp::$hang_up,
+            wait_ms_max: $wait,
+        },)*];
+
+        /// A request whose parameters were read.
+        #[derive(Clone, Debug)]
+        #[expect(clippy::large_enum_variant, reason = "there is one for each request, and it is moved to its handler once")]
+        pub enum MethodCall {
+            $($id($params),)*
+        }
+
+        impl MethodCall {
+            /// Reads the parameters of `method`.
+            pub fn parse(method: MethodId, params: Option<&RawValue>) -> Result<MethodCall, RpcError> {
+                match method { $(MethodId::$id => parse::<$id>(params).map(MethodCall::$id),)* }
+            }
+        }
+
+        $(
+            $(#[doc = $about])+
+            #[derive(Clone, Copy, Debug)]
+            pub struct $id;
+
+            impl Method for $id {
+                const ID: MethodId = MethodId::$id;
+                type Params = $params;
+                type Result = $result;
+            }
+        )*
+    };
+}
+
+/// What the kernel answers from what it knows.
+const SHORT: Option<u64> = Some(30_000);
+/// As long as the work takes.
+const OPEN: Option<u64> = None;
+
+table! {
+    /// What the kernel is doing, in figures.
+    KernelStatus = "kernel.status" (Nothing) -> KernelStatusResult, [Operator] Reads Once Finishes SHORT;
+    /// Stops the kernel. Answered before it goes down; the client waits for the end of the stream.
+    KernelStop = "kernel.stop" (Nothing) -> Nothing, [Operator] EndsKernel Once Finishes SHORT;
+    /// What this host supports and how to get the rest.
+    KernelDoctor = "kernel.doctor" (Nothing) -> KernelDoctorResult, [Operator] Reads Once Finishes SHORT;
+
+    /// Opens a git work tree as a zone; writes the default files where there are none.
+    ZoneInit = "zone.init" (ZoneInitParams) -> ZoneInitResult, [Operator] Changes Once Finishes SHORT;
+    /// Shows what the project proposes; with its hash, puts it in force.
+    ZoneTrust = "zone.trust" (ZoneTrustParams) -> ZoneTrustResult, [Operator] Changes Once Finishes SHORT;
+    /// Zones with their processes and tasks.
+    ZoneStatus = "zone.status" (ZoneStatusParams) -> ZoneStatusResult, [Operator] Reads Once Finishes SHORT;
+
+    /// All processes.
+    ProcList = "proc.list" (Nothing) -> ProcListResult, [Operator] Reads Once Finishes SHORT;
+    /// Ends what a process does: its task, or its requests to models.
+    ProcCancel = "proc.cancel" (ProcCancelParams) -> Nothing, [Operator] Changes Once Finishes SHORT;
+
+    /// Queues a task.
+    TaskAdd = "task.add" (TaskAddParams) -> TaskAddResult, [Operator] Changes Once Finishes SHORT;
+    /// All tasks, or those of one zone.
+    TaskList = "task.list" (TaskListParams) -> TaskListResult, [Operator] Reads Once Finishes SHORT;
+    /// One task.
+    TaskShow = "task.show" (TaskIdParams) -> TaskView, [Operator] Reads Once Finishes SHORT;
+    /// Answers when the task has ended or waits for a person; `timeout` after `timeout_ms`.
+    TaskAwait = "task.await" (TaskAwaitParams) -> TaskView, [Operator] Reads Once Drops OPEN;
+    /// Ends a task.
+    TaskCancel = "task.cancel" (TaskIdParams) -> TaskView, [Operator] Changes Once Finishes SHORT;
+    /// What a task changes.
+    TaskDiff = "task.diff" (TaskIdParams) -> TaskDiffResult, [Operator] Reads Once Drops OPEN;
+    /// A changed file itself, for what a diff does not show.
+    TaskFile = "task.file" (TaskFileParams) -> TaskFileResult, [Operator] Reads Once Drops OPEN;
+    /// Puts a task's changes into the project.
+    TaskMerge = "task.merge" (TaskMergeParams) -> TaskMergeResult, [Operator] Changes Once Finishes OPEN;
+    /// Runs a task's brain again on its recorded traffic and compares.
+    TaskReplay = "task.replay" (TaskReplayParams) -> TaskReplayResult, [Operator] Changes Once Finishes OPEN;
+    /// Runs a command over a task's files, in a room that is removed afterwards. Sends its output as `sandbox.output`, then answers.
+    TaskTry = "task.try" (TaskTryParams) -> TaskTryResult, [Operator] Changes Stream Drops OPEN;
+    /// Drops a task's changes and closes its workspace.
+    TaskReject = "task.reject" (TaskRejectParams) -> TaskView, [Operator] Changes Once Finishes SHORT;
+
+    /// All merges.
+    MergeList = "merge.list" (Nothing) -> MergeListResult, [Operator] Reads Once Finishes SHORT;
+    /// Reverts a task's merge, path by path; what was edited since stays and is named.
+    MergeUndo = "merge.undo" (MergeUndoParams) -> MergeUndoResult, [Operator] Changes Once Finishes OPEN;
+
+    /// All tools.
+    ToolList = "tool.list" (Nothing) -> ToolListResult, [Operator] Reads Once Finishes SHORT;
+    /// Calls a tool. The policy decides, as it does for every process.
+    CallRun = "call.run" (CallRunParams) -> CallRunResult, [Operator] Changes Once Finishes OPEN;
+    /// Ends one call that runs.
+    CallCancel = "call.cancel" (CallCancelParams) -> Nothing, [Operator] Changes Once Finishes SHORT;
+
+    /// Questions to a person.
+    ReviewList = "review.list" (ReviewListParams) -> ReviewListResult, [Operator] Reads Once Finishes SHORT;
+    /// One question, with what a yes would change.
+    ReviewShow = "review.show" (ReviewShowParams) -> ReviewView, [Operator] Reads Once Finishes SHORT;
+    /// Answers a question.
+    ReviewAnswer = "review.answer" (ReviewAnswerParams) -> ReviewView, [Operator] Changes Once Finishes SHORT;
+
+    /// All grants, bans and tokens.
+    GrantList = "grant.list" (Nothing) -> GrantListResult, [Operator] Reads Once Finishes SHORT;
+    /// Revokes a grant (`g-1`) or token (`t-1`), or lifts a ban (`b-1`), at once.
+    GrantRevoke = "grant.revoke" (GrantRevokeParams) -> Nothing, [Operator] Changes Once Finishes SHORT;
+    /// Issues a token to the program at this end of the socket. The policy decides, as for a call.
+    TokenIssue = "token.issue" (TokenIssueParams) -> TokenIssueResult, [Operator] Changes Once Finishes SHORT;
+
+    /// Checks the project's policy files, or `text`, and puts nothing in force.
+    PolicyCheck = "policy.check" (PolicyCheckParams) -> PolicyCheckResult, [Operator] Reads Once Finishes SHORT;
+    /// Which rules would decide a call, and why.
+    PolicyExplain = "policy.explain" (PolicyExplainParams) -> PolicyExplainResult, [Operator] Reads Once Finishes SHORT;
+    /// What a changed policy would have decided about calls of the past.
+    PolicyTrial = "policy.trial" (PolicyTrialParams) -> PolicyTrialResult, [Operator] Reads Once Finishes OPEN;
+    /// Every version that was in force, newest first.
+    PolicyLog = "policy.log" (PolicyLogParams) -> PolicyLogResult, [Operator] Reads Once Finishes SHORT;
+    /// Rules that would have saved questions.
+    PolicySuggest = "policy.suggest" (PolicyLogParams) -> PolicySuggestResult, [Operator] Reads Once Finishes OPEN;
+
+    /// Opens the gateway to a program outside rooms while this connection is open. Sends `model.closed` if the kernel closes it first.
+    GatewayOpen = "gateway.open" (GatewayOpenParams) -> GatewayOpenResult, [Operator] Changes Stream Drops SHORT;
+    /// Recorded traffic with models.
+    CassetteList = "cassette.list" (CassetteListParams) -> CassetteListResult, [Operator] Reads Once Finishes SHORT;
+    /// What was spent on models.
+    ModelUsage = "model.usage" (ModelUsageParams) -> ModelUsageResult, [Operator] Reads Once Finishes SHORT;
+    /// All budgets, and who waits at a cap.
+    BudgetList = "budget.list" (Nothing) -> BudgetListResult, [Operator] Reads Once Finishes SHORT;
+    /// Sets or removes the budget of a process.
+    BudgetSet = "budget.set" (BudgetSetParams) -> Nothing, [Operator] Changes Once Finishes SHORT;
+    /// Adds to the budget of a process.
+    BudgetGrant = "budget.grant" (BudgetGrantParams) -> Nothing, [Operator] Changes Once Finishes SHORT;
+    /// Replaces an estimate by what the provider billed.
+    BudgetReconcile = "budget.reconcile" (BudgetReconcileParams) -> Nothing, [Operator] Changes Once Finishes SHORT;
+
+    /// Sandbox templates.
+    SandboxTemplates = "sandbox.templates" (SandboxTemplatesParams) -> SandboxTemplatesResult, [Operator] Reads Once Finishes SHORT;
+    /// Open sandboxes, and what runs in them.
+    SandboxList = "sandbox.list" (Nothing) -> SandboxListResult, [Operator] Reads Once Finishes SHORT;
+    /// Stops every process in a task's sandbox for a while.
+    SandboxPause = "sandbox.pause" (TaskIdParams) -> Nothing, [Operator] Changes Once Finishes SHORT;
+    /// Lets a paused sandbox continue.
+    SandboxResume = "sandbox.resume" (TaskIdParams) -> Nothing, [Operator] Changes Once Finishes SHORT;
+    /// Runs a command in a sandbox with its streams connected, then answers. A hang-up ends the command; its call is settled and recorded.
+    SandboxRun = "sandbox.run" (SandboxRunParams) -> CallRunResult, [Operator] Changes Duplex Finishes OPEN;
+
+    /// One page of records. The kernel may answer with fewer than `limit` to stay inside a frame; an empty page is the end.
+    JournalRead = "journal.read" (RecordFilter) -> JournalReadResult, [Operator] Reads Once Drops SHORT;
+    /// Checks the whole journal.
+    JournalVerify = "journal.verify" (Nothing) -> JournalVerifyResult, [Operator] Reads Once Finishes OPEN;
+    /// What earlier checks of the journal found.
+    JournalDoubts = "journal.doubts" (Nothing) -> JournalDoubtsResult, [Operator] Reads Once Finishes SHORT;
+    /// Marks findings up to a number as seen.
+    JournalAcknowledge = "journal.acknowledge" (JournalAcknowledgeParams) -> JournalDoubtsResult, [Operator] Changes Once Finishes SHORT;
+    /// Destroys the keys of blobs. The records that name them stay as they are.
+    JournalForget = "journal.forget" (JournalForgetParams) -> JournalForgetResult, [Operator] Changes Once Finishes SHORT;
+    /// Answers `{}`, then sends `journal.record` for each matching record after `after_seq` (from now on without it) until the client
+    /// hangs up.
+    JournalFollow = "journal.follow" (RecordFilter) -> Nothing, [Operator] Reads Stream Drops SHORT;
+}
+
+#[cfg(test)]
+mod tests;

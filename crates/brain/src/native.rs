@@ -208,7 +208,8 @@ impl Native {
                     continue;
                 }
                 Err(failure) if failure.is_final() || (failure.fault.retry == RetryClass::Transient && self.tries >= SUMMARY_TRIES_MAX) => {
-                    self.notes.push_back(format!("no summary could be made ({}); a list of the calls stands in for it", failure.fault.what));
+                    self.notes
+                        .push_back(format!("no summary could be made ({}); a list of the calls stands in for it", failure.fault.what));
                     self.conversation.call_list(at)
                 }
                 Err(failure) => return Err(failure),
@@ -338,7 +339,9 @@ impl Native {
                 let told = self.was_passed_on || self.tries > 1;
                 Ok(told.then(|| Move::Say(format!("{}; asking again, {} of {TRIES_MAX}", fault.what, self.tries))))
             }
-            RetryClass::Transient => Err(BrainFault { what: format!("{}, {} times in a row", fault.what, self.tries + 1), hint: fault.hint }),
+            RetryClass::Transient => {
+                Err(BrainFault { what: format!("{}, {} times in a row", fault.what, self.tries + 1), hint: fault.hint })
+            }
             RetryClass::Final => Err(BrainFault { what: fault.what, hint: fault.hint }),
         }
     }

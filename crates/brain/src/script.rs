@@ -179,7 +179,14 @@ mod tests {
 
     #[test]
     fn a_bad_line_is_named() {
-        for (text, line) in [("sing a song", 1), ("say a\ncall", 2), ("call a.b x", 1), ("call a.b x=<<END\n", 1), ("call a x=1 x=2", 1), ("own a\nreport ok\nreport ok", 3)] {
+        for (text, line) in [
+            ("sing a song", 1),
+            ("say a\ncall", 2),
+            ("call a.b x", 1),
+            ("call a.b x=<<END\n", 1),
+            ("call a x=1 x=2", 1),
+            ("own a\nreport ok\nreport ok", 3),
+        ] {
             assert_eq!(BrainScript::parse(text).unwrap_err().line, line, "{text}");
         }
     }
@@ -198,7 +205,10 @@ mod tests {
         let start = |settled, resumed| BrainInput::Start { prompt: String::new(), settled, resumed, memory: Vec::new() };
         assert_eq!(script.next(start(0, false)).await.unwrap(), Move::Say("a".into()));
         assert_eq!(script.next(start(0, true)).await.unwrap(), call("x", json!({})));
-        assert_eq!(script.next(start(1, true)).await.unwrap(), Move::Own { id: OwnCallId(1), call: ToolCall { tool: "y".into(), input: json!({}) } });
+        assert_eq!(
+            script.next(start(1, true)).await.unwrap(),
+            Move::Own { id: OwnCallId(1), call: ToolCall { tool: "y".into(), input: json!({}) } }
+        );
         assert_eq!(script.next(start(2, true)).await.unwrap(), call("z", json!({})));
         assert_eq!(script.next(start(9, true)).await.unwrap(), Move::Done(String::new()));
     }

@@ -6,7 +6,7 @@ mod fuzz;
 
 use brain::Dialect;
 use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
-use brain::{Brain, Brief, CallResult, BrainInput, Move, Native, ToolSpec};
+use brain::{Brain, BrainInput, Brief, CallResult, Move, Native, ToolSpec};
 use bytes::Bytes;
 use serde_json::json;
 use std::collections::VecDeque;

@@ -30,7 +30,9 @@ pub(crate) enum Meaning {
     EventType,
     Error,
     /// The type of a part that begins. `shows_thoughts` where thoughts are parts of their own and come before all others.
-    PartType { shows_thoughts: bool },
+    PartType {
+        shows_thoughts: bool,
+    },
     /// The answer came to its end.
     End,
 }
@@ -256,14 +258,7 @@ pub(crate) fn is_written(key: &str) -> bool {
     !NOT.contains(&key)
 }
 
-fn event(
-    dialect: Dialect,
-    piece: Piece<'_>,
-    scan: &mut Scan,
-    counter: &mut Counter,
-    state: &mut AnswerState,
-    head: &mut Vec<u8>,
-) {
+fn event(dialect: Dialect, piece: Piece<'_>, scan: &mut Scan, counter: &mut Counter, state: &mut AnswerState, head: &mut Vec<u8>) {
     match piece {
         Piece::Data(data) => {
             let room = 8_usize.saturating_sub(head.len()).min(data.len());

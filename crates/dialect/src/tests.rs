@@ -75,7 +75,10 @@ fn what_nobody_reported_is_counted_and_marked() {
     let mut meter = parsed.meter();
     meter.feed(chat.as_bytes());
     let metered = meter.finish();
-    assert_eq!(metered.usage, TokenUsage { input: parsed.input_tokens(), output: 7, source: UsageSource::Estimated, ..TokenUsage::default() });
+    assert_eq!(
+        metered.usage,
+        TokenUsage { input: parsed.input_tokens(), output: 7, source: UsageSource::Estimated, ..TokenUsage::default() }
+    );
     assert!(metered.complete && metered.notes.len() == 2, "{:?}", metered.notes);
 }
 
@@ -196,7 +199,8 @@ fn what_would_make_the_bill_uncertain_is_refused() {
     let why = "`routingConfig` has the provider choose another model; name it in the path";
     check(Dialect::Gemini, "/v1beta/models/m:generateContent", routed, why);
     for further in [r#""fallbacks":[{"model":"dear","max_tokens":99999}]"#, r#""fallbacks":"default""#, r#""fallback":{"model":"dear"}"#] {
-        let said = Dialect::Anthropic.parse_request("/v1/messages", format!(r#"{{"model":"a",{further}}}"#).as_bytes()).unwrap_err().to_string();
+        let said =
+            Dialect::Anthropic.parse_request("/v1/messages", format!(r#"{{"model":"a",{further}}}"#).as_bytes()).unwrap_err().to_string();
         assert!(said.contains("does not support the `fallback"), "as Claude Code looks for it: {said}");
     }
     assert!(Dialect::Anthropic.parse_request("/v1/messages", br#"{"model":"a","fallbacks":null}"#).is_ok());
@@ -463,8 +467,9 @@ fn a_model_of_google_s_stands_where_google_has_models() {
 
 #[test]
 fn a_limit_that_a_server_may_not_know_holds_nothing_back() {
-    let most =
-        |dialect: Dialect, path: &str, body: &str, model: &str| dialect.parse_request(path, body.as_bytes()).unwrap().output_most(model, 16_384);
+    let most = |dialect: Dialect, path: &str, body: &str, model: &str| {
+        dialect.parse_request(path, body.as_bytes()).unwrap().output_most(model, 16_384)
+    };
     let chat = |limits: &str, model: &str| most(Dialect::Chat, "/v1/chat/completions", &format!(r#"{{"model":"m"{limits}}}"#), model);
     assert_eq!(chat("", "deepseek-chat"), 16_384);
     assert_eq!(chat(r#","max_completion_tokens":1"#, "deepseek-chat"), 16_384);

@@ -1,11 +1,11 @@
 //! The gateway's side of the kernel's door: every request asks to pass, and says afterwards what it used.
 
 use crate::cassette::Tape;
-use dialect::{ParsedRequest, Metered, DenialKind};
 use crate::provider::Provider;
 use crate::route::Tier;
 use crate::settings::Names;
 use crate::stop::Stop;
+use dialect::{DenialKind, Metered, ParsedRequest};
 use hyper::body::Bytes;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -3,7 +3,6 @@
 //! **Invariant.** Only who has the key of this door is heard, and no answer of a provider reaches a client unmetered.
 
 use crate::cassette::Redact;
-use dialect::{DenialKind, Dialect, Endpoint, ParsedRequest, PlainResponse, unsupported};
 use crate::door::{Denial, Door};
 use crate::header;
 use crate::intake::{self, REQUEST_BYTES_MAX};
@@ -15,6 +14,7 @@ use crate::space::Spaces;
 use crate::tee::Tee;
 use crate::trip::{Arrival, Trip};
 use crate::upstream::Upstream;
+use dialect::{DenialKind, Dialect, Endpoint, ParsedRequest, PlainResponse, unsupported};
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};

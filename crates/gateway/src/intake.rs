@@ -3,8 +3,8 @@
 //! A request is read whole, because it is decided by what is in it. **Invariant.** A body that is too long, or a client that stops in the
 //! middle, is not waited for.
 
-use dialect::DenialKind;
 use crate::door::Denial;
+use dialect::DenialKind;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_ENCODING, HeaderMap};

@@ -26,8 +26,8 @@ mod trip;
 mod upstream;
 
 pub use dialect::{
-    DenialKind, Dialect, Endpoint, IMAGE_TOKENS, KeyHeader, Meter, Metered, Pace, ParsedRequest, PlainResponse, RenderedAnswer, RequestError,
-    ServiceMode, TimedChunk, TokenUsage, UsageSource,
+    DenialKind, Dialect, Endpoint, IMAGE_TOKENS, KeyHeader, Meter, Metered, Pace, ParsedRequest, PlainResponse, RenderedAnswer,
+    RequestError, ServiceMode, TimedChunk, TokenUsage, UsageSource,
 };
 pub use door::{Denial, Door, Ended, Forbidden, Leave, Pass, Wish, Work};
 pub use gateway::{Gateway, Learn, Session};

@@ -5,7 +5,7 @@
 //!
 //! **Invariant.** A model without a price has none: nobody makes one up, and whoever needs one is told.
 
-use crate::{ParsedRequest, ServiceMode, Pace, TokenUsage};
+use crate::{Pace, ParsedRequest, ServiceMode, TokenUsage};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -1,12 +1,12 @@
 //! One upstream: where it is, what it speaks, how it is told who pays, and how much it can take.
 
 use crate::cassette::Reel;
-use dialect::{Dialect, KeyHeader, ParsedRequest, provider_tools};
 use crate::limiter::Limiter;
 use crate::login::Login;
 use crate::script::Script;
 use crate::secret::{NoKey, Secret};
 use crate::settings::{Client, KeySettings, ProviderSettings};
+use dialect::{Dialect, KeyHeader, ParsedRequest, provider_tools};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;

@@ -3,9 +3,9 @@
 //! Pure. A project's own names come first, then the operator's; both lead only to providers that the operator set up. A name may lead to
 //! another name, and in a circle to nobody.
 
-use dialect::Dialect;
 use crate::provider::Provider;
 use crate::settings::{Names, Targets};
+use dialect::Dialect;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -148,7 +148,8 @@ impl Script {
             Some(schema) => Ok(vec![Move::Say(tools::least(schema).to_string())]),
             None if client.tools.is_empty() => Ok(vec![Move::Say("ok".to_owned())]),
             None => {
-                let last = client.turns.iter().rev().find_map(|turn| if let ClientTurn::User(text) = turn { Some(text.as_str()) } else { None });
+                let last =
+                    client.turns.iter().rev().find_map(|turn| if let ClientTurn::User(text) = turn { Some(text.as_str()) } else { None });
                 let last: String = last.unwrap_or_default().chars().take(200).collect();
                 Err(No {
                     status: 400,
@@ -159,8 +160,7 @@ impl Script {
     }
 
     fn fulfil(&self, moves: &[Move], client: &ClientRequest, body: &[u8], input: u64) -> Result<ModelAnswer, No> {
-        let mut answer =
-            ModelAnswer { parts: Vec::new(), usage: TokenUsage::default(), stop: StopReason::EndTurn, is_cut: false };
+        let mut answer = ModelAnswer { parts: Vec::new(), usage: TokenUsage::default(), stop: StopReason::EndTurn, is_cut: false };
         let (mut usage, mut output) = (None, 0);
         for made in moves {
             match made {

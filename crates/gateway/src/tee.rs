@@ -5,12 +5,12 @@
 //! that has seen the end of its answer knows that the usage is on disk.
 
 use crate::cassette::Taking;
-use dialect::{Dialect, Meter, UsageSource, DenialKind};
 use crate::door::{Denial, Ended, Pass, Work};
 use crate::limiter::Slot;
 use crate::mask::Masked;
 use crate::space::Space;
 use crate::stop::{Stop, Stopped};
+use dialect::{DenialKind, Dialect, Meter, UsageSource};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use parking_lot::Mutex;
 use std::collections::VecDeque;

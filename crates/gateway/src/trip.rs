@@ -4,7 +4,6 @@
 //! disk.
 
 use crate::cassette::{Answer, Reel, Taking, Tape};
-use dialect::{DenialKind, Dialect, Endpoint, ParsedRequest, RenderedAnswer, TimedChunk, provider_tools};
 use crate::door::{Denial, Forbidden, Leave, Wish};
 use crate::gateway::{Gateway, Session, no};
 use crate::header;
@@ -17,6 +16,7 @@ use crate::space::Space;
 use crate::stop::Stopped;
 use crate::tee::{Flow, Open, Played, Source, Tee};
 use crate::upstream::Unanswered;
+use dialect::{DenialKind, Dialect, Endpoint, ParsedRequest, RenderedAnswer, TimedChunk, provider_tools};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -188,7 +188,9 @@ impl Trip<'_> {
             let (head, refusal) = match small(response, provider.idle).await {
                 Ok(refusal) => refusal,
                 Err(why) => {
-                    return self.fail(open, no(DenialKind::Overloaded, format!("`{}` is overloaded ({status}): {why}", provider.name))).await;
+                    return self
+                        .fail(open, no(DenialKind::Overloaded, format!("`{}` is overloaded ({status}): {why}", provider.name)))
+                        .await;
                 }
             };
             let told = || self.ask.dialect.retry_delay(&refusal).inspect(|wait| provider.limiter.close(&self.target.model, *wait));
@@ -214,7 +216,8 @@ impl Trip<'_> {
             // Asking again is of no use before somebody has mended the file.
             Err(why) => return self.fail(open, no(DenialKind::BadRequest, why)).await,
         };
-        let RenderedAnswer { status, content_type, headers, chunks, is_cut } = script.respond(self.ask.dialect, self.ask.endpoint, path, body);
+        let RenderedAnswer { status, content_type, headers, chunks, is_cut } =
+            script.respond(self.ask.dialect, self.ask.endpoint, path, body);
         if let Err(denial) = open.leaves().await {
             return self.fail(open, denial).await;
         }
@@ -283,7 +286,8 @@ impl Trip<'_> {
     async fn request(&self, path: &str, body: Bytes) -> Result<(Request<Full<Bytes>>, Option<Secret>), Denial> {
         let provider = &self.target.provider;
         let bug = |what: &str| no(DenialKind::Upstream, format!("the request to `{}` cannot be made: {what}", provider.name));
-        let uri = provider.url(&self.ask.dialect.upstream_path(path)).and_then(|url| url.as_str().parse().ok()).ok_or_else(|| bug("its url"))?;
+        let uri =
+            provider.url(&self.ask.dialect.upstream_path(path)).and_then(|url| url.as_str().parse().ok()).ok_or_else(|| bug("its url"))?;
         let mut headers = header::to_provider(&self.head.headers);
         let secret = provider.credential(&self.gateway.upstream).await;
         // A login may have failed to be renewed for a moment; a key that is not there comes back by nobody's waiting.

@@ -9,8 +9,8 @@ mod http;
 #[path = "npm/npm.rs"]
 mod npm;
 
-use gateway::cassette::{Answer, Exchange, Player, Recorder, Redact};
 use gateway::RenderedAnswer;
+use gateway::cassette::{Answer, Exchange, Player, Recorder, Redact};
 use gateway::script::Script;
 use gateway::{Dialect, TimedChunk, UsageSource};
 use http::Request;

@@ -88,7 +88,11 @@ fn answers_are_as_they_were_and_meter_and_replay() {
         let mut meter = dialect.parse_request(path, &body).unwrap().meter();
         meter.feed(&bytes);
         let metered = meter.finish();
-        assert_eq!((metered.usage.source, metered.complete, metered.model.as_deref()), (UsageSource::Reported, true, Some(*model)), "{name}");
+        assert_eq!(
+            (metered.usage.source, metered.complete, metered.model.as_deref()),
+            (UsageSource::Reported, true, Some(*model)),
+            "{name}"
+        );
         assert!(metered.usage.input > 50 && metered.usage.output > 0, "{name} {:?}", metered.usage);
 
         let chunks: Vec<TimedChunk> = bytes.chunks(100).map(|bytes| TimedChunk { after_ms: 1, bytes: bytes.to_vec() }).collect();

@@ -64,7 +64,8 @@ async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
     let mut brain = open_brain(kernel, task)?;
     let memory = memory::recall(kernel, task)?;
     let mut past = Past::of(kernel, task)?;
-    let mut input = BrainInput::Start { prompt: kernel.prompt(task).await?, settled: task.calls_settled, resumed: task.episodes > 0, memory };
+    let mut input =
+        BrainInput::Start { prompt: kernel.prompt(task).await?, settled: task.calls_settled, resumed: task.episodes > 0, memory };
     let mut own = OwnCalls::default();
     loop {
         let patience = Duration::from_millis(limits::NO_PROGRESS_MS);

@@ -78,12 +78,8 @@ impl Kernel {
 const OUTPUT_TOKENS: u64 = 8_192;
 
 /// The dialects in the order in which they are tried, and the context that their vendors' models have today.
-const CONTEXTS: [(Dialect, u64); 4] = [
-    (Dialect::Anthropic, 200_000),
-    (Dialect::Responses, 200_000),
-    (Dialect::Chat, 128_000),
-    (Dialect::Gemini, 1_000_000),
-];
+const CONTEXTS: [(Dialect, u64); 4] =
+    [(Dialect::Anthropic, 200_000), (Dialect::Responses, 200_000), (Dialect::Chat, 128_000), (Dialect::Gemini, 1_000_000)];
 
 /// The brain's way to the gateway.
 struct Road {
@@ -158,7 +154,8 @@ impl Model for Road {
     ) -> Pin<Box<dyn Future<Output = Result<ModelResponse, ModelFault>> + Send + '_>> {
         Box::pin(async move {
             let answer = self.gateway.ask(&self.session, &path, body).await;
-            let mut answer = answer.map_err(|unheard| ModelFault { what: unheard.to_string(), retry: RetryClass::Transient, hint: None })?;
+            let mut answer =
+                answer.map_err(|unheard| ModelFault { what: unheard.to_string(), retry: RetryClass::Transient, hint: None })?;
             let put_off = self.door.put_off.lock().take();
             match put_off {
                 None => {

@@ -83,9 +83,12 @@ pub struct Listed {
 impl Listed {
     pub async fn of(room: &Workspace) -> Result<Listed, Stop> {
         let found = room.changes().await.map_err(room_fault)?;
-        let mut refused: Vec<MergePath> = found.refused.iter().map(|no| left_out(&no.path.to_string_lossy(), PathChange::Refused, no.why)).collect();
+        let mut refused: Vec<MergePath> =
+            found.refused.iter().map(|no| left_out(&no.path.to_string_lossy(), PathChange::Refused, no.why)).collect();
         let (named, nameless): (Vec<_>, Vec<_>) = found.changes.into_iter().partition(|change| change.path.to_str().is_some());
-        refused.extend(nameless.iter().map(|change| left_out(&change.path.to_string_lossy(), path_change(change), "its name is not valid UTF-8")));
+        refused.extend(
+            nameless.iter().map(|change| left_out(&change.path.to_string_lossy(), path_change(change), "its name is not valid UTF-8")),
+        );
         let ignored = ignored(room, &named, &found.refused).await?;
         let all: Vec<Change> = named.iter().chain(&nameless).cloned().collect();
         let swaps = Swaps::of(&all, &ignored, &found.refused);

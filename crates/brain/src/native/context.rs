@@ -89,7 +89,11 @@ impl Conversation {
             return None;
         }
         let from = if self.is_rewritten { 0 } else { self.kept };
-        let stretch = Stretch { replaces_all: self.is_rewritten, summary: self.summary.clone().filter(|_| self.is_rewritten), turns: self.turns[from..].to_vec() };
+        let stretch = Stretch {
+            replaces_all: self.is_rewritten,
+            summary: self.summary.clone().filter(|_| self.is_rewritten),
+            turns: self.turns[from..].to_vec(),
+        };
         let bytes = serde_json::to_vec(&stretch).ok()?;
         (self.kept, self.is_rewritten) = (self.turns.len(), false);
         Some(Checkpoint { replaces_all: stretch.replaces_all, bytes })
@@ -178,7 +182,9 @@ impl Conversation {
     /// Calls of the last turn that have no result yet.
     pub fn open_calls(&self) -> Vec<(String, String, Value)> {
         match self.turns.last() {
-            Some(turn) if turn.speaker == Speaker::Model => turn.calls().map(|(id, tool, input)| (id.into(), tool.into(), input.clone())).collect(),
+            Some(turn) if turn.speaker == Speaker::Model => {
+                turn.calls().map(|(id, tool, input)| (id.into(), tool.into(), input.clone())).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -359,7 +365,11 @@ mod tests {
         assert_eq!((part(TurnPart::Text(long)), part(call.clone()), part(result)), (2_001, 406, 605));
         let mut talk = worked(1, 10);
         talk.turns[0].parts = vec![call; 20];
-        assert_eq!(talk.quoted(2, 5_000), (clip(&talk.quoted(2, usize::MAX).0, 5_000).to_owned(), 2), "the first is told as far as it goes");
+        assert_eq!(
+            talk.quoted(2, 5_000),
+            (clip(&talk.quoted(2, usize::MAX).0, 5_000).to_owned(), 2),
+            "the first is told as far as it goes"
+        );
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Bounds of what a model is shown, of what it may say, and of how often it is asked.
 
-use crate::tape::{Line,  Tape, act, brief, output, output_max, start};
+use crate::tape::{Line, Tape, act, brief, output, output_max, start};
 use brain::Dialect;
-use brain::model::{Purpose};
-use brain::{Brain, Brief, CallResult, BrainInput, Move, Native, ToolSpec};
+use brain::model::Purpose;
+use brain::{Brain, BrainInput, Brief, CallResult, Move, Native, ToolSpec};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Models that go round in circles, and models that only look as if.
 
-use crate::tape::{Line,  Tape, brief, output, start};
+use crate::tape::{Line, Tape, brief, output, start};
 use brain::Dialect;
-use brain::{Brain, BrainFault, CallResult, BrainInput, Move, Native};
+use brain::{Brain, BrainFault, BrainInput, CallResult, Move, Native};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -50,7 +50,11 @@ async fn a_model_that_goes_round_in_circles_is_told_and_then_stopped() {
         assert_eq!(bodies.len(), 21, "{dialect:?}");
         let told = |at: usize| bodies[at].to_string().contains("[5 rounds of calls in a row gave what you had already; do something else");
         assert!(!told(5) && told(6), "{dialect:?}: with the sixth result and not before");
-        assert_eq!(said, ["the model goes round in circles: 5 rounds of calls in a row brought nothing new; it was told so"], "{dialect:?}");
+        assert_eq!(
+            said,
+            ["the model goes round in circles: 5 rounds of calls in a row brought nothing new; it was told so"],
+            "{dialect:?}"
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! Oddities of single vendors, and of servers that speak like them.
 
-use crate::tape::{Line,  Tape, act, brief, output, start};
+use crate::tape::{Line, Tape, act, brief, output, start};
 use brain::Dialect;
 use brain::{BrainInput, Move, Native, ToolCall};
 use serde_json::{Value, json};

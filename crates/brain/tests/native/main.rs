@@ -9,9 +9,9 @@ mod trouble;
 mod window;
 
 use brain::Dialect;
-use brain::{Brain, CallResult, BrainInput, Move, Native};
+use brain::{Brain, BrainInput, CallResult, Move, Native};
 use serde_json::{Value, json};
-use tape::{Line,  Tape, act, brief, output, start, system, wish};
+use tape::{Line, Tape, act, brief, output, start, system, wish};
 
 #[tokio::test]
 async fn a_task_with_parallel_calls_runs_in_every_dialect() {

@@ -2,7 +2,7 @@
 
 use brain::Dialect;
 use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
-use brain::{Brain, Brief, CallResult, BrainInput, Move, Native, ToolSpec, ToolCall};
+use brain::{Brain, BrainInput, Brief, CallResult, Move, Native, ToolCall, ToolSpec};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -13,7 +13,6 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-pub 
 /// One answer of the tape.
 pub enum Line {
     Says(&'static str, Vec<(&'static str, Value)>),
@@ -103,7 +102,12 @@ impl Model for Tape {
         ModelInfo { dialect: self.dialect, model: "m-1".into(), context_tokens, output_tokens_max: 8_000 }
     }
 
-    fn send(&self, purpose: Purpose, path: String, body: Vec<u8>) -> Pin<Box<dyn Future<Output = Result<ModelResponse, ModelFault>> + Send + '_>> {
+    fn send(
+        &self,
+        purpose: Purpose,
+        path: String,
+        body: Vec<u8>,
+    ) -> Pin<Box<dyn Future<Output = Result<ModelResponse, ModelFault>> + Send + '_>> {
         let tokens = body.len() / self.token_bytes;
         self.asked.lock().unwrap().push((purpose, path, serde_json::from_slice(&body).unwrap()));
         self.times.lock().unwrap().push(Instant::now());

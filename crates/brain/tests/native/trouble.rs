@@ -1,8 +1,8 @@
 //! Models that fail, break off or talk nonsense.
 
-use crate::tape::{Line,  Tape, act, brief, output, start};
+use crate::tape::{Line, Tape, act, brief, output, start};
 use brain::Dialect;
-use brain::{Brain, BrainFault, CallResult, BrainInput, Move, Native, ToolCall};
+use brain::{Brain, BrainFault, BrainInput, CallResult, Move, Native, ToolCall};
 use serde_json::json;
 use std::time::Duration;
 

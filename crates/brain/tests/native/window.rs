@@ -1,9 +1,9 @@
 //! What fits into a model's context, and what happens to the rest.
 
-use crate::tape::{Line,  Tape, act, brief, output, output_max, start};
+use crate::tape::{Line, Tape, act, brief, output, output_max, start};
 use brain::Dialect;
-use brain::model::{Purpose};
-use brain::{Brain, Brief, BrainInput, Move, Native};
+use brain::model::Purpose;
+use brain::{Brain, BrainInput, Brief, Move, Native};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;

@@ -60,8 +60,7 @@ pub(super) fn whole(writer: &AnswerWriter<'_>) -> Value {
 
 fn chunk(writer: &mut AnswerWriter<'_>, choices: Value, usage: Option<Value>) {
     let id = writer.id("chatcmpl-", 0);
-    let mut chunk =
-        json!({"id": id, "object": "chat.completion.chunk", "created": CREATED_S, "model": writer.model, "choices": choices});
+    let mut chunk = json!({"id": id, "object": "chat.completion.chunk", "created": CREATED_S, "model": writer.model, "choices": choices});
     if writer.wants_usage {
         chunk["usage"] = usage.unwrap_or_default();
     }

@@ -35,9 +35,7 @@ fn message(turn: &Turn) -> Vec<Value> {
     if turn.speaker == Speaker::User {
         let one = |part: &TurnPart| match part {
             TurnPart::Text(text) => Some(json!({"role": "user", "content": text})),
-            TurnPart::Result { id, ok, text, .. } => {
-                Some(json!({"role": "tool", "tool_call_id": id, "content": marked_result(*ok, text)}))
-            }
+            TurnPart::Result { id, ok, text, .. } => Some(json!({"role": "tool", "tool_call_id": id, "content": marked_result(*ok, text)})),
             _ => None,
         };
         return turn.parts.iter().filter_map(one).collect();

@@ -26,7 +26,8 @@ fn each_kind_of_token_has_its_price() {
     let cost = |provider: &str, model: &str, usage: TokenUsage| prices.price(provider, model).map(|price| price.micros(&usage));
     let known = |micros: u64| Some(micros);
     assert_eq!(cost("anthropic", "claude-opus-4-8", usage(1_000_000, 1_000_000)), known(30_000_000));
-    let cached = TokenUsage { cache_read: 1_000_000, cache_write: 2_000_000, cache_write_1h: 1_000_000, searches: 3, ..TokenUsage::default() };
+    let cached =
+        TokenUsage { cache_read: 1_000_000, cache_write: 2_000_000, cache_write_1h: 1_000_000, searches: 3, ..TokenUsage::default() };
     assert_eq!(cost("anthropic", "claude-opus-4-8", cached), known(500_000 + 6_250_000 + 10_000_000 + 30_000));
     assert_eq!(cost("anthropic", "claude-haiku-4-5-20251001", usage(1_000_000, 0)), known(1_000_000), "a snapshot");
     assert_eq!(cost("openai", "gpt-5.4-2026-03-05", usage(200_000, 0)), known(500_000), "another snapshot");
@@ -65,7 +66,8 @@ fn a_reservation_is_never_less_than_the_bill() {
         let price = prices.price(provider, model).unwrap();
         for (input, read, write, hour) in [(1000, 0, 0, 0), (0, 1000, 0, 0), (1, 2, 997, 500), (400_000, 1, 0, 0), (0, 0, 300_000, 300_000)]
         {
-            let usage = TokenUsage { input, cache_read: read, cache_write: write, cache_write_1h: hour, output: 77, ..TokenUsage::default() };
+            let usage =
+                TokenUsage { input, cache_read: read, cache_write: write, cache_write_1h: hour, output: 77, ..TokenUsage::default() };
             assert!(price.micros_max(&ask, input + read + write, 77) >= price.micros(&usage), "{model} {usage:?}");
         }
     }
@@ -94,7 +96,11 @@ fn whoever_is_served_otherwise_pays_otherwise() {
     assert_eq!(micros("anthropic", "claude-opus-4-8", served(Pace::Fast, true)), 1_100_000);
     assert_eq!(micros("openai", "gpt-5.5", served(Pace::Priority, false)), 1_250_000);
     assert_eq!(micros("openai", "gpt-5.4-mini", served(Pace::Priority, false)), 150_000);
-    assert_eq!(micros("openai", "gpt-5.4", TokenUsage { input: 300_000, ..served(Pace::Flex, false) }), 750_000, "a long one, at half of it");
+    assert_eq!(
+        micros("openai", "gpt-5.4", TokenUsage { input: 300_000, ..served(Pace::Flex, false) }),
+        750_000,
+        "a long one, at half of it"
+    );
     // In a table of one's own, what is not said there stays as it was.
     let own = Prices::parse("as_of: x\nproviders: { openai: { models: { gpt-5.5: { input: 1, output: 1 } } } }").unwrap();
     let mine = prices.clone().with(own);

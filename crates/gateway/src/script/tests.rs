@@ -193,7 +193,8 @@ fn what_is_rendered_meters_as_the_script_says() {
             let metered = meter.finish();
             // Anthropic's stream does not tell thinking apart.
             let reasoning = if dialect == Dialect::Anthropic { 0 } else { 7 };
-            let usage = TokenUsage { input: 1000, output: 77, cache_read: 500, reasoning, source: UsageSource::Reported, ..TokenUsage::default() };
+            let usage =
+                TokenUsage { input: 1000, output: 77, cache_read: 500, reasoning, source: UsageSource::Reported, ..TokenUsage::default() };
             assert_eq!(
                 (metered.usage, metered.complete, metered.model.as_deref()),
                 (usage, true, Some("m-1")),

@@ -1,10 +1,7 @@
 //! A small HTTP server on loopback that answers from a script or a cassette, one thread a connection. For tests and the example; the
 //! gateway's own server is another thing.
 
-use gateway::{
-    Dialect,
-    RenderedAnswer, script::Script,
-};
+use gateway::{Dialect, RenderedAnswer, script::Script};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

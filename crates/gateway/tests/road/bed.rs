@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use gateway::{
-    Client as Vendor, Denial, Door, Ended, Forbidden, Gateway, GatewaySettings, Leave, Names, Pass, ProviderSettings, Secret, Session,
-    Settings, Targets, DenialKind, Upstream, Wish, Work,
+    Client as Vendor, Denial, DenialKind, Door, Ended, Forbidden, Gateway, GatewaySettings, Leave, Names, Pass, ProviderSettings, Secret,
+    Session, Settings, Targets, Upstream, Wish, Work,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

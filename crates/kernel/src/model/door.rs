@@ -10,7 +10,7 @@ use super::{REQUEST, books, settle};
 use crate::Kernel;
 use crate::call::{self, More, Request};
 use gateway::price::Price;
-use gateway::{ParsedRequest, Denial, Door, Endpoint, Forbidden, Leave, Names, DenialKind, Wish, Work};
+use gateway::{Denial, DenialKind, Door, Endpoint, Forbidden, Leave, Names, ParsedRequest, Wish, Work};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::{Arc, Weak};

@@ -8,7 +8,7 @@ use super::flight::Place;
 use crate::Kernel;
 use crate::call::{Entry, Request};
 use gateway::price::Price;
-use gateway::{Bytes, Denial, Ended, Metered, Pass, UsageSource, DenialKind, TokenUsage, Wish, Work};
+use gateway::{Bytes, Denial, DenialKind, Ended, Metered, Pass, TokenUsage, UsageSource, Wish, Work};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Instant;

@@ -2,8 +2,8 @@
 
 use super::random::Random;
 use super::{Vault, rounds, run, step};
-use crate::merge::place::Moment;
-use crate::merge::tree::State;
+use crate::place::Moment;
+use crate::tree::State;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;

@@ -7,7 +7,7 @@ use super::oracle::{self, Thing};
 use super::overlays::{Met, check};
 use super::random::Random;
 use super::{State, Tree};
-use crate::merge::links::After;
+use crate::links::After;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -1,8 +1,8 @@
 //! Where links lead and what is a repository, by the project as it will be.
 
 use super::{Frost, State, Tree};
-use crate::merge::links::Origin;
-use crate::merge::whole::{Swaps, settle};
+use crate::links::Origin;
+use crate::whole::{Swaps, settle};
 use std::fs;
 use std::os::unix::fs::symlink;
 

@@ -6,12 +6,12 @@
 use super::oracle::{self, Merge, Thing};
 use super::random::Random;
 use super::{Vault, rounds, run};
-use crate::merge::apply::Step;
-use crate::merge::freeze;
-use crate::merge::frozen::Frost;
-use crate::merge::links::Origin;
-use crate::merge::tree::{Now, State, Tree};
-use crate::merge::whole::{self, Fate, Swaps};
+use crate::apply::Step;
+use crate::freeze;
+use crate::frozen::Frost;
+use crate::links::Origin;
+use crate::tree::{Now, State, Tree};
+use crate::whole::{self, Fate, Swaps};
 use rustix::fs::{CWD, Mode};
 use sandbox::{Change, ChangeKind, FileKind};
 use std::cell::RefCell;

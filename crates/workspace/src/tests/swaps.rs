@@ -1,10 +1,10 @@
 //! Swaps of folders and files, file systems that lack something, and what an earlier kernel left beside a place.
 
 use super::{State, Vault, run, step};
-use crate::merge::apply::{Step, carry};
-use crate::merge::place::Moment;
-use crate::merge::tests::oracle;
-use crate::merge::tree::Tree;
+use crate::apply::{Step, carry};
+use crate::place::Moment;
+use crate::tests::oracle;
+use crate::tree::Tree;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -113,7 +113,7 @@ fn a_swap_of_which_a_part_cannot_go_leaves_everything() {
 fn what_nobody_knows_beside_a_place_is_kept_and_named() {
     let mut vault = Vault::default();
     let steps = [step("f", vault.file(b"old"), vault.file(b"new"))];
-    let beside = crate::merge::build::temporary("f");
+    let beside = crate::build::temporary("f");
     // A beginning of the new content, whole or cut, and the old one, are ours to remove.
     for known in ["", "ne", "new", "old"] {
         let folder = project(&[("f", "old")]);

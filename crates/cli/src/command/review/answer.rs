@@ -213,13 +213,13 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Allowing {
         #[command(flatten)]
-        allow: Allow,
+        allow: AllowArgs,
     }
 
     #[derive(Debug, Parser)]
     struct Denying {
         #[command(flatten)]
-        deny: Deny,
+        deny: DenyArgs,
     }
 
     fn like() -> Option<What> {

@@ -11,7 +11,9 @@ pub fn lint(arguments: &[String]) -> Result<()> {
     crate::facts::have_one_maker()?;
     run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     crate::deny::deny()?;
-    run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))
+    run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    // Of the whole workspace, so that what is built for it is what the tests build too.
+    run(cargo().args(["test", "--workspace", "--quiet", "--bin", "skep", "args::documents"]))
 }
 
 /// `unsafe` lives in the sandbox and in testkit's fault-injecting VFS; every other crate forbids it.

@@ -1,6 +1,6 @@
 //! The one printer: everything `skep` says is built from lines, trees and tables and becomes bytes here.
 //!
-//! **Invariant.** No text reaches a terminal without [`visible`]: a [`Line`] cleans what it is given, so a file name or a brain's
+//! **Invariant.** No text reaches a terminal without [`visible()`]: a [`Line`] cleans what it is given, so a file name or a brain's
 //! words cannot move the cursor, set the clipboard or turn the reading direction.
 
 pub mod call;

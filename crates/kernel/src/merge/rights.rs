@@ -19,6 +19,9 @@ use world::{GrantId, Moment, Task, UsedRoom, World};
 /// What a merge's paths and the merge itself are asked as.
 const TOOLS: [&str; 4] = [super::APPLY, WRITE, "fs.delete", MOVE];
 
+/// What a move from one path to another was found to be.
+type Moves = BTreeMap<(String, String), Result<Option<String>, String>>;
+
 pub(super) struct Rights<'a> {
     kernel: &'a Kernel,
     trusted: Arc<Trusted>,
@@ -27,7 +30,7 @@ pub(super) struct Rights<'a> {
     /// What grants have left while the paths of one proposal are looked at, one after the other.
     around: Mutex<Around>,
     /// What was said of moves. Both names of a file ask about the same one, and it is one use of a grant.
-    moves: Mutex<BTreeMap<(String, String), Result<Option<String>, String>>>,
+    moves: Mutex<Moves>,
 }
 
 /// A change of a path, in the words of rules.

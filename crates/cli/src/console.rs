@@ -21,22 +21,22 @@ pub struct Console {
     pub err: Screen,
 }
 
-/// A command's end: its exit code, or why it has none of its own.
+/// How a command ends: with its exit code, or with an error, whose code says which exit code that is.
 pub type ExitResult = Result<u8, CommandError>;
 pub const OK: ExitResult = Ok(0);
 
 impl Console {
-    /// A connection to the kernel, which is started if there is none. What is wrong with its journal is told first.
+    /// Connects to the kernel, which is started if there is none, and reports what is wrong with its journal.
     pub async fn kernel(&self) -> Result<KernelClient, CommandError> {
         let mut client = self.connect().await?;
         self.report_doubts(&mut client).await?;
         Ok(client)
     }
 
-    /// Tells once what verification found and nobody has looked at, whatever the command is about.
+    /// Reports, once, what verification found and nobody has marked as seen.
     pub async fn report_doubts(&self, client: &mut KernelClient) -> Result<(), CommandError> {
-        static TOLD: AtomicBool = AtomicBool::new(false);
-        if TOLD.swap(true, Ordering::Relaxed) {
+        static REPORTED: AtomicBool = AtomicBool::new(false);
+        if REPORTED.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         let found = client.call::<JournalDoubts>(&Nothing {}).await?.doubts;
@@ -53,33 +53,33 @@ impl Console {
         Ok(())
     }
 
-    /// The same for commands whose answer tells the doubts.
+    /// Connects to the kernel without that report, for commands that show it themselves.
     pub async fn connect(&self) -> Result<KernelClient, CommandError> {
         let kernel = progress::wait(self.err, "starting the kernel", start::connect(&self.home)).await?;
-        static TOLD: Once = Once::new();
+        static REPORTED: Once = Once::new();
         if let Some(file) = home::newer(&self.home) {
             let text = format!("{file} was changed after the kernel started; it counts after `skep kernel stop`");
-            TOLD.call_once(|| self.note(Line::new().wait("◍ ").plain(text)));
+            REPORTED.call_once(|| self.note(Line::new().wait("◍ ").plain(text)));
         }
         Ok(kernel)
     }
 
-    /// Prints a result for the person, or as it came for a program.
+    /// Prints a result: as a page, or as JSON with `--json`. Lines are cut at the edge of a terminal.
     pub fn show<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
         if self.json { self.out.json(result) } else { self.out.page(&page(result)) }
     }
 
-    /// The same for text that must not be cut at the edge of the terminal.
+    /// The same, and no line is cut.
     pub fn show_uncut<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
         if self.json { self.out.json(result) } else { self.out.uncut(&page(result)) }
     }
 
-    /// The same for sentences: broken between words where the terminal is too narrow.
+    /// The same, and lines that are too long are wrapped between words.
     pub fn show_wrapped<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
         if self.json { self.out.json(result) } else { self.out.wrapped(&page(result)) }
     }
 
-    /// Says something beside the result.
+    /// Prints a remark on stderr, unless with `--json`.
     pub fn note(&self, line: Line) {
         if !self.json {
             self.err.wrapped(&Page(vec![line]));
@@ -101,12 +101,12 @@ impl Console {
         Ok(matches!(self.ask(&line, question, flag)?.trim(), "y" | "Y" | "yes"))
     }
 
-    /// Asks for a phrase, for what must not be said in passing.
+    /// Asks for a phrase, where a `y` would be too easy.
     pub fn confirm_by(&self, phrase: &str, flag: &str) -> Result<bool, CommandError> {
         self.confirm_typed("put this in force", phrase, flag)
     }
 
-    /// The same for another aim: `to take it back all the same, type …`.
+    /// The same with another aim: `to undo it all the same, type …`.
     pub fn confirm_typed(&self, aim: &str, phrase: &str, flag: &str) -> Result<bool, CommandError> {
         let line = Line::new().strong(format!("to {aim}, type ")).bad(phrase).plain(":");
         Ok(self.ask(&line, phrase, flag)?.trim() == phrase)
@@ -140,7 +140,7 @@ pub fn folder(zone: Option<&Path>) -> Result<String, CommandError> {
     utf8(real)
 }
 
-/// Paths travel as text.
+/// A path as text, as it is sent.
 pub fn utf8(path: PathBuf) -> Result<String, CommandError> {
     path.into_os_string().into_string().map_err(|path| {
         CommandError::new(ErrorCode::BadInput, format!("cannot name `{}`", path.display()))

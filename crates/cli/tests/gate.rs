@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wire::method::Nothing;
 use wire::method::call::{CallDecision, CallRunParams, CallRunResult};
 use wire::method::grant::{GrantRevokeParams, TokenIssueParams};
-use wire::method::policy::{PolicyExplainParams, PolicyLogParams, PolicyTrialParams};
+use wire::method::policy::{PolicyExplainParams, PolicyLogParams, PolicyOutcome, PolicyTrialParams, RuleEffect};
 use wire::method::review::{AnswerReach, AnswerTerms, ReviewAnswerParams};
 use wire::method::task::TaskIdParams;
 use wire::table::{
@@ -280,8 +280,8 @@ fn the_policy_explains_itself_and_is_tried_before_it_changes() {
     let params =
         PolicyExplainParams { path: gate.path(), tool: "fs.read".into(), input: json!({"path": "src/a.rs"}), task: None, candidate: false };
     let told = gate.ask::<PolicyExplain>(&params);
-    assert_eq!(told.outcome, "allow");
-    assert!(told.rules.iter().any(|rule| rule.rule.starts_with("reads") && rule.said == "allow"), "{told:?}");
+    assert_eq!(told.outcome, PolicyOutcome::Allow);
+    assert!(told.rules.iter().any(|rule| rule.rule.starts_with("reads") && rule.said == RuleEffect::Allow), "{told:?}");
     let candidate = POLICY.replace("syscall: fs.read }, action: allow", "syscall: fs.read }, action: deny");
     let params = PolicyTrialParams { path: gate.path(), last: None, after_seq: None, before_seq: None, text: Some(candidate) };
     let trial = gate.ask::<PolicyTrial>(&params);

@@ -54,7 +54,7 @@ pub(crate) async fn run(caller: &Caller, params: SandboxRunParams, notes: NoteQu
     // When the call is over its ends of the streams are closed, and the copying comes to their end.
     let (ran, ()) = tokio::join!(call, copying);
     reading.abort();
-    ran.map(view::ran).map_err(rpc_error)
+    ran.map(view::call_result).map_err(rpc_error)
 }
 
 type Copying = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

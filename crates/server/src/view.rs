@@ -225,7 +225,7 @@ pub(crate) fn tools(kernel: &Kernel) -> call::ToolListResult {
     call::ToolListResult { tools: tools.collect(), left_out: left_out.collect() }
 }
 
-pub(crate) fn ran(called: Called) -> call::CallRunResult {
+pub(crate) fn call_result(called: Called) -> call::CallRunResult {
     let Called { outcome, task, mut dropped } = called;
     let count = dropped.len() as u64;
     dropped.truncate(call::DROPPED_MAX);

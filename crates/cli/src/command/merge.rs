@@ -117,7 +117,7 @@ async fn undo(kernel: &mut KernelClient, task: TaskId, phrase: Option<String>, c
         if !console.json {
             console.out.uncut(&diff::not_undone(&result));
         }
-        match console.confirm_typed("take it back all the same", &wanted, &flag) {
+        match console.confirm_typed("undo it all the same", &wanted, &flag) {
             Ok(true) => {}
             Ok(false) => return Err(denied.fix("nothing changed; type the phrase as it stands there")),
             Err(_) => return Err(denied.fix(format!("look at what denies it; `{flag}` passes over that"))),

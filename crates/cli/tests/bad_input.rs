@@ -30,7 +30,7 @@ fn wrong_arguments() {
     says(&site.fails(5, &["cancel", "7"]), &["nothing is called `7`", "task-3"]);
     says(&site.fails(5, &["cancel", "task-7"]), &["there is no task `task-7`", "fix"]);
     says(&site.fails(5, &["review", "show", "r-9"]), &["there is no review `r-9`", "fix"]);
-    says(&site.fails(5, &["act", "x", "--brain", "script:"]), &["fix"]);
+    says(&site.fails(12, &["act", "x", "--brain", "script:"]), &["there are native", "fix"]);
     says(&site.fails(5, &["act", "x", "--brain", "script:/no/such/file"]), &["cannot read the script", "fix"]);
     says(&site.fails(12, &["act", "x", "--brain", "hal9000"]), &["there is no brain `hal9000`", "fix"]);
     let bad = site.script("say a\nsing b\n");

@@ -86,7 +86,7 @@ async fn what_a_smaller_model_sums_up_is_told_in_parts_and_nothing_of_it_is_lost
     let mut lines: Vec<Line> = (0..60).map(says).collect();
     lines.push(Line::Says("Done.", vec![]));
     let mut tape = Tape::new(Dialect::Anthropic, lines);
-    tape.summaries.lock().unwrap().extend([1, 2, 3, 4, 5].map(|_| Line::Says("TurnPart one.", vec![])));
+    tape.summaries.lock().unwrap().extend([1, 2, 3, 4, 5].map(|_| Line::Says("Part one.", vec![])));
     let limits = Arc::get_mut(&mut tape).unwrap();
     (limits.context_tokens, limits.summary_tokens) = (66_000, 8_000);
     let mut brain = Native::new(tape.clone(), brief());

@@ -139,7 +139,7 @@ impl MergeDiff {
             files.push(FileDiff { note: noted(change), ..file(path, kind, from, None, diff) });
         }
         for conflict in &frozen.conflicts {
-            let mine = conflict.mine.as_ref().map_or(Ok(Some(Vec::new())), |mine| kept_bytes(mine))?;
+            let mine = conflict.mine.as_ref().map_or(Ok(Some(Vec::new())), &kept_bytes)?;
             let other = match &conflict.marked {
                 Some(blob) => kept(blob)?.map(|bytes| label(&String::from_utf8_lossy(&bytes)).into_bytes()),
                 None => kept_bytes(&conflict.theirs)?,

@@ -231,7 +231,7 @@ mod tests {
     fn a_trial_shows_only_changes_and_marks_what_breaks() {
         let result: PolicyTrialResult = serde_json::from_value(json!({"tried": 100, "breaking": 1, "changes": [
             {"seq": 7, "tool": "fs.write", "about": "src/a\u{202e}.rs", "before": "allow", "after": "deny", "why": "by `x`", "breaking": true},
-            {"seq": 12, "tool": "fs.read", "about": "b", "before": "require_review", "after": "allow", "why": "by `y`", "breaking": false},
+            {"seq": 12, "tool": "fs.read", "about": "b", "before": "review", "after": "allow", "why": "by `y`", "breaking": false},
         ]}))
         .unwrap();
         let page = tried(&result);

@@ -1,8 +1,8 @@
 //! From a folder to a running kernel, and back to rest.
 
-use crate::desk::Desks;
 use crate::ledger::{self, Ledger};
 use crate::notify::{self, Settings};
+use crate::open_workspace::OpenWorkspaces;
 use crate::outside::Outside;
 use crate::shown::Shown;
 use crate::template::Templates;
@@ -82,7 +82,7 @@ impl Kernel {
             models,
             templates,
             masks: Arc::default(),
-            desks: Desks::default(),
+            desks: OpenWorkspaces::default(),
             engines: tokio::sync::Mutex::default(),
             quiet: Notify::new(),
             trusted: Mutex::new(HashMap::new()),

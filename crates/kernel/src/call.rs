@@ -18,7 +18,7 @@ pub(crate) use egress::PROXY_PORT;
 pub(crate) use facts::aim;
 use facts::{Facts, Purpose};
 use gate::Admission;
-pub(crate) use gate::More;
+pub(crate) use gate::ExtraEvents;
 use policy::Peer;
 use serde_json::{Value, json};
 pub(crate) use settle::KEPT_CHARS;
@@ -92,7 +92,7 @@ pub enum End {
         value: Value,
     },
     /// The caller may act with its own hands.
-    Leave,
+    CallerExecutes,
     Refused(Refusal),
     /// A person must answer first; ask again then.
     Pending(Refusal),
@@ -119,7 +119,7 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
     };
     let pass = match kernel.breakers.enter(&request.tool, kernel.tuning.clock.instant()) {
         Ok(pass) => pass,
-        Err(refusal) => return settle::refuse(kernel, request, rests(kernel, request, refusal), start).await,
+        Err(refusal) => return settle::refuse(kernel, request, breaker_refusal(kernel, request, refusal), start).await,
     };
     let considered = match consider(kernel, request, tool).await {
         Ok(considered) => considered,
@@ -132,7 +132,7 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
     };
     let gate = start.elapsed();
     if request.hands == Hands::Caller {
-        return Ok(Outcome { call: Some(permit.call), rules, end: End::Leave, gate, run: Duration::ZERO });
+        return Ok(Outcome { call: Some(permit.call), rules, end: End::CallerExecutes, gate, run: Duration::ZERO });
     }
     let output = permit.run(kernel, tool, pass, &considered.request, considered.facts).await;
     let end = settle::finish(kernel, Some(tool), &considered.request, &permit, output).await?;
@@ -167,7 +167,7 @@ async fn run_adapted(kernel: &Kernel, request: &Request, tool: &Tool, start: Ins
 }
 
 /// A tool that failed too often rests; its caller is told what there is instead.
-fn rests(kernel: &Kernel, request: &Request, refusal: Refusal) -> Refusal {
+fn breaker_refusal(kernel: &Kernel, request: &Request, refusal: Refusal) -> Refusal {
     let resting = kernel.breakers.open(kernel.tuning.clock.instant());
     let names = kernel.tools.list().map(|tool| tool.manifest().name.clone());
     let available_tools = names.filter(|name| *name != request.tool && !resting.contains(name)).collect();
@@ -183,11 +183,11 @@ pub(crate) async fn run_syscall(
 ) -> Result<Outcome, Stop> {
     let start = Instant::now();
     let facts = facts::of_syscall(kernel, request).await?;
-    if let Some(no) = unmet(kernel, request, &facts) {
+    if let Some(no) = unsupported_override(kernel, request, &facts) {
         return Ok(settle::refuse(kernel, request, no, start).await?);
     }
     let Some(admission) = gate::admit(kernel, request, &facts).await? else {
-        return Ok(settle::refuse(kernel, request, changed(), start).await?);
+        return Ok(settle::refuse(kernel, request, stale(), start).await?);
     };
     let (permit, rules) = match admission {
         Admission::Admitted { permit, rules } => (permit, rules),
@@ -201,7 +201,7 @@ pub(crate) async fn run_syscall(
 }
 
 /// What rules can know of a request to a model.
-pub(crate) struct About<'a> {
+pub(crate) struct ModelFacts<'a> {
     pub tier: &'a str,
     pub host: &'a str,
     /// Provider and model.
@@ -211,9 +211,9 @@ pub(crate) struct About<'a> {
 }
 
 /// An admitted call that somebody else carries out.
-pub(crate) struct Entry(gate::Permit);
+pub(crate) struct ModelPermit(gate::Permit);
 
-impl Entry {
+impl ModelPermit {
     pub fn call(&self) -> CallId {
         self.0.call
     }
@@ -237,22 +237,27 @@ impl Entry {
     }
 }
 
-pub(crate) enum Entered {
-    Admitted(Entry),
+pub(crate) enum ModelAdmission {
+    Admitted(ModelPermit),
     No(Refusal),
 }
 
 /// Admits a request to a model, with what is reserved for it; the gateway carries it out, and its end is recorded by `model`.
-pub(crate) async fn admit_model(kernel: &Kernel, request: &Request, about: About<'_>, with: &gate::With<'_>) -> Result<Entered, Stop> {
+pub(crate) async fn admit_model(
+    kernel: &Kernel,
+    request: &Request,
+    about: ModelFacts<'_>,
+    with: &gate::OnAdmit<'_>,
+) -> Result<ModelAdmission, Stop> {
     let facts = facts::of_model(kernel, request, about).await?;
-    if let Some(no) = unmet(kernel, request, &facts) {
+    if let Some(no) = unsupported_override(kernel, request, &facts) {
         settle::refuse(kernel, request, no.clone(), Instant::now()).await?;
-        return Ok(Entered::No(no));
+        return Ok(ModelAdmission::No(no));
     }
     match gate::admit_with(kernel, request, &facts, with).await? {
-        Some(Admission::Admitted { permit, .. }) => Ok(Entered::Admitted(Entry(permit))),
-        Some(Admission::Refused { refusal, .. } | Admission::Pending { refusal, .. }) => Ok(Entered::No(refusal)),
-        None => Err(changed().into()),
+        Some(Admission::Admitted { permit, .. }) => Ok(ModelAdmission::Admitted(ModelPermit(permit))),
+        Some(Admission::Refused { refusal, .. } | Admission::Pending { refusal, .. }) => Ok(ModelAdmission::No(refusal)),
+        None => Err(stale().into()),
     }
 }
 
@@ -285,16 +290,16 @@ async fn consider(kernel: &Kernel, asked: &Request, tool: &Tool) -> Result<Consi
             return Ok(Considered { request, facts, admission });
         }
     }
-    Err(changed().into())
+    Err(stale().into())
 }
 
 /// What a call was to be decided on changed meanwhile, twice.
-fn changed() -> Refusal {
+fn stale() -> Refusal {
     Refusal::new(Code::Denied, "the policy or a grant changed while the call was being decided").hint("ask again")
 }
 
 /// Why a call whose input nobody can change does not run: its grant demands another.
-fn unmet(kernel: &Kernel, request: &Request, facts: &Facts) -> Option<Refusal> {
+fn unsupported_override(kernel: &Kernel, request: &Request, facts: &Facts) -> Option<Refusal> {
     let (grant, _) = gate::overridden(kernel, request, facts)?;
     Some(
         Refusal::new(Code::Denied, format!("{grant} demands another input, and `{}` takes none from a grant", request.tool))
@@ -327,7 +332,7 @@ impl Outcome {
         let (call, end, rules) = match admission {
             Admission::Refused { call, refusal, rules } => (Some(call), End::Refused(refusal), rules),
             Admission::Pending { refusal, rules } => (None, End::Pending(refusal), rules),
-            Admission::Admitted { permit, rules } => (Some(permit.call), End::Leave, rules),
+            Admission::Admitted { permit, rules } => (Some(permit.call), End::CallerExecutes, rules),
         };
         Outcome { call, rules, end, gate: start.elapsed(), run: Duration::ZERO }
     }

@@ -23,8 +23,8 @@ use world::{Fault, FaultKind, Stop};
 const RETRY_MS: u64 = 1_000;
 
 pub(crate) async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
-    if let Err(stop) = go_on(&kernel, pid, id).await {
-        end_badly(&kernel, pid, id, stop).await;
+    if let Err(stop) = resume(&kernel, pid, id).await {
+        fail_or_retry(&kernel, pid, id, stop).await;
         if let Err(fault) = kernel.compare_ended(id).await {
             eprintln!("skep: {id} was not compared: {fault}");
         }
@@ -37,29 +37,29 @@ pub(crate) async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
 }
 
 /// Takes a task up where it stands.
-async fn go_on(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<(), Stop> {
+async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<(), Stop> {
     let task = kernel.task(id)?;
     if let Some(merge) = task.merge.and_then(|merge| kernel.ledger.look(|world| world.merges.get(&merge).cloned())) {
-        return merge::go_on(kernel, &task, merge).await;
+        return merge::resume(kernel, &task, merge).await;
     }
     kernel.ledger.record(TaskStarted { pid, task: Some(id), episode: task.episodes + 1 }).await?;
-    kernel.desk(id).await?;
-    let said = think(kernel, &task).await?;
+    kernel.workspace_of(id).await?;
+    let said = drive(kernel, &task).await?;
     kernel.ledger.flush_progress(pid, Some(id)).await?;
     match said {
-        Thought::Done(summary) => merge::propose(kernel, &task, &summary).await,
-        Thought::Asked => Ok(()),
+        EpisodeEnd::Done(summary) => merge::propose(kernel, &task, &summary).await,
+        EpisodeEnd::Asked => Ok(()),
     }
 }
 
-enum Thought {
+enum EpisodeEnd {
     Done(String),
     /// A person must answer; the task is parked and this episode over.
     Asked,
 }
 
 /// The loop that drives a brain: its move, our answer.
-async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
+async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
     let (pid, id) = (task.pid, Some(task.id));
     let mut brain = open_brain(kernel, task)?;
     let memory = memory::recall(kernel, task)?;
@@ -89,11 +89,11 @@ async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
                 BrainInput::Continue
             }
             Move::Report { .. } => BrainInput::Continue,
-            Move::Done(summary) => return Ok(Thought::Done(kernel.redactor.text(&summary).into_owned())),
+            Move::Done(summary) => return Ok(EpisodeEnd::Done(kernel.redactor.text(&summary).into_owned())),
             Move::Wait(review) => return park(kernel, task, review).await,
             Move::Call(calls) => match ask_all(kernel, task, calls, &mut past).await? {
-                Said::Results(results) => BrainInput::Results(results),
-                Said::Asked(review) => {
+                CallsOutcome::Results(results) => BrainInput::Results(results),
+                CallsOutcome::Asked(review) => {
                     own.close(kernel).await?;
                     return park(kernel, task, review).await;
                 }
@@ -109,7 +109,7 @@ async fn think(kernel: &Kernel, task: &Task) -> Result<Thought, Stop> {
                     End::Refused(refusal) | End::Pending(refusal) => {
                         BrainInput::OwnCallRefused { id, reason: refusal.reason, hint: refusal.hint }
                     }
-                    End::Leave | End::Done { .. } => {
+                    End::CallerExecutes | End::Done { .. } => {
                         own.0.extend(outcome.call.map(|call| (id, call)));
                         BrainInput::OwnCallAllowed(id)
                     }
@@ -152,14 +152,14 @@ impl OwnCalls {
 }
 
 /// What came of a brain's calls.
-enum Said {
+enum CallsOutcome {
     Results(Vec<CallResult>),
     /// A person must answer one of them. The others have their outcome on record, where the brain finds it when it asks again.
     Asked(ReviewId),
 }
 
 /// Takes calls through the door side by side. What has its outcome on record is not made again.
-async fn ask_all(kernel: &Kernel, task: &Task, calls: Vec<ToolCall>, past: &mut Past) -> Result<Said, Stop> {
+async fn ask_all(kernel: &Kernel, task: &Task, calls: Vec<ToolCall>, past: &mut Past) -> Result<CallsOutcome, Stop> {
     let known: Vec<Option<CallResult>> = calls.iter().map(|call| past.take(kernel, call)).collect();
     past.forget();
     let calls = calls.into_iter().zip(known).map(|(call, known)| async {
@@ -169,14 +169,14 @@ async fn ask_all(kernel: &Kernel, task: &Task, calls: Vec<ToolCall>, past: &mut 
                 End::Done { ok, value } => (Some(CallResult::Output { ok, value }), None),
                 End::Pending(Refusal { review: Some(review), .. }) => (None, Some(review)),
                 End::Refused(refusal) | End::Pending(refusal) => (Some(CallResult::Refused(refusal)), None),
-                End::Leave => unreachable!("leave is for the caller's own hands"),
+                End::CallerExecutes => unreachable!("leave is for the caller's own hands"),
             }),
         }
     });
     let ends = side_by_side(calls.collect()).await.into_iter().collect::<Result<Vec<_>, Stop>>()?;
     Ok(match ends.iter().find_map(|(_, review)| *review) {
-        Some(review) => Said::Asked(review),
-        None => Said::Results(ends.into_iter().filter_map(|(ended, _)| ended).collect()),
+        Some(review) => CallsOutcome::Asked(review),
+        None => CallsOutcome::Results(ends.into_iter().filter_map(|(ended, _)| ended).collect()),
     })
 }
 
@@ -208,9 +208,9 @@ async fn side_by_side<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     running.into_iter().filter_map(|(_, output)| output).collect()
 }
 
-async fn park(kernel: &Kernel, task: &Task, review: ReviewId) -> Result<Thought, Stop> {
+async fn park(kernel: &Kernel, task: &Task, review: ReviewId) -> Result<EpisodeEnd, Stop> {
     kernel.ledger.record(TaskParked { pid: task.pid, task: Some(task.id), review }).await?;
-    Ok(Thought::Asked)
+    Ok(EpisodeEnd::Asked)
 }
 
 fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn Brain>, Stop> {
@@ -226,7 +226,7 @@ fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn Brain>, Stop> {
 }
 
 /// A task ends with the reason for its end on record. Where nothing can be recorded it waits for better times.
-async fn end_badly(kernel: &Kernel, pid: Pid, id: TaskId, stop: Stop) {
+async fn fail_or_retry(kernel: &Kernel, pid: Pid, id: TaskId, stop: Stop) {
     let (reason, waits) = match &stop {
         Stop::Refused(refusal) => (refusal.reason.clone(), false),
         Stop::Failed(fault) => (fault.to_string(), matches!(fault.kind, FaultKind::DiskFull | FaultKind::Io | FaultKind::Stopping)),
@@ -253,7 +253,7 @@ async fn fail(kernel: &Kernel, pid: Pid, id: TaskId, reason: String) -> Result<(
         _ => (Vec::new(), ()),
     })?;
     pending.durable().await?;
-    kernel.close_desk(pid, id).await
+    kernel.close_workspace(pid, id).await
 }
 
 /// How an operator's call is to be made.
@@ -353,7 +353,7 @@ impl Kernel {
     /// Offers what an interrupted call of the operator's own wrote, as a task's changes are.
     async fn offer(&self, task: &Task, why: &str) -> Result<(), Stop> {
         match task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned())) {
-            Some(merge) => merge::go_on(self, task, merge).await,
+            Some(merge) => merge::resume(self, task, merge).await,
             None => merge::propose(self, task, &format!("{}, interrupted: {why}", task.prompt)).await,
         }
     }

@@ -8,7 +8,6 @@ mod boot;
 mod call;
 mod collect;
 mod config;
-mod desk;
 mod episode;
 mod extension;
 mod forget;
@@ -21,6 +20,7 @@ mod model;
 mod moment;
 mod native;
 mod notify;
+mod open_workspace;
 mod outside;
 mod prompt;
 mod queue;
@@ -67,7 +67,7 @@ pub use workspace::{FileDiff, FileVersion, MergeDiff, Unified, readable, unified
 pub use world::{Fault, FaultKind, Stop};
 pub use zone::{Bundle, Parsed, Proposal, Trusted, locate};
 
-use desk::Desks;
+use open_workspace::OpenWorkspaces;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ pub struct Kernel {
     templates: template::Templates,
     /// Where each project keeps what no room shows.
     masks: Arc<mask::Masks>,
-    desks: Desks,
+    desks: OpenWorkspaces,
     /// Container engines that have been needed so far.
     engines: tokio::sync::Mutex<Vec<sandbox::oci::Engine>>,
     /// Rung when engines are let go of.

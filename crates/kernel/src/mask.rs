@@ -1,6 +1,6 @@
 //! Which sight a process has of its project, remembered while policy, grants and bans stay the same.
 //!
-//! Rooms are masked before each job (`desk.rs`), and the door refuses calls on masked paths by the same sight, so that a program in a room
+//! Rooms are masked before each job (`open_workspace.rs`), and the door refuses calls on masked paths by the same sight, so that a program in a room
 //! and a tool of the kernel agree. **Invariant.** A change of policy, grant, ban or project counts for the next job that starts.
 
 mod given;
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use policy::ReadView;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use workspace::{Found, Hidden, Sight, Walks};
+use workspace::{Hidden, MaskSet, Sight, Walks};
 use world::{Fault, FaultKind, Pid, Refusal, Stop, TaskId};
 
 /// What a sight was made of: as long as it is the same, so is the sight.
@@ -80,7 +80,7 @@ impl Kernel {
     }
 
     /// What is to be masked in a room of this sight.
-    pub(crate) async fn masks(&self, sight: &Arc<Sight>) -> Result<Arc<Found>, Stop> {
+    pub(crate) async fn masks(&self, sight: &Arc<Sight>) -> Result<Arc<MaskSet>, Stop> {
         let (masks, sight) = (Arc::clone(&self.masks), Arc::clone(sight));
         let walk = tokio::task::spawn_blocking(move || masks.walks.find(sight.project(), &sight)).await;
         walk.map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))?

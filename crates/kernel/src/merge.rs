@@ -20,7 +20,9 @@ use rights::Rights;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use workspace::{Bases, Dirty, Freezer, Frozen, Listed, Origin, Plan, Swaps, Tree, aside, judge_links, repository, settle, unpair};
+use workspace::{
+    Bases, Dirty, Freezer, Frozen, MergePlan, Origin, RoomChanges, Swaps, Tree, aside, judge_links, repository, settle, unpair,
+};
 use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeResolved, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
 use world::{
     Answer, Event, Fault, FaultKind, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Side, Stop, Task, TaskState, What, World,
@@ -75,7 +77,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     })?;
     match pending.durable().await? {
         Next::Test(merge) => match auto::test(kernel, task, merge, &frozen, &trusted.config).await? {
-            None => carry_out(kernel, task, merge, frozen, Agreed::Policy).await,
+            None => begin_apply(kernel, task, merge, frozen, Agreed::Policy).await,
             Some(doubt) => {
                 let pending = kernel.ledger.commit(|world, _| (question(world, task, &frozen, vec![doubt], Vec::new()), ()))?;
                 Ok(pending.durable().await?)
@@ -93,8 +95,8 @@ async fn frozen(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
 }
 
 async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
-    let desk = kernel.desk(task.id).await?;
-    let listed = Listed::of(&desk.room).await?;
+    let desk = kernel.workspace_of(task.id).await?;
+    let listed = RoomChanges::of(&desk.room).await?;
     let trusted =
         kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
     // Who changed nothing does not wait for the base.
@@ -131,7 +133,7 @@ async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
 pub(crate) async fn bases<'a>(
     kernel: &Kernel,
     task: &Task,
-    desk: &Arc<crate::desk::Desk>,
+    desk: &Arc<crate::open_workspace::OpenWorkspace>,
     scratch: &'a Scratch,
     paths: &[&str],
 ) -> Result<Bases<'a>, Stop> {
@@ -187,7 +189,7 @@ enum Next {
 }
 
 /// Goes on with a merge that was answered, or that a crash interrupted.
-pub(crate) async fn go_on(kernel: &Kernel, task: &Task, merge: Merge) -> Result<(), Stop> {
+pub(crate) async fn resume(kernel: &Kernel, task: &Task, merge: Merge) -> Result<(), Stop> {
     let mut frozen = Frozen::parse(&kernel.ledger.blob(&merge.frozen)?)?;
     match merge.state {
         MergeState::Applying => apply_rest(kernel, task, merge.id, &frozen.summary, merge.snapshot.as_deref()).await,
@@ -198,7 +200,7 @@ pub(crate) async fn go_on(kernel: &Kernel, task: &Task, merge: Merge) -> Result<
             Some((Answer::Allow, by)) => match moved(kernel, task, &frozen).await? {
                 None => {
                     frozen.resolve(&merge.sides);
-                    carry_out(kernel, task, merge.id, frozen, Agreed::Person { by: &by, sides: &merge.sides }).await
+                    begin_apply(kernel, task, merge.id, frozen, Agreed::Person { by: &by, sides: &merge.sides }).await
                 }
                 // The answer is void, and a new question is asked on what is true now.
                 Some(why) => again(kernel, task, merge.id, &frozen.summary, why).await,
@@ -256,14 +258,14 @@ async fn reject(kernel: &Kernel, task: &Task, merge: MergeId, by: &str, reason: 
 
 /// Starts an agreed merge, and applies it. What it rests on is decided once more in the commit that starts it, and there grants are used:
 /// only then does anything go in by them, and a proposal that comes to nothing has used none.
-async fn carry_out(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: Frozen, agreed: Agreed<'_>) -> Result<(), Stop> {
+async fn begin_apply(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: Frozen, agreed: Agreed<'_>) -> Result<(), Stop> {
     // A side that a person chose was not among what was judged together.
     let (swaps, tree) = (Swaps::in_frozen(&frozen.changes), tree_of(kernel, task)?);
     let left = aside(|| settle(&swaps, &tree, &mut frozen.changes, Origin::Task))?;
     frozen.refused.extend(left.into_iter().map(|(change, why)| MergePath { refused: Some(why), ..change.told() }));
     // Half of a rename is no move any more, and is judged as what is left of it.
     unpair(&mut frozen.changes);
-    let snapshot = kernel.ledger.keep(&Plan::of(&frozen).to_bytes()?)?;
+    let snapshot = kernel.ledger.keep(&MergePlan::of(&frozen).to_bytes()?)?;
     let (by, is_person) = match agreed {
         Agreed::Policy => ("policy", false),
         Agreed::Person { by, .. } => (by, true),
@@ -297,9 +299,9 @@ enum Agreed<'a> {
 
 async fn apply_rest(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str, snapshot: Option<&str>) -> Result<(), Stop> {
     let snapshot = snapshot.ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", merge))?;
-    let plan = Plan::parse(&kernel.ledger.blob(snapshot)?)?;
+    let plan = MergePlan::parse(&kernel.ledger.blob(snapshot)?)?;
     let tree = tree_of(kernel, task)?;
-    let paths = plan.forth(&tree, &|blob| kernel.ledger.blob(blob), &|moment| kernel.fault_at("merge", moment))?;
+    let paths = plan.apply(&tree, &|blob| kernel.ledger.blob(blob), &|moment| kernel.fault_at("merge", moment))?;
     let finished = MergeFinished { pid: task.pid, task: Some(task.id), merge, paths };
     finish(kernel, task, summary, vec![finished.into()]).await
 }
@@ -317,7 +319,7 @@ pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut even
     }
     events.push(TaskFinished { pid: task.pid, task: Some(task.id), summary: summary.to_owned() }.into());
     kernel.ledger.commit(|_, _| (events, ()))?.durable().await?;
-    Ok(kernel.close_desk(task.pid, task.id).await?)
+    Ok(kernel.close_workspace(task.pid, task.id).await?)
 }
 
 /// Decides on the merge as a whole; rules about single paths have spoken in `freeze`.

@@ -171,8 +171,8 @@ impl Kernel {
             self.ledger.unconfide(call)?;
         }
         self.forget_questions(Some(id))?;
-        self.end_desk(id).await?;
-        self.close_desk(pid, id).await?;
+        self.end_workspace(id).await?;
+        self.close_workspace(pid, id).await?;
         self.ready.notify_one();
         Ok(())
     }

@@ -16,7 +16,7 @@ pub(crate) use answer::{Then, Yeses, answer};
 use brain::BrainSpec;
 pub use compare::Divergence;
 use journal::Filter;
-use workspace::tally::{self, Tally};
+use workspace::change_set::{self, ChangeSet};
 use world::event::{ReplayFinished, TaskQueued};
 use world::{Code, Event, Mode, Refusal, Task, TaskId, TaskState};
 use world::{Fault, FaultKind, Stop};
@@ -69,7 +69,7 @@ impl Kernel {
         self.fault_at("compare", 0);
         let summary = task.summary.clone().unwrap_or_default();
         let end = compare::End { good: !matches!(task.state, TaskState::Failed | TaskState::Cancelled), how: task.state.as_str(), summary };
-        let finished = compared(self, &original, &task, &end, &Tally::new())?;
+        let finished = compared(self, &original, &task, &end, &ChangeSet::new())?;
         // Whoever waited for the replay and the replay itself may both be here.
         let pending = self.ledger.commit(|world, _| match world.tasks.get(&id) {
             Some(task) if !task.compared => (vec![finished.into()], ()),
@@ -136,7 +136,7 @@ impl Kernel {
 /// Ends a replay whose brain is done: its changes are counted, compared and dropped. What came of it is on record with its end.
 pub(crate) async fn conclude(kernel: &Kernel, task: &Task, of: TaskId, summary: &str) -> Result<(), Stop> {
     let changed = match task.mode {
-        Mode::Ask => Tally::new(),
+        Mode::Ask => ChangeSet::new(),
         _ => {
             let task = task.clone();
             apart(kernel, |kernel| async move { changed(&kernel, &task).await }).await?
@@ -149,20 +149,20 @@ pub(crate) async fn conclude(kernel: &Kernel, task: &Task, of: TaskId, summary: 
 }
 
 /// What the workspace of a replay holds that its base did not.
-async fn changed(kernel: &Kernel, task: &Task) -> Result<Tally, Stop> {
-    let desk = kernel.desk(task.id).await?;
-    let paths = tally::changed_paths(&desk.room, workspace::replay::moved(&kernel.home.work_of(task.id))?).await?;
+async fn changed(kernel: &Kernel, task: &Task) -> Result<ChangeSet, Stop> {
+    let desk = kernel.workspace_of(task.id).await?;
+    let paths = change_set::changed_paths(&desk.room, workspace::replay::moved(&kernel.home.work_of(task.id))?).await?;
     let list: Vec<&str> = paths.iter().map(String::as_str).collect();
     let scratch = kernel.scratch(task.zone, &desk.project, Shows::Repository).await?;
     let bases = merge::bases(kernel, task, &desk, &scratch, &list).await?;
     let keeping = kernel.ledger.keeping();
-    let tally = tally::of_room(&desk.room, &desk.project, &paths, &bases, &|bytes| keeping.keep(bytes)).await?;
+    let tally = change_set::of_room(&desk.room, &desk.project, &paths, &bases, &|bytes| keeping.keep(bytes)).await?;
     keeping.done()?;
     scratch.close().await?;
     Ok(tally)
 }
 
-fn compared(kernel: &Kernel, original: &Task, replay: &Task, end: &compare::End, changed: &Tally) -> Result<ReplayFinished, Fault> {
+fn compared(kernel: &Kernel, original: &Task, replay: &Task, end: &compare::End, changed: &ChangeSet) -> Result<ReplayFinished, Fault> {
     let Replayed { task, of, calls, requests, divergence } = compare::compare(kernel, original, replay, end, changed)?;
     let difference = divergence.as_ref().map(ToString::to_string);
     Ok(ReplayFinished { pid: replay.pid, task: Some(task), of, calls, requests, difference })

@@ -3,7 +3,7 @@
 //! `workspace::base` says what a base is; this is when the look for it starts, and that its end is on record.
 
 use crate::Kernel;
-use crate::desk::Desk;
+use crate::open_workspace::OpenWorkspace;
 use crate::scratch::Shows;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Scan(tokio::sync::Mutex<Option<JoinHandle<Result<(), Stop>>>>)
 
 impl Scan {
     /// Starts it, unless the base is on record. Where the times of files are another machine's, they prove nothing: there it is waited for.
-    pub async fn begin(&self, kernel: &Kernel, task: TaskId, desk: &Arc<Desk>) -> Result<(), Stop> {
+    pub async fn begin(&self, kernel: &Kernel, task: TaskId, desk: &Arc<OpenWorkspace>) -> Result<(), Stop> {
         if kernel.task(task)?.workspace.is_some_and(|workspace| workspace.base.is_none()) {
             *self.0.lock().await = Some(start(kernel, task, desk)?);
             if !base::stamps_are_local(&desk.project) {
@@ -47,7 +47,7 @@ impl Drop for Scan {
 
 impl Kernel {
     /// A task's base, once it is on record.
-    pub(crate) async fn base(&self, task: TaskId, desk: &Arc<Desk>) -> Result<Base, Stop> {
+    pub(crate) async fn base(&self, task: TaskId, desk: &Arc<OpenWorkspace>) -> Result<Base, Stop> {
         let mut scan = desk.scan.0.lock().await;
         if let Some(base) = self.task(task)?.workspace.and_then(|workspace| workspace.base) {
             return Ok(base);
@@ -64,7 +64,7 @@ impl Kernel {
     }
 }
 
-fn start(kernel: &Kernel, task: TaskId, desk: &Arc<Desk>) -> Result<JoinHandle<Result<(), Stop>>, Stop> {
+fn start(kernel: &Kernel, task: TaskId, desk: &Arc<OpenWorkspace>) -> Result<JoinHandle<Result<(), Stop>>, Stop> {
     let kernel = kernel.me.upgrade().ok_or_else(|| Fault::new(FaultKind::Bug, "the kernel is gone", task))?;
     // Not the desk itself: a look through the project does not keep a room open.
     let (project, sight) = (desk.project.clone(), Arc::clone(&desk.sight));

@@ -61,7 +61,7 @@ impl Kernel {
         for (here, there) in &trial.ports {
             listeners.push((*there, TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await.map_err(|error| busy(*here, &error))?));
         }
-        let desk = self.desk(task.id).await?;
+        let desk = self.workspace_of(task.id).await?;
         let shows = Shows::Task(desk.work.join("upper"), self.owner(task.id)?);
         let scratch = self.scratch_for(task.zone, &desk.project, shows, Some(&template.name)).await?;
         let tried = TaskTried {

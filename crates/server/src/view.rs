@@ -233,7 +233,7 @@ pub(crate) fn call_result(called: Called) -> call::CallRunResult {
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let (decision, refusal, ok, output) = match outcome.end {
         End::Done { ok, value } => (call::CallDecision::Allowed, None, ok, value),
-        End::Leave => (call::CallDecision::Allowed, None, true, serde_json::Value::Null),
+        End::CallerExecutes => (call::CallDecision::Allowed, None, true, serde_json::Value::Null),
         End::Refused(refusal) => (call::CallDecision::Refused, Some(refusal), false, serde_json::Value::Null),
         End::Pending(refusal) => (call::CallDecision::Pending, Some(refusal), false, serde_json::Value::Null),
     };

@@ -7,7 +7,7 @@
 //! So a retry after a crash finishes exactly the rest, in both directions, and nothing that a person wrote meanwhile is overwritten.
 
 use crate::aside;
-use crate::frozen::{Frost, Frozen};
+use crate::frozen::{Frozen, FrozenPath};
 use crate::links::Origin;
 use crate::place::{Half, MOMENTS, Moment, Unit};
 use crate::shape::{Blobs, Shape};
@@ -23,14 +23,14 @@ const TOGETHER: usize = 1000;
 
 /// The log of one merge, and the snapshot before it.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Plan {
-    pub steps: Vec<Step>,
+pub struct MergePlan {
+    pub steps: Vec<MergeStep>,
     /// Left out, and why.
     pub left: Vec<MergePath>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Step {
+pub struct MergeStep {
     pub path: MergePath,
     pub before: State,
     pub after: State,
@@ -41,26 +41,26 @@ pub struct Step {
     pub unguarded: bool,
 }
 
-impl Plan {
-    pub fn of(frozen: &Frozen) -> Plan {
-        let mut steps: Vec<Step> = Vec::new();
+impl MergePlan {
+    pub fn of(frozen: &Frozen) -> MergePlan {
+        let mut steps: Vec<MergeStep> = Vec::new();
         for change in &frozen.changes {
             let (quiet, unguarded) = (change.to.is_some(), change.unguarded);
-            steps.push(Step { path: change.told(), before: change.old.clone(), after: change.new.clone(), quiet, unguarded });
+            steps.push(MergeStep { path: change.told(), before: change.old.clone(), after: change.new.clone(), quiet, unguarded });
         }
-        Plan { steps, left: frozen.refused.clone() }
+        MergePlan { steps, left: frozen.refused.clone() }
     }
 
     pub fn to_bytes(&self) -> Result<Vec<u8>, Fault> {
         serde_json::to_vec(self).map_err(|error| Fault::new(FaultKind::Bug, "a merge's log cannot be written", error))
     }
 
-    pub fn parse(bytes: &[u8]) -> Result<Plan, Fault> {
+    pub fn parse(bytes: &[u8]) -> Result<MergePlan, Fault> {
         serde_json::from_slice(bytes).map_err(|error| Fault::new(FaultKind::Bug, "a merge's log cannot be read", error))
     }
 
     /// Goes on from wherever the merge stands, and tells what became of each path. `at` is called at each moment of a crash test.
-    pub fn forth(&self, tree: &Tree, blobs: &Blobs<'_>, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
+    pub fn apply(&self, tree: &Tree, blobs: &Blobs<'_>, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
         let mut told = self.left.clone();
         let steps = self.steps.iter().map(|step| (step, &step.before, &step.after));
         run(tree, steps, blobs, at, &mut told)?;
@@ -68,13 +68,14 @@ impl Plan {
     }
 
     /// The same way back, last step first. Links lead inside afterwards, as they do after a merge.
-    pub fn back(&self, tree: &Tree, blobs: &Blobs<'_>, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
-        let mut back: Vec<Frost> = self.steps.iter().map(reversed).collect();
+    pub fn revert(&self, tree: &Tree, blobs: &Blobs<'_>, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
+        let mut back: Vec<FrozenPath> = self.steps.iter().map(reversed).collect();
         let swaps = Swaps::in_frozen(&back);
         let left = aside(|| whole::settle(&swaps, tree, &mut back, Origin::Project))?;
         let stays: BTreeMap<&str, &str> = left.iter().map(|(change, why)| (change.path.as_str(), why.as_str())).collect();
-        let (stay, go): (Vec<&Step>, Vec<&Step>) = self.steps.iter().rev().partition(|step| stays.contains_key(step.path.path.as_str()));
-        let refused = |step: &&Step| stays.get(step.path.path.as_str()).map(|why| (*why).to_owned());
+        let (stay, go): (Vec<&MergeStep>, Vec<&MergeStep>) =
+            self.steps.iter().rev().partition(|step| stays.contains_key(step.path.path.as_str()));
+        let refused = |step: &&MergeStep| stays.get(step.path.path.as_str()).map(|why| (*why).to_owned());
         let mut told: Vec<MergePath> = stay.iter().map(|step| MergePath { refused: refused(step), ..step.path.clone() }).collect();
         run(tree, go.into_iter().map(|step| (step, &step.after, &step.before)), blobs, at, &mut told)?;
         Ok(told)
@@ -82,28 +83,28 @@ impl Plan {
 }
 
 /// A step as the change that takes it back.
-fn reversed(step: &Step) -> Frost {
+fn reversed(step: &MergeStep) -> FrozenPath {
     let MergePath { path, kind, .. } = step.path.clone();
     let (old, new) = (step.after.clone(), step.before.clone());
-    Frost { path, kind, from: None, to: None, size: 0, old, new, question: None, unguarded: step.unguarded }
+    FrozenPath { path, kind, from: None, to: None, size: 0, old, new, question: None, unguarded: step.unguarded }
 }
 
 fn run<'a>(
     tree: &Tree,
-    steps: impl Iterator<Item = (&'a Step, &'a State, &'a State)>,
+    steps: impl Iterator<Item = (&'a MergeStep, &'a State, &'a State)>,
     blobs: &Blobs<'_>,
     at: &dyn Fn(u64),
     told: &mut Vec<MergePath>,
 ) -> Result<(), Fault> {
     let steps: Vec<_> = steps.collect();
     let at = |number: usize, moment: Moment| at(number as u64 * MOMENTS + moment as u64);
-    aside(|| carry(tree, &steps, blobs, &at, told))
+    aside(|| apply_steps(tree, &steps, blobs, &at, told))
 }
 
 /// Puts all steps in place, those of one swap as one.
-pub fn carry(
+pub fn apply_steps(
     tree: &Tree,
-    steps: &[(&Step, &State, &State)],
+    steps: &[(&MergeStep, &State, &State)],
     blobs: &Blobs<'_>,
     at: &dyn Fn(usize, Moment),
     told: &mut Vec<MergePath>,
@@ -133,7 +134,7 @@ pub fn carry(
 
 /// The places that steps are about, each with the numbers of its steps. A folder that a file takes the place of, or that takes a file's,
 /// is one place with all that is in it: it is swapped whole or not at all.
-fn units<'a>(steps: &[(&'a Step, &'a State, &'a State)]) -> Vec<(Unit<'a>, Vec<usize>)> {
+fn units<'a>(steps: &[(&'a MergeStep, &'a State, &'a State)]) -> Vec<(Unit<'a>, Vec<usize>)> {
     let by_path: BTreeMap<&Path, usize> = steps.iter().enumerate().map(|(at, (step, ..))| (Path::new(&step.path.path), at)).collect();
     // The topmost step on the way to each is its place.
     let place_of = |path: &Path| path.ancestors().filter_map(|above| by_path.get(above)).last().copied();
@@ -143,7 +144,7 @@ fn units<'a>(steps: &[(&'a Step, &'a State, &'a State)]) -> Vec<(Unit<'a>, Vec<u
     }
     let unit = |(root, members): (usize, Vec<usize>)| {
         let (step, ..) = steps[root];
-        let shape = |side: fn(&(&'a Step, &'a State, &'a State)) -> &'a State| {
+        let shape = |side: fn(&(&'a MergeStep, &'a State, &'a State)) -> &'a State| {
             let own = side(&steps[root]);
             let below: BTreeMap<PathBuf, State> = members
                 .iter()

@@ -12,10 +12,10 @@ mod shadow;
 
 use crate::aside;
 use crate::diff::lines;
-use crate::frozen::{Frost, Frozen};
+use crate::frozen::{Frozen, FrozenPath};
 use crate::git_room::git;
 use crate::shape::Blobs;
-use crate::tree::{Now, State, Tree};
+use crate::tree::{FileState, State, Tree};
 use mention::{Mentions, Script};
 use policy::Globs;
 pub use runs::runs_by_itself;
@@ -82,7 +82,7 @@ fn unlisted(safe: &Globs, path: &str) -> Option<&'static str> {
 }
 
 /// What a change says by what it is, whatever its name.
-fn by_content(change: &Frost, old: &[u8], new: &[u8]) -> Option<&'static str> {
+fn by_content(change: &FrozenPath, old: &[u8], new: &[u8]) -> Option<&'static str> {
     let runs = |state: &State| matches!(state, State::File { mode: Some(mode), .. } if mode & 0o111 != 0);
     if matches!(change.new, State::Link { .. }) || matches!(change.old, State::Link { .. }) {
         return Some("links are looked at");
@@ -146,9 +146,9 @@ impl Project {
         let scripts: Vec<String> = files.iter().cloned().chain(split(&hidden).into_iter().filter(|path| !path.ends_with('/'))).collect();
         let read = |path: &str| {
             Ok::<_, Fault>(match tree.now(path)? {
-                Now::File { bytes, .. } => Script::Text(bytes),
-                Now::Link { target } => Script::Link(target),
-                Now::Absent | Now::Folder | Now::Other => Script::Unreadable,
+                FileState::File { bytes, .. } => Script::Text(bytes),
+                FileState::Link { target } => Script::Link(target),
+                FileState::Absent | FileState::Folder | FileState::Other => Script::Unreadable,
             })
         };
         let (mentions, outside) = aside(|| (Mentions::of(command, &scripts, read), Outside::look(&tree.project, shown)));
@@ -158,7 +158,7 @@ impl Project {
 }
 
 impl KnownProject {
-    fn doubts(&self, change: &Frost) -> Vec<String> {
+    fn doubts(&self, change: &FrozenPath) -> Vec<String> {
         let path = &change.path;
         let mut why: Vec<String> = self.mentions.of_path(path).into_iter().collect();
         if self.ignored.contains(path) {
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn what_runs_is_looked_at_whatever_its_name() {
         let file = |mode| State::File { blob: String::new(), mode, owner: None };
-        let change = |old: State, new: State| Frost {
+        let change = |old: State, new: State| FrozenPath {
             path: "a".into(),
             kind: world::PathChange::Modified,
             from: None,

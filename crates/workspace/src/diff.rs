@@ -1,7 +1,7 @@
 //! What a task changed, for a person to read.
 
 use crate::auto::runs_by_itself;
-use crate::frozen::{Frost, Frozen};
+use crate::frozen::{Frozen, FrozenPath};
 use crate::hash::sha256;
 use crate::tree::State;
 use crate::unified::{differing, is_text, odd, unified};
@@ -155,7 +155,7 @@ impl MergeDiff {
 }
 
 /// What becomes of a file's mode: a name that is new may be that of a program.
-fn mode_told(change: &Frost, all: &[Frost]) -> String {
+fn mode_told(change: &FrozenPath, all: &[FrozenPath]) -> String {
     let mode = |state: &State| match state {
         State::File { mode, .. } => *mode,
         _ => None,
@@ -172,7 +172,7 @@ fn mode_told(change: &Frost, all: &[Frost]) -> String {
 }
 
 /// Why a person should look at a path: what made it a question, and who runs it unasked.
-fn noted(change: &Frost) -> Option<String> {
+fn noted(change: &FrozenPath) -> Option<String> {
     let runs = runs_by_itself(&change.path).filter(|_| change.new != State::Absent).map(|by| format!("runs by itself: {by}"));
     let notes: Vec<String> = change.question.iter().cloned().chain(runs).collect();
     (!notes.is_empty()).then(|| notes.join("; "))

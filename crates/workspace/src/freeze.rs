@@ -4,14 +4,14 @@
 //! the base, their texts are merged for a person to look at, or the path is a conflict that a person decides.
 
 use crate::aside;
-use crate::frozen::{Conflict, Frost};
+use crate::frozen::{Conflict, FrozenPath};
 use crate::git_room::git;
 use crate::links::Origin;
 use crate::room_fault;
 use crate::shape::Blobs;
 use crate::three;
-use crate::tree::{Now, State, Tree};
-use crate::was::{Bases, Was};
+use crate::tree::{FileState, State, Tree};
+use crate::was::{BaseState, Bases};
 use crate::whole::{self, Fate, Left, Swaps};
 use sandbox::{Change, ChangeKind, FileKind, Refused, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub const MOVE: &str = "fs.move";
 
 /// One change of a path, as a call that the gate knows.
 #[derive(Debug)]
-pub struct Deed<'a> {
+pub struct PathCall<'a> {
     pub tool: &'static str,
     /// Old and new name of a move; else the one path.
     pub paths: Vec<&'a str>,
@@ -33,55 +33,55 @@ pub struct Deed<'a> {
     pub content: Option<String>,
 }
 
-impl<'a> Deed<'a> {
-    pub fn of(path: &'a str, from: Option<&'a str>, to: Option<&'a str>, gone: bool, size: u64) -> Deed<'a> {
+impl<'a> PathCall<'a> {
+    pub fn of(path: &'a str, from: Option<&'a str>, to: Option<&'a str>, gone: bool, size: u64) -> PathCall<'a> {
         match (from, to) {
-            (None, None) => Deed { tool: if gone { "fs.delete" } else { WRITE }, paths: vec![path], size, content: None },
-            (from, to) => Deed { tool: MOVE, paths: vec![from.unwrap_or(path), to.unwrap_or(path)], size, content: None },
+            (None, None) => PathCall { tool: if gone { "fs.delete" } else { WRITE }, paths: vec![path], size, content: None },
+            (from, to) => PathCall { tool: MOVE, paths: vec![from.unwrap_or(path), to.unwrap_or(path)], size, content: None },
         }
     }
 
     /// The same with the bytes that a write writes. No call has more of them than an input may hold, so no more is shown.
-    pub fn with_content(self, bytes: &[u8]) -> Deed<'a> {
+    pub fn with_content(self, bytes: &[u8]) -> PathCall<'a> {
         let shown = &bytes[..bytes.len().min(limits::INPUT_BYTES_MAX)];
         let content = (self.tool == WRITE).then(|| String::from_utf8_lossy(shown).into_owned());
-        Deed { content, ..self }
+        PathCall { content, ..self }
     }
 
-    pub fn of_frost(frost: &'a Frost) -> Deed<'a> {
+    pub fn of_frozen(frost: &'a FrozenPath) -> PathCall<'a> {
         // A file that gives its place to a folder goes.
         let gone = matches!(frost.new, State::Absent | State::Folder);
-        Deed::of(&frost.path, frost.from.as_deref(), frost.to.as_deref(), gone, frost.size)
+        PathCall::of(&frost.path, frost.from.as_deref(), frost.to.as_deref(), gone, frost.size)
     }
 }
 
 /// Who says whether a changed path may go into the project; the kernel's gate.
 pub trait Gate {
     /// A question for a person, if there is one, or why the path stays out.
-    fn may_change(&self, deed: &Deed<'_>, path: &str) -> impl Future<Output = Result<Result<Option<String>, String>, Stop>>;
+    fn may_change(&self, deed: &PathCall<'_>, path: &str) -> impl Future<Output = Result<Result<Option<String>, String>, Stop>>;
 
     /// Does it look at what is written?
     fn reads_content(&self) -> bool;
 }
 
 /// What a look at one path gave.
-enum Found {
+enum PathOutcome {
     /// The project holds it already, or the task did not change it.
-    Same,
-    Goes(Frost),
-    Clash(Conflict),
-    Stays(String),
+    Unchanged,
+    Include(FrozenPath),
+    Conflict(Conflict),
+    Exclude(String),
 }
 
 /// What a task's room changed, before the project is looked at.
-pub struct Listed {
+pub struct RoomChanges {
     refused: Vec<MergePath>,
     swaps: Swaps,
     wanted: Vec<Change>,
 }
 
-impl Listed {
-    pub async fn of(room: &Workspace) -> Result<Listed, Stop> {
+impl RoomChanges {
+    pub async fn of(room: &Workspace) -> Result<RoomChanges, Stop> {
         let found = room.changes().await.map_err(room_fault)?;
         let mut refused: Vec<MergePath> =
             found.refused.iter().map(|no| left_out(&no.path.to_string_lossy(), PathChange::Refused, no.why)).collect();
@@ -93,7 +93,7 @@ impl Listed {
         let all: Vec<Change> = named.iter().chain(&nameless).cloned().collect();
         let swaps = Swaps::of(&all, &ignored, &found.refused);
         let wanted = whole(named).into_iter().filter(|change| !ignored.contains(&*change.path.to_string_lossy())).collect();
-        Ok(Listed { refused, swaps, wanted })
+        Ok(RoomChanges { refused, swaps, wanted })
     }
 
     /// The paths that may go in.
@@ -102,14 +102,14 @@ impl Listed {
     }
 
     /// What is frozen where no path may go in.
-    pub fn nothing(self) -> Looked {
-        Looked { changes: Vec::new(), conflicts: Vec::new(), refused: self.refused }
+    pub fn nothing(self) -> FrozenChanges {
+        FrozenChanges { changes: Vec::new(), conflicts: Vec::new(), refused: self.refused }
     }
 }
 
 /// Every changed path with what becomes of it.
-pub struct Looked {
-    pub changes: Vec<Frost>,
+pub struct FrozenChanges {
+    pub changes: Vec<FrozenPath>,
     pub conflicts: Vec<Conflict>,
     pub refused: Vec<MergePath>,
 }
@@ -129,30 +129,30 @@ pub struct Freezer<'a, G> {
 }
 
 impl<G: Gate> Freezer<'_, G> {
-    pub async fn freeze(&self, listed: Listed) -> Result<Looked, Stop> {
-        let Listed { mut refused, swaps, wanted } = listed;
+    pub async fn freeze(&self, listed: RoomChanges) -> Result<FrozenChanges, Stop> {
+        let RoomChanges { mut refused, swaps, wanted } = listed;
         let (mut changes, mut conflicts) = (Vec::new(), Vec::new());
-        let look = Look { with: self, swaps: &swaps };
+        let look = PathFreezer { with: self, swaps: &swaps };
         let renames = look.renames(&wanted)?;
         for change in &wanted {
             let path = change.path.to_string_lossy().into_owned();
             // What a room does not show is no change of its task's, wherever it came from.
             let looked = match (self.masked)(&path) {
-                Some(by) => Found::Stays(format!("it is masked: {by}")),
+                Some(by) => PathOutcome::Exclude(format!("it is masked: {by}")),
                 None => look.at(change, &path, &renames).await?,
             };
             match looked {
-                Found::Same => {}
-                Found::Goes(frost) => changes.push(frost),
-                Found::Clash(conflict) if swaps.has(&path) => refused.push(left_out(&path, PathChange::Conflict, &conflict.why)),
-                Found::Clash(conflict) => conflicts.push(conflict),
-                Found::Stays(why) => refused.push(left_out(&path, path_change(change), &why)),
+                PathOutcome::Unchanged => {}
+                PathOutcome::Include(frost) => changes.push(frost),
+                PathOutcome::Conflict(conflict) if swaps.has(&path) => refused.push(left_out(&path, PathChange::Conflict, &conflict.why)),
+                PathOutcome::Conflict(conflict) => conflicts.push(conflict),
+                PathOutcome::Exclude(why) => refused.push(left_out(&path, path_change(change), &why)),
             }
         }
         for (change, why) in look.settle(&mut changes).await? {
             refused.push(MergePath { refused: Some(why), ..change.told() });
         }
-        Ok(Looked { changes, conflicts, refused })
+        Ok(FrozenChanges { changes, conflicts, refused })
     }
 }
 
@@ -165,7 +165,7 @@ pub fn whole(changes: Vec<Change>) -> Vec<Change> {
 }
 
 /// Renames of which only one half goes in. Each becomes what it is without the other.
-pub fn unpair(changes: &mut [Frost]) -> Vec<usize> {
+pub fn unpair(changes: &mut [FrozenPath]) -> Vec<usize> {
     let gone: BTreeSet<String> = changes.iter().filter(|change| change.to.is_some()).map(|change| change.path.clone()).collect();
     let made: BTreeSet<String> = changes.iter().filter(|change| change.from.is_some()).map(|change| change.path.clone()).collect();
     let mut single = Vec::new();
@@ -197,7 +197,7 @@ fn path_change(change: &Change) -> PathChange {
     }
 }
 
-struct Look<'a, G> {
+struct PathFreezer<'a, G> {
     with: &'a Freezer<'a, G>,
     swaps: &'a Swaps,
 }
@@ -208,13 +208,13 @@ struct Renames {
     to: BTreeMap<String, String>,
 }
 
-impl<G: Gate> Look<'_, G> {
+impl<G: Gate> PathFreezer<'_, G> {
     /// A path that is gone and one that appeared with the same content are one file with another name.
     fn renames(&self, changes: &[Change]) -> Result<Renames, Stop> {
         let mut renames = Renames { from: BTreeMap::new(), to: BTreeMap::new() };
         let path = |change: &Change| change.path.to_string_lossy().into_owned();
         let file = |change: &&Change| change.file == FileKind::File && change.size > 0 && change.size <= limits::MERGE_FILE_MAX;
-        let gone: Vec<(String, Was, u64)> = changes
+        let gone: Vec<(String, BaseState, u64)> = changes
             .iter()
             .filter(|change| change.kind == ChangeKind::Deleted)
             .filter(file)
@@ -226,7 +226,7 @@ impl<G: Gate> Look<'_, G> {
                 continue;
             }
             let new = path(change);
-            if let Now::File { bytes, .. } = self.with.upper.now(&new)?
+            if let FileState::File { bytes, .. } = self.with.upper.now(&new)?
                 && let Some((old, ..)) = alike.find(|(_, was, _)| was.holds(&bytes))
             {
                 renames.from.insert(new.clone(), old.clone());
@@ -237,7 +237,7 @@ impl<G: Gate> Look<'_, G> {
     }
 
     /// Takes out what must not go in without what stays out.
-    async fn settle(&self, changes: &mut Vec<Frost>) -> Result<Vec<Left>, Stop> {
+    async fn settle(&self, changes: &mut Vec<FrozenPath>) -> Result<Vec<Left>, Stop> {
         let mut left = Vec::new();
         loop {
             left.extend(aside(|| whole::settle(self.swaps, &self.with.tree, changes, Origin::Task))?);
@@ -246,7 +246,7 @@ impl<G: Gate> Look<'_, G> {
             for at in unpair(changes) {
                 let Some(change) = changes.get_mut(at) else { continue };
                 let path = change.path.clone();
-                let deed = self.with_text(Deed::of(&path, None, None, change.new == State::Absent, change.size), &path)?;
+                let deed = self.with_text(PathCall::of(&path, None, None, change.new == State::Absent, change.size), &path)?;
                 match self.with.gate.may_change(&deed, &path).await? {
                     Ok(question) => question.into_iter().for_each(|why| change.ask(why)),
                     Err(why) => drop(refused.insert(path, why)),
@@ -255,7 +255,7 @@ impl<G: Gate> Look<'_, G> {
             if refused.is_empty() {
                 return Ok(left);
             }
-            let (stays, goes): (Vec<Frost>, Vec<Frost>) =
+            let (stays, goes): (Vec<FrozenPath>, Vec<FrozenPath>) =
                 std::mem::take(changes).into_iter().partition(|change| refused.contains_key(&change.path));
             *changes = goes;
             left.extend(stays.into_iter().filter_map(|change| {
@@ -266,44 +266,44 @@ impl<G: Gate> Look<'_, G> {
     }
 
     /// A write with the text that it writes, where an extension may want to look at it.
-    fn with_text<'d>(&self, deed: Deed<'d>, path: &str) -> Result<Deed<'d>, Stop> {
+    fn with_text<'d>(&self, deed: PathCall<'d>, path: &str) -> Result<PathCall<'d>, Stop> {
         if !self.with.gate.reads_content() || deed.size > limits::MERGE_FILE_MAX {
             return Ok(deed);
         }
         Ok(match self.with.upper.now(path)? {
-            Now::File { bytes, .. } => deed.with_content(&bytes),
+            FileState::File { bytes, .. } => deed.with_content(&bytes),
             _ => deed,
         })
     }
 
-    async fn at(&self, change: &Change, path: &str, renames: &Renames) -> Result<Found, Stop> {
+    async fn at(&self, change: &Change, path: &str, renames: &Renames) -> Result<PathOutcome, Stop> {
         let (from, to) = (renames.from.get(path).cloned(), renames.to.get(path).cloned());
         // Every changed path passes the gate with the process's rights, whether or not the brain asked.
-        let deed = Deed::of(path, from.as_deref(), to.as_deref(), change.kind == ChangeKind::Deleted, change.size);
+        let deed = PathCall::of(path, from.as_deref(), to.as_deref(), change.kind == ChangeKind::Deleted, change.size);
         let deed = self.with_text(deed, path)?;
         let question = match self.with.gate.may_change(&deed, path).await? {
             Ok(question) => question,
-            Err(why) => return Ok(Found::Stays(why)),
+            Err(why) => return Ok(PathOutcome::Exclude(why)),
         };
         if change.size > limits::MERGE_FILE_MAX {
-            return Ok(Found::Stays(format!("it has {} bytes; at most {} are merged", change.size, limits::MERGE_FILE_MAX)));
+            return Ok(PathOutcome::Exclude(format!("it has {} bytes; at most {} are merged", change.size, limits::MERGE_FILE_MAX)));
         }
         let theirs = match change.kind {
-            ChangeKind::Deleted => Now::Absent,
+            ChangeKind::Deleted => FileState::Absent,
             _ => self.with.upper.now(path)?,
         };
         // Links were judged by where they led when changes were listed.
         let as_judged = match (&change.file, &theirs) {
-            (FileKind::Symlink { target }, Now::Link { target: now }) => target.as_os_str() == now.as_str(),
-            (_, Now::Link { .. }) => false,
+            (FileKind::Symlink { target }, FileState::Link { target: now }) => target.as_os_str() == now.as_str(),
+            (_, FileState::Link { .. }) => false,
             _ => true,
         };
         if !as_judged {
-            return Ok(Found::Stays("it changed while it was read".into()));
+            return Ok(PathOutcome::Exclude("it changed while it was read".into()));
         }
         let (was, mine) = (self.with.bases.of(path), self.with.tree.now(path)?);
         let kind = if from.is_some() { PathChange::Renamed } else { path_change(change) };
-        let frost = Frost {
+        let frost = FrozenPath {
             path: path.to_owned(),
             kind,
             from,
@@ -319,31 +319,31 @@ impl<G: Gate> Look<'_, G> {
     }
 
     /// What stands there must not be lost to an edit at the same moment. Where that can't be held, a person is told.
-    fn guard(&self, found: Found) -> Result<Found, Stop> {
+    fn guard(&self, found: PathOutcome) -> Result<PathOutcome, Stop> {
         Ok(match found {
-            Found::Goes(mut frost) => {
+            PathOutcome::Include(mut frost) => {
                 if let Some(why) = self.with.tree.unguarded(&frost.path)? {
                     frost.unguarded = true;
                     if frost.old != State::Absent {
                         frost.ask(format!("{}: {why}, so an edit of yours while it is merged could be lost", frost.path));
                     }
                 }
-                Found::Goes(frost)
+                PathOutcome::Include(frost)
             }
-            Found::Clash(mut conflict) => {
+            PathOutcome::Conflict(mut conflict) => {
                 if let Some(why) = self.with.tree.unguarded(&conflict.path)? {
                     conflict.unguarded = true;
                     conflict.why = format!("{}; {why}, so an edit of yours while it is merged could be lost", conflict.why);
                 }
-                Found::Clash(conflict)
+                PathOutcome::Conflict(conflict)
             }
             other => other,
         })
     }
 
     /// Base, project and task: who changed what?
-    async fn compare(&self, mut frost: Frost, was: &Was, mine: &Now, theirs: &Now) -> Result<Found, Stop> {
-        let Some(mut new) = theirs.keep(self.with.keep)? else { return Ok(Found::Stays("it changed while it was read".into())) };
+    async fn compare(&self, mut frost: FrozenPath, was: &BaseState, mine: &FileState, theirs: &FileState) -> Result<PathOutcome, Stop> {
+        let Some(mut new) = theirs.keep(self.with.keep)? else { return Ok(PathOutcome::Exclude("it changed while it was read".into())) };
         let mut same_mode = true;
         if let State::File { mode, owner, .. } = &mut new {
             *owner = None;
@@ -351,46 +351,46 @@ impl<G: Gate> Look<'_, G> {
             same_mode = was.executable() == Some(executable);
             *mode = match (same_mode, mine) {
                 (true, _) => None,
-                (false, Now::File { mode, .. }) if was.executable().is_some() => Some(with_execution(*mode, executable)),
+                (false, FileState::File { mode, .. }) if was.executable().is_some() => Some(with_execution(*mode, executable)),
                 (false, _) => mode.map(|mode| mode & 0o777),
             };
         }
         frost.new = new;
         match self.swaps.folder_at(&frost.path) {
             // The files in it have bases of their own.
-            Some(Fate::Goes) if matches!(mine, Now::Folder) => {
+            Some(Fate::Goes) if matches!(mine, FileState::Folder) => {
                 frost.old = State::Folder;
-                return Ok(Found::Goes(frost));
+                return Ok(PathOutcome::Include(frost));
             }
             Some(Fate::Comes) => frost.new = State::Folder,
             _ => {}
         }
         if (was.is(theirs) && same_mode) || frost.new.is(mine) {
-            return Ok(Found::Same);
+            return Ok(PathOutcome::Unchanged);
         }
         let Some(old) = mine.keep(self.with.keep)? else {
-            return Ok(Found::Clash(self.clash(&frost, "the project has something else there", None, None)));
+            return Ok(PathOutcome::Conflict(self.clash(&frost, "the project has something else there", None, None)));
         };
         frost.old = old;
         if was.is(mine) || self.with.bases.is_checked_out(&frost.path, was, mine).await? {
             if was.is_dirty() {
                 frost.ask(format!("{}: you had edited it before the task began", frost.path));
             }
-            return Ok(Found::Goes(frost));
+            return Ok(PathOutcome::Include(frost));
         }
-        let (Now::File { bytes: mine, .. }, Now::File { bytes: theirs, .. }) = (mine, theirs) else {
+        let (FileState::File { bytes: mine, .. }, FileState::File { bytes: theirs, .. }) = (mine, theirs) else {
             let why = match (was, mine) {
-                (Was::Unproven, _) => "what it held when the task began is not known",
-                (_, Now::Absent) => "it is gone from the project, and the task changed it",
+                (BaseState::Unproven, _) => "what it held when the task began is not known",
+                (_, FileState::Absent) => "it is gone from the project, and the task changed it",
                 _ => "it was changed after the task began",
             };
             let mine = Some(frost.old.clone());
-            return Ok(Found::Clash(self.clash(&frost, why, mine, None)));
+            return Ok(PathOutcome::Conflict(self.clash(&frost, why, mine, None)));
         };
         let Some(base) = self.with.bases.bytes(self.with.blobs, &frost.path, was).await? else {
-            let why = if *was == Was::Absent { "both made it" } else { "what it held when the task began is not known" };
+            let why = if *was == BaseState::Absent { "both made it" } else { "what it held when the task began is not known" };
             let mine = Some(frost.old.clone());
-            return Ok(Found::Clash(self.clash(&frost, why, mine, None)));
+            return Ok(PathOutcome::Conflict(self.clash(&frost, why, mine, None)));
         };
         match three::merge(&base, mine, theirs) {
             three::Three::Clean(text) => {
@@ -403,27 +403,27 @@ impl<G: Gate> Look<'_, G> {
                 frost.ask(format!("{}: it was changed after the task began; both changes are in", frost.path));
                 // What goes in is the text of neither side, so it is judged as what it is.
                 let path = frost.path.clone();
-                let deed = Deed::of(&path, None, None, false, frost.size);
+                let deed = PathCall::of(&path, None, None, false, frost.size);
                 let deed = if self.with.gate.reads_content() { deed.with_content(text.as_bytes()) } else { deed };
                 match self.with.gate.may_change(&deed, &path).await? {
                     Ok(question) => question.into_iter().for_each(|why| frost.ask(why)),
-                    Err(why) => return Ok(Found::Stays(why)),
+                    Err(why) => return Ok(PathOutcome::Exclude(why)),
                 }
-                Ok(if frost.new.is(&self.with.tree.now(&frost.path)?) { Found::Same } else { Found::Goes(frost) })
+                Ok(if frost.new.is(&self.with.tree.now(&frost.path)?) { PathOutcome::Unchanged } else { PathOutcome::Include(frost) })
             }
             three::Three::Conflict(marked) => {
                 let marked = (self.with.keep)(marked.as_bytes())?;
                 let mine = Some(frost.old.clone());
-                Ok(Found::Clash(self.clash(&frost, "it was changed after the task began, in the same place", mine, Some(marked))))
+                Ok(PathOutcome::Conflict(self.clash(&frost, "it was changed after the task began, in the same place", mine, Some(marked))))
             }
             three::Three::NotText => {
                 let mine = Some(frost.old.clone());
-                Ok(Found::Clash(self.clash(&frost, "it was changed after the task began, and it is not text", mine, None)))
+                Ok(PathOutcome::Conflict(self.clash(&frost, "it was changed after the task began, and it is not text", mine, None)))
             }
         }
     }
 
-    fn clash(&self, frost: &Frost, why: &str, mine: Option<State>, marked: Option<String>) -> Conflict {
+    fn clash(&self, frost: &FrozenPath, why: &str, mine: Option<State>, marked: Option<String>) -> Conflict {
         Conflict {
             path: frost.path.clone(),
             why: why.to_owned(),

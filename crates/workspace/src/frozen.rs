@@ -3,7 +3,7 @@
 //! **Invariant.** The digest names all that would be merged or left out. Knows no room and no policy.
 
 use crate::auto::runs_by_itself;
-use crate::freeze::Looked;
+use crate::freeze::FrozenChanges;
 use crate::hash;
 use crate::tree::{State, Tree};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub struct Frozen {
     pub head: Option<String>,
     pub began: Option<String>,
     pub policy_version: u64,
-    pub changes: Vec<Frost>,
+    pub changes: Vec<FrozenPath>,
     /// Changed by both sides in ways that do not go together.
     pub conflicts: Vec<Conflict>,
     /// Left out, and why.
@@ -29,7 +29,7 @@ pub struct Frozen {
 
 /// One path that goes in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Frost {
+pub struct FrozenPath {
     pub path: String,
     pub kind: PathChange,
     /// A rename's other half: what this path was called, or is called from now on.
@@ -61,7 +61,7 @@ pub struct Conflict {
     pub unguarded: bool,
 }
 
-impl Frost {
+impl FrozenPath {
     pub fn told(&self) -> MergePath {
         MergePath { path: self.path.clone(), kind: self.kind, from: self.from.clone(), refused: None }
     }
@@ -90,9 +90,9 @@ impl Frozen {
         head: Option<String>,
         began: Option<String>,
         policy_version: u64,
-        looked: Looked,
+        looked: FrozenChanges,
     ) -> Result<Frozen, Fault> {
-        let Looked { changes, conflicts, refused } = looked;
+        let FrozenChanges { changes, conflicts, refused } = looked;
         let summary = summary.to_owned();
         let mut frozen = Frozen { task, summary, head, began, policy_version, changes, conflicts, refused, digest: String::new() };
         frozen.digest = frozen.hash()?;
@@ -138,7 +138,7 @@ impl Frozen {
     pub fn resolve(&mut self, sides: &BTreeMap<String, Side>) {
         for conflict in std::mem::take(&mut self.conflicts) {
             match (sides.get(&conflict.path), &conflict.mine) {
-                (Some(Side::Theirs), Some(mine)) => self.changes.push(Frost {
+                (Some(Side::Theirs), Some(mine)) => self.changes.push(FrozenPath {
                     path: conflict.path.clone(),
                     kind: PathChange::Modified,
                     from: None,
@@ -164,7 +164,7 @@ impl Frozen {
     }
 
     pub fn paths(&self) -> Vec<MergePath> {
-        let going = self.changes.iter().filter(|change| change.to.is_none()).map(Frost::told);
+        let going = self.changes.iter().filter(|change| change.to.is_none()).map(FrozenPath::told);
         let clashing = self.conflicts.iter().map(|conflict| conflict.told(conflict.why.clone()));
         going.chain(clashing).chain(self.refused.iter().cloned()).collect()
     }

@@ -4,7 +4,7 @@
 //! git or skep keeps; one that was there and leads out passes through nothing that came with the merge; and no folder is, or became, a repository by what came with it. What would break this stays out; the rest is judged
 //! again without it. What does not exist, and what is a file, counts as a folder on a link's way: it may become one.
 
-use crate::frozen::Frost;
+use crate::frozen::FrozenPath;
 use crate::tree::{State, Tree};
 use rustix::fs::FileType;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -98,7 +98,7 @@ pub enum Origin {
 }
 
 /// Which of these changes must stay out, and why. The caller takes out what belongs to them, and asks again.
-pub fn judge(tree: &Tree, going: &[Frost], origin: Origin) -> Result<BTreeMap<String, &'static str>, Fault> {
+pub fn judge(tree: &Tree, going: &[FrozenPath], origin: Origin) -> Result<BTreeMap<String, &'static str>, Fault> {
     let mut out = if origin == Origin::Task { repositories(tree, going)? } else { BTreeMap::new() };
     let after = After { tree, changes: going.iter().map(|change| (Path::new(&change.path), &change.new)).collect() };
     for change in going.iter().filter(|_| origin == Origin::Task) {
@@ -109,7 +109,7 @@ pub fn judge(tree: &Tree, going: &[Frost], origin: Origin) -> Result<BTreeMap<St
         }
     }
     // Only a link that comes, goes or changes gives others another meaning.
-    let turning: Vec<&Frost> = going.iter().filter(is_link).collect();
+    let turning: Vec<&FrozenPath> = going.iter().filter(is_link).collect();
     if !out.is_empty() || turning.is_empty() {
         return Ok(out);
     }
@@ -122,8 +122,8 @@ pub fn judge(tree: &Tree, going: &[Frost], origin: Origin) -> Result<BTreeMap<St
         if now.end.is_ok() || (then.end.is_err() && now.end == Err(LOOP)) {
             continue;
         }
-        let passed = |change: &&&Frost| [&then, &now].iter().any(|way| way.passed.contains(Path::new(&change.path)));
-        let blamed: Vec<&&Frost> = turning.iter().filter(passed).collect();
+        let passed = |change: &&&FrozenPath| [&then, &now].iter().any(|way| way.passed.contains(Path::new(&change.path)));
+        let blamed: Vec<&&FrozenPath> = turning.iter().filter(passed).collect();
         let blamed = match (blamed.is_empty(), then.end.is_ok()) {
             (true, true) => turning.iter().collect(),
             // It led out, or nowhere, before. A change on its way may have it lead to another place outside.
@@ -134,17 +134,17 @@ pub fn judge(tree: &Tree, going: &[Frost], origin: Origin) -> Result<BTreeMap<St
     Ok(out)
 }
 
-fn is_link(change: &&Frost) -> bool {
+fn is_link(change: &&FrozenPath) -> bool {
     matches!(change.new, State::Link { .. }) || matches!(change.old, State::Link { .. })
 }
 
 /// Every path at which a link comes, goes or changes.
-pub fn all(going: &[Frost]) -> impl Iterator<Item = &str> {
+pub fn all(going: &[FrozenPath]) -> impl Iterator<Item = &str> {
     going.iter().filter(is_link).map(|change| change.path.as_str())
 }
 
 /// Changes in folders that are repositories, or would be by them.
-fn repositories(tree: &Tree, going: &[Frost]) -> Result<BTreeMap<String, &'static str>, Fault> {
+fn repositories(tree: &Tree, going: &[FrozenPath]) -> Result<BTreeMap<String, &'static str>, Fault> {
     let mut names: BTreeMap<PathBuf, BTreeSet<OsString>> = BTreeMap::new();
     for change in going {
         let mut below = Path::new(&change.path);
@@ -165,7 +165,7 @@ fn repositories(tree: &Tree, going: &[Frost]) -> Result<BTreeMap<String, &'stati
             repositories.insert(folder);
         }
     }
-    let inside = |change: &&Frost| Path::new(&change.path).ancestors().skip(1).any(|folder| repositories.contains(folder));
+    let inside = |change: &&FrozenPath| Path::new(&change.path).ancestors().skip(1).any(|folder| repositories.contains(folder));
     Ok(going.iter().filter(inside).map(|change| (change.path.clone(), REPOSITORY)).collect())
 }
 

@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use world::{Code, Refusal};
 
-pub use walk::{Found, Walks};
+pub use walk::{MaskSet, Walks};
 
 /// Never visible in a room, whatever `skep.yml` says.
 pub const MASKED: &[&str] = &[".env", ".env.*", "!.env.example", "*.pem", "*.key", ".npmrc", ".netrc"];

@@ -151,7 +151,7 @@ impl Tree {
 
     /// Whether a place went with its folder.
     fn is_gone(&self, unit: &Unit<'_>) -> Result<bool, Fault> {
-        Ok(matches!(self.now(unit.place)?, super::Now::Absent))
+        Ok(matches!(self.now(unit.place)?, super::FileState::Absent))
     }
 
     fn exchange(&self, folder: &OwnedFd, one: &OsStr, other: &OsStr) -> Result<(), Errno> {

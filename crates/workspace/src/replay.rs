@@ -6,8 +6,8 @@
 use crate::base::{self, Dirty};
 use crate::git_room::git;
 use crate::shape::Blobs;
-use crate::tree::{Now, Tree};
-use crate::was::{Bases, Was};
+use crate::tree::{FileState, Tree};
+use crate::was::{BaseState, Bases};
 use crate::{Sight, aside};
 use sandbox::Workspace;
 use std::collections::BTreeSet;
@@ -75,7 +75,7 @@ pub async fn lay(
     for path in paths {
         let (was, now) = (bases.of(path), aside(|| tree.now(path))?);
         let mode = match &now {
-            Now::File { mode, .. } => Some(mode & 0o100 != 0),
+            FileState::File { mode, .. } => Some(mode & 0o100 != 0),
             _ => None,
         };
         let same = was.is(&now) || bases.is_checked_out(path, &was, &now).await?;
@@ -87,8 +87,10 @@ pub async fn lay(
         let parent = place.parent().unwrap_or(&layer);
         aside(|| std::fs::create_dir_all(parent)).map_err(|error| Fault::io("make", parent, error))?;
         match (&was, bases.bytes(blobs, path, &was).await?) {
-            (Was::Absent, _) => whiteout(&place)?,
-            (Was::Held { executable, .. } | Was::Committed { executable, .. }, Some(bytes)) if !matches!(now, Now::Link { .. }) => {
+            (BaseState::Absent, _) => whiteout(&place)?,
+            (BaseState::Held { executable, .. } | BaseState::Committed { executable, .. }, Some(bytes))
+                if !matches!(now, FileState::Link { .. }) =>
+            {
                 aside(|| std::fs::write(&place, bytes)).map_err(|error| Fault::io("write", &place, error))?;
                 let mode = std::fs::Permissions::from_mode(if *executable { 0o755 } else { 0o644 });
                 std::fs::set_permissions(&place, mode).map_err(|error| Fault::io("set the mode of", &place, error))?;

@@ -9,11 +9,11 @@ mod overlays;
 mod random;
 mod swaps;
 
-use crate::apply::{Step, carry};
-use crate::frozen::Frost;
+use crate::apply::{MergeStep, apply_steps};
+use crate::frozen::FrozenPath;
 use crate::hash;
 use crate::place::Moment;
-use crate::tree::{Now, State, Tree};
+use crate::tree::{FileState, State, Tree};
 use std::collections::BTreeMap;
 use std::path::Path;
 use world::{Fault, FaultKind, MergePath, PathChange};
@@ -39,13 +39,13 @@ impl Vault {
     }
 
     /// What stands somewhere, as a state.
-    fn state(&mut self, now: &Now) -> Option<State> {
+    fn state(&mut self, now: &FileState) -> Option<State> {
         Some(match now {
-            Now::Absent => State::Absent,
-            Now::File { bytes, mode, owner } => State::File { blob: self.keep(bytes), mode: Some(*mode), owner: Some(*owner) },
-            Now::Link { target } => State::Link { target: target.clone() },
-            Now::Folder => State::Folder,
-            Now::Other => return None,
+            FileState::Absent => State::Absent,
+            FileState::File { bytes, mode, owner } => State::File { blob: self.keep(bytes), mode: Some(*mode), owner: Some(*owner) },
+            FileState::Link { target } => State::Link { target: target.clone() },
+            FileState::Folder => State::Folder,
+            FileState::Other => return None,
         })
     }
 
@@ -54,19 +54,19 @@ impl Vault {
     }
 }
 
-fn step(path: &str, before: State, after: State) -> Step {
+fn step(path: &str, before: State, after: State) -> MergeStep {
     let path = MergePath { path: path.to_owned(), kind: PathChange::Modified, from: None, refused: None };
-    Step { path, before, after, quiet: false, unguarded: false }
+    MergeStep { path, before, after, quiet: false, unguarded: false }
 }
 
 /// Carries steps out, or back, and tells what was left.
-fn run(project: &Path, steps: &[Step], vault: &Vault, back: bool, at: &dyn Fn(usize, Moment)) -> Vec<MergePath> {
+fn run(project: &Path, steps: &[MergeStep], vault: &Vault, back: bool, at: &dyn Fn(usize, Moment)) -> Vec<MergePath> {
     let tree = Tree::at(project.to_owned()).unwrap();
     let mut list: Vec<_> = steps.iter().map(|step| (step, &step.before, &step.after)).collect();
     if back {
         list = steps.iter().rev().map(|step| (step, &step.after, &step.before)).collect();
     }
     let mut told = Vec::new();
-    carry(&tree, &list, &|name| vault.blob(name), at, &mut told).unwrap();
+    apply_steps(&tree, &list, &|name| vault.blob(name), at, &mut told).unwrap();
     told
 }

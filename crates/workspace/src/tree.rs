@@ -36,14 +36,14 @@ pub enum State {
 
 impl State {
     /// Whether what stands there is this; owners are not compared.
-    pub fn is(&self, now: &Now) -> bool {
+    pub fn is(&self, now: &FileState) -> bool {
         match (self, now) {
-            (State::Absent, Now::Absent) => true,
-            (State::File { blob, mode, .. }, Now::File { bytes, mode: now, .. }) => {
+            (State::Absent, FileState::Absent) => true,
+            (State::File { blob, mode, .. }, FileState::File { bytes, mode: now, .. }) => {
                 mode.is_none_or(|mode| mode == *now) && hash::sha256(bytes) == *blob
             }
-            (State::Link { target }, Now::Link { target: now }) => target == now,
-            (State::Folder, Now::Folder) => true,
+            (State::Link { target }, FileState::Link { target: now }) => target == now,
+            (State::Folder, FileState::Folder) => true,
             _ => false,
         }
     }
@@ -60,7 +60,7 @@ impl State {
 
 /// What stands at a path now, read whole.
 #[derive(Debug)]
-pub enum Now {
+pub enum FileState {
     Absent,
     File {
         bytes: Vec<u8>,
@@ -75,14 +75,14 @@ pub enum Now {
     Other,
 }
 
-impl Now {
+impl FileState {
     /// Keeps what stands there; `None` for what can't be kept.
     pub fn keep(&self, keep: &dyn Fn(&[u8]) -> Result<String, Fault>) -> Result<Option<State>, Fault> {
         Ok(match self {
-            Now::Absent => Some(State::Absent),
-            Now::File { bytes, mode, owner } => Some(State::File { blob: keep(bytes)?, mode: Some(*mode), owner: Some(*owner) }),
-            Now::Link { target } => Some(State::Link { target: target.clone() }),
-            Now::Folder | Now::Other => None,
+            FileState::Absent => Some(State::Absent),
+            FileState::File { bytes, mode, owner } => Some(State::File { blob: keep(bytes)?, mode: Some(*mode), owner: Some(*owner) }),
+            FileState::Link { target } => Some(State::Link { target: target.clone() }),
+            FileState::Folder | FileState::Other => None,
         })
     }
 }
@@ -111,14 +111,14 @@ impl Tree {
         Ok(Tree { root, project: project.to_owned(), exchanges: true })
     }
 
-    pub fn now(&self, path: &str) -> Result<Now, Fault> {
+    pub fn now(&self, path: &str) -> Result<FileState, Fault> {
         let at = Path::new(path);
-        let Some(name) = at.file_name() else { return Ok(Now::Other) };
+        let Some(name) = at.file_name() else { return Ok(FileState::Other) };
         match self.parent(at, false) {
             Ok(parent) => read(&parent, name).map_err(|error| self.fault("read", at, error)),
             // A file where its folder should be: the file may be on its way out.
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(Now::Absent),
-            Err(Errno::LOOP | Errno::XDEV) => Ok(Now::Other),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(FileState::Absent),
+            Err(Errno::LOOP | Errno::XDEV) => Ok(FileState::Other),
             Err(error) => Err(self.fault("open the folder of", at, error)),
         }
     }
@@ -203,10 +203,10 @@ pub fn open_root(project: &Path) -> Result<OwnedFd, Fault> {
         .map_err(|error| Fault::io("open", project, error))
 }
 
-pub fn read(parent: &OwnedFd, name: &OsStr) -> Result<Now, Errno> {
+pub fn read(parent: &OwnedFd, name: &OsStr) -> Result<FileState, Errno> {
     let stat = match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
-        Err(Errno::NOENT) => return Ok(Now::Absent),
+        Err(Errno::NOENT) => return Ok(FileState::Absent),
         Err(error) => return Err(error),
     };
     match FileType::from_raw_mode(stat.st_mode) {
@@ -214,21 +214,21 @@ pub fn read(parent: &OwnedFd, name: &OsStr) -> Result<Now, Errno> {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let file = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
                 // It became something else in between.
-                Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(Now::Other),
+                Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(FileState::Other),
                 file => file?,
             };
             let mut bytes = Vec::new();
             let read = std::fs::File::from(file).take(limits::MERGE_FILE_MAX + 1).read_to_end(&mut bytes);
             read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-            Ok(Now::File { bytes, mode: stat.st_mode & 0o7777, owner: (stat.st_uid, stat.st_gid) })
+            Ok(FileState::File { bytes, mode: stat.st_mode & 0o7777, owner: (stat.st_uid, stat.st_gid) })
         }
         FileType::Symlink => match rustix::fs::readlinkat(parent, name, Vec::new()) {
-            Ok(target) => Ok(target.into_string().map_or(Now::Other, |target| Now::Link { target })),
-            Err(Errno::NOENT | Errno::INVAL) => Ok(Now::Other),
+            Ok(target) => Ok(target.into_string().map_or(FileState::Other, |target| FileState::Link { target })),
+            Err(Errno::NOENT | Errno::INVAL) => Ok(FileState::Other),
             Err(error) => Err(error),
         },
-        FileType::Directory => Ok(Now::Folder),
-        _ => Ok(Now::Other),
+        FileType::Directory => Ok(FileState::Folder),
+        _ => Ok(FileState::Other),
     }
 }
 
@@ -300,7 +300,7 @@ mod tests {
                     while began.elapsed() < Duration::from_millis(500) || files == 0 || others == 0 {
                         assert!(began.elapsed() < Duration::from_secs(60), "{path}: {files} files, {others} others");
                         match tree.now(path).unwrap() {
-                            Now::File { bytes, .. } => {
+                            FileState::File { bytes, .. } => {
                                 assert_eq!(bytes, b"harmless");
                                 files += 1;
                             }

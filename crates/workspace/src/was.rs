@@ -7,7 +7,7 @@ use crate::base::{self, Dirty, DirtyFile};
 use crate::git_room::git;
 use crate::hash;
 use crate::shape::Blobs;
-use crate::tree::Now;
+use crate::tree::FileState;
 use sandbox::Workspace;
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::path::Path;
 use world::{Base, Stop};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Was {
+pub enum BaseState {
     Absent,
     /// A dirty or untracked file: SHA-256 of its content.
     Held {
@@ -31,41 +31,41 @@ pub enum Was {
     Unproven,
 }
 
-impl Was {
+impl BaseState {
     pub fn holds(&self, bytes: &[u8]) -> bool {
         match self {
-            Was::Held { blob, .. } => hash::sha256(bytes) == *blob,
-            Was::Committed { oid, .. } => git_name(bytes, oid.len()) == *oid,
-            Was::Absent | Was::Unproven => false,
+            BaseState::Held { blob, .. } => hash::sha256(bytes) == *blob,
+            BaseState::Committed { oid, .. } => git_name(bytes, oid.len()) == *oid,
+            BaseState::Absent | BaseState::Unproven => false,
         }
     }
 
-    pub fn is(&self, now: &Now) -> bool {
+    pub fn is(&self, now: &FileState) -> bool {
         match now {
-            Now::Absent => *self == Was::Absent,
-            Now::File { bytes, .. } => self.holds(bytes),
-            Now::Link { target } => self.holds(target.as_bytes()),
-            Now::Folder | Now::Other => false,
+            FileState::Absent => *self == BaseState::Absent,
+            FileState::File { bytes, .. } => self.holds(bytes),
+            FileState::Link { target } => self.holds(target.as_bytes()),
+            FileState::Folder | FileState::Other => false,
         }
     }
 
     /// Of the permission bits only this one has a base, as git has it.
     pub fn executable(&self) -> Option<bool> {
         match self {
-            Was::Held { executable, .. } | Was::Committed { executable, .. } => Some(*executable),
-            Was::Absent | Was::Unproven => None,
+            BaseState::Held { executable, .. } | BaseState::Committed { executable, .. } => Some(*executable),
+            BaseState::Absent | BaseState::Unproven => None,
         }
     }
 
     /// The person had changed it already when the task began.
     pub fn is_dirty(&self) -> bool {
-        matches!(self, Was::Held { .. })
+        matches!(self, BaseState::Held { .. })
     }
 }
 
 pub struct Bases<'a> {
     dirty: Dirty,
-    committed: BTreeMap<String, Was>,
+    committed: BTreeMap<String, BaseState>,
     /// The commit that `committed` is from.
     head: Option<String>,
     /// A room over the project alone, for git.
@@ -96,27 +96,27 @@ impl<'a> Bases<'a> {
         }
     }
 
-    pub fn of(&self, path: &str) -> Was {
+    pub fn of(&self, path: &str) -> BaseState {
         match (self.dirty.files.get(path), self.committed.get(path)) {
-            (Some(DirtyFile::Held { blob, executable }), _) => Was::Held { blob: blob.clone(), executable: *executable },
-            (Some(DirtyFile::Absent), _) | (None, None) => Was::Absent,
-            (Some(DirtyFile::Unproven), _) => Was::Unproven,
+            (Some(DirtyFile::Held { blob, executable }), _) => BaseState::Held { blob: blob.clone(), executable: *executable },
+            (Some(DirtyFile::Absent), _) | (None, None) => BaseState::Absent,
+            (Some(DirtyFile::Unproven), _) => BaseState::Unproven,
             (None, Some(was)) => was.clone(),
         }
     }
 
     /// Whether a file is what the commit holds once git has put its line ends and filters into the work tree.
-    pub async fn is_checked_out(&self, path: &str, was: &Was, now: &Now) -> Result<bool, Stop> {
-        let (Was::Committed { oid, .. }, Now::File { bytes, .. }) = (was, now) else { return Ok(false) };
+    pub async fn is_checked_out(&self, path: &str, was: &BaseState, now: &FileState) -> Result<bool, Stop> {
+        let (BaseState::Committed { oid, .. }, FileState::File { bytes, .. }) = (was, now) else { return Ok(false) };
         let named = git(self.room, &["hash-object", "--stdin", "--path", path], Some(bytes.clone())).await;
         Ok(named.is_ok_and(|name| String::from_utf8_lossy(&name).trim() == oid))
     }
 
     /// The base's content as it stood in the work tree; `None` where it can't be had.
-    pub async fn bytes(&self, blobs: &Blobs<'_>, path: &str, was: &Was) -> Result<Option<Vec<u8>>, Stop> {
+    pub async fn bytes(&self, blobs: &Blobs<'_>, path: &str, was: &BaseState) -> Result<Option<Vec<u8>>, Stop> {
         match was {
-            Was::Held { blob, .. } => Ok(Some(blobs(blob)?)),
-            Was::Committed { oid, .. } => {
+            BaseState::Held { blob, .. } => Ok(Some(blobs(blob)?)),
+            BaseState::Committed { oid, .. } => {
                 let Some(head) = &self.head else { return Ok(None) };
                 let object = format!("{head}:{path}");
                 let found = git(self.room, &["cat-file", "--filters", &object], None).await;
@@ -125,18 +125,18 @@ impl<'a> Bases<'a> {
                     Err(_) => Ok(git(self.room, &["cat-file", "blob", oid], None).await.ok()),
                 }
             }
-            Was::Absent | Was::Unproven => Ok(None),
+            BaseState::Absent | BaseState::Unproven => Ok(None),
         }
     }
 }
 
 /// `<mode> SP <type> SP <oid> TAB <path>`
-fn tree_entry(entry: &str) -> Option<(String, Was)> {
+fn tree_entry(entry: &str) -> Option<(String, BaseState)> {
     let (meta, path) = entry.split_once('\t')?;
     let mut meta = meta.split(' ');
     let mode = meta.next()?;
     (meta.next()? == "blob").then_some(())?;
-    Some((path.to_owned(), Was::Committed { oid: meta.next()?.to_owned(), executable: mode == "100755" }))
+    Some((path.to_owned(), BaseState::Committed { oid: meta.next()?.to_owned(), executable: mode == "100755" }))
 }
 
 /// Git's name of a content: SHA-1, or SHA-256 in repositories that use it.

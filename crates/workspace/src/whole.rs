@@ -3,9 +3,9 @@
 //! **Invariant.** What became another kind of thing is one change: a folder's files go only if the file that takes its place comes, and the
 //! other way round. What stays out takes along what belongs to it, until what is left can go in as it is.
 
-use crate::frozen::Frost;
+use crate::frozen::FrozenPath;
 use crate::links::{self, Origin};
-use crate::tree::{Now, State, Tree};
+use crate::tree::{FileState, State, Tree};
 use sandbox::{Change, ChangeKind, FileKind, Refused};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -61,13 +61,13 @@ impl Swaps {
     }
 
     /// From changes that were frozen, or are in place.
-    pub fn in_frozen(going: &[Frost]) -> Swaps {
-        let root = |change: &Frost| match (&change.old, &change.new) {
+    pub fn in_frozen(going: &[FrozenPath]) -> Swaps {
+        let root = |change: &FrozenPath| match (&change.old, &change.new) {
             (State::Folder, _) => Some(Fate::Goes),
             (_, State::Folder) => Some(Fate::Comes),
             _ => None,
         };
-        let swap = |change: &Frost| {
+        let swap = |change: &FrozenPath| {
             let path = Path::new(&change.path);
             let inside = going.iter().map(|inner| Path::new(&inner.path)).filter(|inner| inner.starts_with(path));
             root(change).map(|folder| (path.to_owned(), Swap { folder, members: inside.map(Path::to_owned).collect() }))
@@ -90,10 +90,10 @@ impl Swaps {
 const ROUNDS_MAX: usize = 64;
 
 /// A change that stays out, and why.
-pub type Left = (Frost, String);
+pub type Left = (FrozenPath, String);
 
 /// Takes out what must not go in, with all that belongs to it, until nothing is left to take.
-pub fn settle(swaps: &Swaps, tree: &Tree, going: &mut Vec<Frost>, origin: Origin) -> Result<Vec<Left>, Fault> {
+pub fn settle(swaps: &Swaps, tree: &Tree, going: &mut Vec<FrozenPath>, origin: Origin) -> Result<Vec<Left>, Fault> {
     let mut left = Vec::new();
     for round in 0.. {
         let mut out = broken(swaps, tree, going)?;
@@ -106,7 +106,8 @@ pub fn settle(swaps: &Swaps, tree: &Tree, going: &mut Vec<Frost>, origin: Origin
         if out.is_empty() {
             return Ok(left);
         }
-        let (stays, goes): (Vec<Frost>, Vec<Frost>) = std::mem::take(going).into_iter().partition(|change| out.contains_key(&change.path));
+        let (stays, goes): (Vec<FrozenPath>, Vec<FrozenPath>) =
+            std::mem::take(going).into_iter().partition(|change| out.contains_key(&change.path));
         *going = goes;
         left.extend(stays.into_iter().filter_map(|change| {
             let why = out.remove(&change.path)?;
@@ -117,7 +118,7 @@ pub fn settle(swaps: &Swaps, tree: &Tree, going: &mut Vec<Frost>, origin: Origin
 }
 
 /// Members of swaps of which something else stays out.
-fn broken(swaps: &Swaps, tree: &Tree, going: &[Frost]) -> Result<BTreeMap<String, String>, Fault> {
+fn broken(swaps: &Swaps, tree: &Tree, going: &[FrozenPath]) -> Result<BTreeMap<String, String>, Fault> {
     let goes: BTreeSet<&Path> = going.iter().map(|change| Path::new(&change.path)).collect();
     let mut out = BTreeMap::new();
     for (root, swap) in &swaps.0 {
@@ -126,7 +127,7 @@ fn broken(swaps: &Swaps, tree: &Tree, going: &[Frost]) -> Result<BTreeMap<String
             // What is gone from the project already needs no deletion.
             let is_gone = swap.folder == Fate::Goes
                 && member != root
-                && member.to_str().is_some_and(|path| matches!(tree.now(path), Ok(Now::Absent)));
+                && member.to_str().is_some_and(|path| matches!(tree.now(path), Ok(FileState::Absent)));
             if !is_gone {
                 missing = Some(member);
                 break;

@@ -286,7 +286,7 @@ impl Doorkeeper {
         }
         for _ in 0..2 {
             let facts = facts::at_a_door(&self.kernel, request, ask, &self.template).await?;
-            if let Some(no) = super::unmet(&self.kernel, request, &facts) {
+            if let Some(no) = super::unsupported_override(&self.kernel, request, &facts) {
                 return refuse(no).await;
             }
             match gate::admit(&self.kernel, request, &facts).await? {
@@ -295,7 +295,7 @@ impl Doorkeeper {
                 Some(Admission::Refused { refusal, .. } | Admission::Pending { refusal, .. }) => return Err(refusal.into()),
             }
         }
-        refuse(super::changed()).await
+        refuse(super::stale()).await
     }
 
     fn leave(&self, ask: &Ask, meter: Told) -> Leave {

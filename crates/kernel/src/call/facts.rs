@@ -6,7 +6,7 @@ use super::Request;
 use super::judge::{self, CallFacts, Details};
 use super::like::{self, To};
 use crate::Kernel;
-use crate::desk::Desk;
+use crate::open_workspace::OpenWorkspace;
 use crate::replay::Then;
 use crate::zone::Trusted;
 use policy::OwnedPath;
@@ -41,7 +41,7 @@ pub(super) struct Facts {
 /// Through what the project is read.
 pub(super) enum Root {
     /// The task's merged view: a read sees the task's own writes.
-    Desk(Arc<Desk>),
+    OpenWorkspace(Arc<OpenWorkspace>),
     /// The project itself, for a look outside any task.
     Project(OwnedFd),
     /// Nothing: the call touches no file.
@@ -51,7 +51,7 @@ pub(super) enum Root {
 impl Root {
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Root::Desk(desk) => Some(desk.room.root().as_fd()),
+            Root::OpenWorkspace(desk) => Some(desk.room.root().as_fd()),
             Root::Project(fd) => Some(fd.as_fd()),
             Root::None => None,
         }
@@ -60,7 +60,7 @@ impl Root {
     /// The same past the masks of the room: what is opened there, the gate decides about by its real path.
     fn bare(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Root::Desk(desk) => Some(desk.room.bare().as_fd()),
+            Root::OpenWorkspace(desk) => Some(desk.room.bare().as_fd()),
             Root::Project(_) | Root::None => self.fd(),
         }
     }
@@ -110,8 +110,10 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
     let project = PathBuf::from(origin(kernel, request)?.zone);
     let room = in_room.then(|| kernel.template_of(&trusted, request, tool)).transpose()?;
     let root = match (request.task, &room) {
-        (Some(task), Some(room)) if purpose == Purpose::Call => Root::Desk(kernel.desk_for(task, request.who(), &room.name).await?),
-        (Some(task), _) => Root::Desk(kernel.desk(task).await?),
+        (Some(task), Some(room)) if purpose == Purpose::Call => {
+            Root::OpenWorkspace(kernel.workspace_for(task, request.who(), &room.name).await?)
+        }
+        (Some(task), _) => Root::OpenWorkspace(kernel.workspace_of(task).await?),
         (None, _) if in_room && purpose == Purpose::Call => {
             return Err(Refusal::new(Code::WrongState, format!("`{}` needs a task to work in", request.tool)).into());
         }
@@ -187,8 +189,8 @@ pub(super) async fn at_a_door(kernel: &Kernel, request: &Request, ask: &Ask, tem
 }
 
 /// The facts of a request to a model: for rules its provider and model are a command's words, `[anthropic, claude-opus-4-1]`.
-pub(super) async fn of_model(kernel: &Kernel, request: &Request, about: super::About<'_>) -> Result<Facts, Stop> {
-    let super::About { tier, host, words, room } = about;
+pub(super) async fn of_model(kernel: &Kernel, request: &Request, about: super::ModelFacts<'_>) -> Result<Facts, Stop> {
+    let super::ModelFacts { tier, host, words, room } = about;
     let details = Details {
         run_mode: request.run_mode,
         // Asked again after a crash it costs, but it changes nothing: it counts as a read.
@@ -267,7 +269,7 @@ async fn hidden(
     if named.is_some() {
         return Ok(named);
     }
-    if let Root::Desk(desk) = &facts.root
+    if let Root::OpenWorkspace(desk) = &facts.root
         && let Some(same) = desk.other_name(path)
     {
         return Ok(Some(same));
@@ -297,7 +299,7 @@ impl Facts {
     /// Whether all that the call can do ends with its task's workspace.
     pub fn stays_inside(&self, request: &Request) -> bool {
         let closed = self.room.as_ref().is_none_or(|room| room.network == sandbox::Network::None);
-        matches!(self.root, Root::Desk(_)) && self.call.seen().host.is_none() && closed && request.hands == Hands::Kernel
+        matches!(self.root, Root::OpenWorkspace(_)) && self.call.seen().host.is_none() && closed && request.hands == Hands::Kernel
     }
 
     /// The real paths as records hold them: relative inside the project, absolute outside.

@@ -57,22 +57,22 @@ enum Ruling {
 
 /// What is recorded with an admission.
 #[derive(Default)]
-pub(crate) struct More {
+pub(crate) struct ExtraEvents {
     pub events: Vec<Event>,
     /// The call need not wait for them: what it may cost is on disk already.
     pub ahead: bool,
 }
 
 /// What goes with an admission, or why there is none after all. Sees the world that the decision is made on.
-pub(crate) type With<'a> = dyn Fn(&World, CallId, i64) -> Result<More, Refusal> + Sync + 'a;
+pub(crate) type OnAdmit<'a> = dyn Fn(&World, CallId, i64) -> Result<ExtraEvents, Refusal> + Sync + 'a;
 
 /// `None` when policy or grants changed after the facts were gathered.
 pub(super) async fn admit(kernel: &Kernel, request: &Request, facts: &Facts) -> Result<Option<Admission>, Fault> {
-    admit_with(kernel, request, facts, &|_, _, _| Ok(More::default())).await
+    admit_with(kernel, request, facts, &|_, _, _| Ok(ExtraEvents::default())).await
 }
 
 /// Decides, and records in the same commit what goes with a yes.
-pub(super) async fn admit_with(kernel: &Kernel, request: &Request, facts: &Facts, with: &With<'_>) -> Result<Option<Admission>, Fault> {
+pub(super) async fn admit_with(kernel: &Kernel, request: &Request, facts: &Facts, with: &OnAdmit<'_>) -> Result<Option<Admission>, Fault> {
     let sealed = settle::sealed(kernel, request);
     // The clock is read once: nothing runs out between two looks.
     let now = kernel.moment();
@@ -107,7 +107,7 @@ struct Asked<'a> {
     sealed: &'a settle::Sealed,
     now: &'a Moment,
     now_ms: i64,
-    with: &'a With<'a>,
+    with: &'a OnAdmit<'a>,
 }
 
 fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
@@ -131,7 +131,7 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
         Verdict::Allow(warrant) => {
             let call = world.next_call();
             let rules = warrant.rules().to_vec();
-            let More { events: more, ahead } = match with(world, call, *now_ms) {
+            let ExtraEvents { events: more, ahead } = match with(world, call, *now_ms) {
                 Ok(more) => more,
                 Err(refusal) => return refuse(world, asked, refusal, rules),
             };

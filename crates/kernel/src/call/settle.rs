@@ -134,7 +134,7 @@ impl Permit {
         let Facts { root, call, project, .. } = &facts;
         let trusted = &call.trusted;
         let room = match root {
-            super::facts::Root::Desk(desk) => Some(&desk.room),
+            super::facts::Root::OpenWorkspace(desk) => Some(&desk.room),
             super::facts::Root::Project(_) | super::facts::Root::None => None,
         };
         let Some(fd) = root.fd() else {
@@ -149,7 +149,7 @@ impl Permit {
         let hold = kernel.works.begin(Part { task: request.task, call: Some(self.call), job: pid });
         // A walk shows nothing that a call on the path itself would not.
         let walk = Walk::of(kernel, call);
-        let same = |path: &str| matches!(root, super::facts::Root::Desk(desk) if desk.other_name(path).is_some());
+        let same = |path: &str| matches!(root, super::facts::Root::OpenWorkspace(desk) if desk.other_name(path).is_some());
         let hides = |path: &str| facts.sight.as_ref().is_some_and(|sight| sight.masks(path).is_some()) || same(path);
         let visible = |path: &str| !hides(path) && walk.shows(path, self.grant.is_some());
         let template = facts.room.as_ref();

@@ -4,7 +4,7 @@ use super::Frozen;
 use crate::Kernel;
 use std::os::fd::AsFd;
 use workspace::diff::{FILE_BYTES_MAX, FileGone, compared};
-use workspace::{FileVersion, MergeDiff, Now, Tree, aside};
+use workspace::{FileState, FileVersion, MergeDiff, Tree, aside};
 use world::{Code, Refusal, Stop, TaskId, TaskState};
 
 impl Kernel {
@@ -44,14 +44,14 @@ impl Kernel {
     /// What a yes to a write or an edit would change; `None` where that cannot be told. `input` is the exact one.
     pub(crate) async fn review_diff(&self, review: &world::Review, input: &serde_json::Value) -> Option<String> {
         let path = input["path"].as_str()?;
-        let desk = self.desk(review.task?).await.ok()?;
+        let desk = self.workspace_of(review.task?).await.ok()?;
         if desk.sight.hides(path).is_some() || desk.other_name(path).is_some() {
             return None;
         }
         let old = match aside(|| Tree::through(desk.room.root().as_fd(), &desk.project)?.now(path)).ok()? {
-            Now::File { bytes, .. } if bytes.len() <= FILE_BYTES_MAX => bytes,
-            Now::Absent => Vec::new(),
-            Now::File { .. } | Now::Link { .. } | Now::Folder | Now::Other => return None,
+            FileState::File { bytes, .. } if bytes.len() <= FILE_BYTES_MAX => bytes,
+            FileState::Absent => Vec::new(),
+            FileState::File { .. } | FileState::Link { .. } | FileState::Folder | FileState::Other => return None,
         };
         let new = match review.tool.as_str() {
             "fs.write" => input["content"].as_str()?.as_bytes().to_vec(),

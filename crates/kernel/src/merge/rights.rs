@@ -12,7 +12,7 @@ use sandbox::{Profile, Template};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use workspace::{Deed, Frozen, Gate, MOVE, State, WRITE, aside};
+use workspace::{Frozen, Gate, MOVE, PathCall, State, WRITE, aside};
 use world::Stop;
 use world::{GrantId, Moment, Task, UsedRoom, World};
 
@@ -34,7 +34,7 @@ pub(super) struct Rights<'a> {
 }
 
 /// A change of a path, in the words of rules.
-pub(super) fn details(deed: &Deed<'_>) -> Details {
+pub(super) fn details(deed: &PathCall<'_>) -> Details {
     let input = match (&deed.paths[..], &deed.content) {
         ([from, to], _) => json!({ "from": from, "to": to }),
         (paths, Some(content)) => json!({ "path": paths[0], "content": content }),
@@ -97,7 +97,7 @@ impl<'a> Rights<'a> {
         let mut changes = Vec::with_capacity(frozen.changes.len());
         // A file with another name is one move, and was asked about under both names.
         for frost in frozen.changes.iter().filter(|frost| frost.to.is_none()) {
-            let mut deed = Deed::of_frost(frost);
+            let mut deed = PathCall::of_frozen(frost);
             if self.reads_content() && matches!(frost.new, State::File { .. }) {
                 deed = deed.with_content(&aside(|| frost.new.bytes(&|blob| self.kernel.ledger.blob(blob)))?);
             }
@@ -110,7 +110,7 @@ impl<'a> Rights<'a> {
 }
 
 impl Gate for Rights<'_> {
-    async fn may_change(&self, deed: &Deed<'_>, path: &str) -> Result<Result<Option<String>, String>, Stop> {
+    async fn may_change(&self, deed: &PathCall<'_>, path: &str) -> Result<Result<Option<String>, String>, Stop> {
         let names = match deed.paths[..] {
             [from, to] => Some((from.to_owned(), to.to_owned())),
             _ => None,

@@ -9,7 +9,7 @@ use policy::{OwnedPath, Verdict};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use workspace::{Deed, Frozen, Plan, State, Step, aside};
+use workspace::{Frozen, MergePlan, MergeStep, PathCall, State, aside};
 use world::event::{CallRefused, MergeUndoBegun, MergeUndone};
 use world::{Code, Merge, MergeId, MergePath, MergeState, Moment, Pid, Refusal, Task, TaskId, World};
 use world::{Fault, FaultKind, Stop};
@@ -55,7 +55,7 @@ impl Kernel {
         let merge = task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned()));
         let merge = merge.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
         let snapshot = merge.snapshot.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
-        let plan = Plan::parse(&self.ledger.blob(&snapshot)?)?;
+        let plan = MergePlan::parse(&self.ledger.blob(&snapshot)?)?;
         let calls = self.ways_back(&task, &plan).await?;
         let (phrase, now) = (format!("undo {id} anyway"), self.moment());
         let pending = self.ledger.commit(|world, now_ms| {
@@ -84,7 +84,7 @@ impl Kernel {
     }
 
     /// The way back as calls of the operator: the whole, and every path. Questions are answered by the command itself.
-    async fn ways_back(&self, task: &Task, plan: &Plan) -> Result<Vec<CallFacts>, Stop> {
+    async fn ways_back(&self, task: &Task, plan: &MergePlan) -> Result<Vec<CallFacts>, Stop> {
         let trusted = self.in_force(task.zone)?;
         let who = Who { pid: Pid::OPERATOR, zone: task.zone, task: None };
         let mut calls = Vec::with_capacity(plan.steps.len() + 1);
@@ -113,18 +113,18 @@ pub enum Undone {
 }
 
 /// The whole way back, with the bytes that are written, and then each path: a rename is one move. Extensions may look at the text.
-fn details(kernel: &Kernel, plan: &Plan, shows_content: bool) -> Result<Vec<Details>, Fault> {
+fn details(kernel: &Kernel, plan: &MergePlan, shows_content: bool) -> Result<Vec<Details>, Fault> {
     let moved: BTreeSet<&str> = plan.steps.iter().filter_map(|step| step.path.from.as_deref()).collect();
     let (mut all, mut size) = (Vec::new(), 0_u64);
-    for Step { path, before, after, .. } in &plan.steps {
+    for MergeStep { path, before, after, .. } in &plan.steps {
         let written = bytes(kernel, before)?;
         size = size.saturating_add(written);
         let deed = match &path.from {
-            Some(from) => Deed::of(&path.path, None, Some(from), false, bytes(kernel, after)?),
+            Some(from) => PathCall::of(&path.path, None, Some(from), false, bytes(kernel, after)?),
             None if moved.contains(path.path.as_str()) => continue,
             // A file that gives its place back to a folder goes.
-            None if matches!(before, State::Absent | State::Folder) => Deed::of(&path.path, None, None, true, bytes(kernel, after)?),
-            None => Deed::of(&path.path, None, None, false, written),
+            None if matches!(before, State::Absent | State::Folder) => PathCall::of(&path.path, None, None, true, bytes(kernel, after)?),
+            None => PathCall::of(&path.path, None, None, false, written),
         };
         let deed = match before {
             State::File { .. } if shows_content => deed.with_content(&before.bytes(&|blob| kernel.ledger.blob(blob))?),
@@ -164,7 +164,7 @@ fn told(refusal: &Refusal, rules: &[String]) -> String {
     if rules.is_empty() { refusal.reason.clone() } else { format!("{} ({})", refusal.reason, rules.join(", ")) }
 }
 
-fn refused(world: &World, task: &Task, merge: MergeId, plan: &Plan, denials: Vec<(Refusal, Vec<String>)>) -> CallRefused {
+fn refused(world: &World, task: &Task, merge: MergeId, plan: &MergePlan, denials: Vec<(Refusal, Vec<String>)>) -> CallRefused {
     let rules: BTreeSet<String> = denials.iter().flat_map(|(_, rules)| rules.iter().cloned()).collect();
     let reasons: Vec<String> = denials.into_iter().map(|(refusal, _)| refusal.reason).collect();
     CallRefused {
@@ -185,9 +185,9 @@ fn refused(world: &World, task: &Task, merge: MergeId, plan: &Plan, denials: Vec
     }
 }
 
-async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &Plan) -> Result<Vec<MergePath>, Stop> {
+async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &MergePlan) -> Result<Vec<MergePath>, Stop> {
     let tree = super::tree_of(kernel, task)?;
-    let paths = plan.back(&tree, &|blob| kernel.ledger.blob(blob), &|moment| kernel.fault_at("undo", moment))?;
+    let paths = plan.revert(&tree, &|blob| kernel.ledger.blob(blob), &|moment| kernel.fault_at("undo", moment))?;
     kernel.ledger.record(MergeUndone { pid: task.pid, task: Some(task.id), merge, paths: paths.clone() }).await?;
     Ok(paths)
 }
@@ -199,7 +199,7 @@ pub(crate) async fn finish_undone(kernel: Arc<Kernel>) {
     for merge in begun {
         let done = async {
             let snapshot = merge.snapshot.ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", merge.id))?;
-            undo_rest(&kernel, &kernel.task(merge.task)?, merge.id, &Plan::parse(&kernel.ledger.blob(&snapshot)?)?).await
+            undo_rest(&kernel, &kernel.task(merge.task)?, merge.id, &MergePlan::parse(&kernel.ledger.blob(&snapshot)?)?).await
         };
         if let Err(stop) = done.await {
             eprintln!("skep: {} is not taken back yet: {stop}", merge.id);

@@ -8,7 +8,7 @@ use super::settle::Paid;
 use super::wait::{Wait, Waited};
 use super::{REQUEST, books, settle};
 use crate::Kernel;
-use crate::call::{self, More, Request};
+use crate::call::{self, ExtraEvents, Request};
 use gateway::price::Price;
 use gateway::{Denial, DenialKind, Door, Endpoint, Forbidden, Leave, Names, ParsedRequest, Wish, Work};
 use parking_lot::Mutex;
@@ -171,9 +171,9 @@ impl ProcessDoor {
         // Decided under the ledger's lock: how it is paid for, or which cap it does not fit under.
         let paid: Mutex<Option<Payment>> = Mutex::new(None);
         let (pid, tier) = (self.pid, wish.tier.as_str());
-        let reserve = |world: &world::World, call, now_ms| -> Result<More, Refusal> {
+        let reserve = |world: &world::World, call, now_ms| -> Result<ExtraEvents, Refusal> {
             if wish.ask.endpoint != Endpoint::Generate {
-                return Ok(More::default());
+                return Ok(ExtraEvents::default());
             }
             if let Some(of) = world.unbounded(pid, tier).filter(|_| price.is_none() && !replayed) {
                 *paid.lock() = Some(Payment::Unpriced);
@@ -188,7 +188,7 @@ impl ProcessDoor {
                         _ => None,
                     });
                     *paid.lock() = Some(Payment::Made { share, lease });
-                    Ok(More { events, ahead })
+                    Ok(ExtraEvents { events, ahead })
                 }
                 Err(short) => {
                     let refusal = refusal(world, &short);
@@ -198,11 +198,11 @@ impl ProcessDoor {
             }
         };
         let words = vec![wish.provider.to_owned(), wish.model.to_owned()];
-        let about = call::About { tier, host: wish.host, words, room: self.room.clone() };
+        let about = call::ModelFacts { tier, host: wish.host, words, room: self.room.clone() };
         let admitted = call::admit_model(kernel, &request, about, &reserve).await;
         let paid = paid.into_inner();
         match admitted {
-            Ok(call::Entered::Admitted(permit)) => {
+            Ok(call::ModelAdmission::Admitted(permit)) => {
                 let (share, lease) = match paid {
                     Some(Payment::Made { share, lease }) => (share, lease),
                     _ => (None, None),
@@ -217,7 +217,7 @@ impl ProcessDoor {
                 }
                 Ok(Leave { output_max, record: kernel.models.record, tape, stop, pass: Box::new(pass) })
             }
-            Ok(call::Entered::No(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(kernel, tier, refusal, paid).await),
+            Ok(call::ModelAdmission::No(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(kernel, tier, refusal, paid).await),
             Err(Stop::Failed(fault)) => Err(failed(fault)),
         }
     }

@@ -6,7 +6,7 @@
 
 use super::flight::Place;
 use crate::Kernel;
-use crate::call::{Entry, Request};
+use crate::call::{ModelPermit, Request};
 use gateway::price::Price;
 use gateway::{Bytes, Denial, DenialKind, Ended, Metered, Pass, TokenUsage, UsageSource, Wish, Work};
 use serde_json::json;
@@ -21,7 +21,7 @@ use world::{CallId, Ending, Event, Figures, World};
 pub(super) struct ModelPass {
     kernel: Arc<Kernel>,
     request: Request,
-    permit: Entry,
+    permit: ModelPermit,
     provider: String,
     model: String,
     tier: &'static str,
@@ -66,7 +66,7 @@ impl ModelPass {
     pub fn new(
         kernel: Arc<Kernel>,
         request: Request,
-        permit: Entry,
+        permit: ModelPermit,
         wish: &Wish<'_>,
         paid: Paid,
         replayed: bool,

@@ -8,7 +8,7 @@ use similar::{ChangeTag, TextDiff};
 use std::collections::BTreeSet;
 use std::fmt;
 use workspace::Frozen;
-use workspace::tally::{self, Stands, Tally};
+use workspace::change_set::{self, ChangeSet, ChangedState};
 use world::Fault;
 use world::{CallId, Event, Task, TaskState};
 
@@ -93,7 +93,7 @@ struct Run {
     missed: Option<(u64, String)>,
 }
 
-pub(super) fn compare(kernel: &Kernel, original: &Task, replay: &Task, end: &End, changed: &Tally) -> Result<Replayed, Fault> {
+pub(super) fn compare(kernel: &Kernel, original: &Task, replay: &Task, end: &End, changed: &ChangeSet) -> Result<Replayed, Fault> {
     let (then, now) = (run(kernel, original)?, run(kernel, replay)?);
     let divergence = match calls(&then, &now, end) {
         Some(found) => Some(found),
@@ -174,19 +174,19 @@ fn ends(original: &Task, end: &End) -> Option<Divergence> {
     Some(Divergence { at: "end".into(), recorded, replayed: told(end.good, end.how, &end.summary) })
 }
 
-fn changes(kernel: &Kernel, then: &Tally, now: &Tally) -> Result<Option<Divergence>, Fault> {
+fn changes(kernel: &Kernel, then: &ChangeSet, now: &ChangeSet) -> Result<Option<Divergence>, Fault> {
     let paths: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
     for path in paths {
         let (old, new) = (then.get(path), now.get(path));
         match (old, new) {
             (Some(old), Some(new)) if old.agrees(new) => continue,
             // Left out of the proposal, perhaps because the project had it already.
-            (Some(Stands::Unknown), None) => continue,
+            (Some(ChangedState::Unknown), None) => continue,
             _ => {}
         }
         let mut recorded = vec![format!("{path}: {}", told(old))];
         let mut replayed = vec![format!("{path}: {}", told(new))];
-        if let (Some(Stands::File(old, _)), Some(Stands::File(new, _))) = (old, new) {
+        if let (Some(ChangedState::File(old, _)), Some(ChangedState::File(new, _))) = (old, new) {
             let text = |blob: &str| Ok::<_, Fault>(String::from_utf8_lossy(&kernel.ledger.blob(blob)?).into_owned());
             let (old, new) = (text(old)?, text(new)?);
             for change in TextDiff::from_lines(&old, &new).iter_all_changes() {
@@ -203,25 +203,25 @@ fn changes(kernel: &Kernel, then: &Tally, now: &Tally) -> Result<Option<Divergen
     Ok(None)
 }
 
-fn told(stands: Option<&Stands>) -> String {
+fn told(stands: Option<&ChangedState>) -> String {
     match stands {
         None => "not changed".into(),
-        Some(Stands::Absent) => "deleted".into(),
-        Some(Stands::File(blob, executable)) => {
+        Some(ChangedState::Absent) => "deleted".into(),
+        Some(ChangedState::File(blob, executable)) => {
             let mode = match executable {
                 Some(true) => ", executable",
                 _ => "",
             };
             format!("{}{mode}", blob.get(..12).unwrap_or(blob))
         }
-        Some(Stands::Link(target)) => format!("a link to {target}"),
-        Some(Stands::Unknown) => "changed".into(),
+        Some(ChangedState::Link(target)) => format!("a link to {target}"),
+        Some(ChangedState::Unknown) => "changed".into(),
     }
 }
 
 /// What was proposed at a task's end.
-fn proposed(kernel: &Kernel, task: &Task) -> Result<Tally, Fault> {
+fn proposed(kernel: &Kernel, task: &Task) -> Result<ChangeSet, Fault> {
     let merge = task.merge.and_then(|merge| kernel.ledger.look(|world| world.merges.get(&merge).cloned()));
-    let Some(merge) = merge else { return Ok(Tally::new()) };
-    Ok(tally::proposed(&Frozen::parse(&kernel.ledger.blob(&merge.frozen)?)?))
+    let Some(merge) = merge else { return Ok(ChangeSet::new()) };
+    Ok(change_set::proposed(&Frozen::parse(&kernel.ledger.blob(&merge.frozen)?)?))
 }

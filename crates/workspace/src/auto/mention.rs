@@ -116,7 +116,7 @@ const LISTS: &[&str] = &["txt", "list", "lst", "inc", "in", "cfg", "conf", "ini"
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "ksh"];
 /// Languages in which a star by itself is no file name.
 const STARRED: &[&str] = &["py", "js", "mjs", "cjs", "ts", "mts", "cts", "rb", "pl", "pm", "php", "lua", "groovy", "exs", "jl", "r"];
-/// Stands for a variable's value.
+/// ChangedState for a variable's value.
 const ANY: char = '\u{1}';
 
 /// One text that was read.

@@ -19,7 +19,7 @@ use world::{Code, Fault, Refusal, Stop, limits};
 
 /// What a walk found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct MaskSet {
     /// Relative to the project, none of them beneath another.
     pub masks: BTreeSet<PathBuf>,
     /// Of these, names that would be shown if they did not lead to a hidden file: with that file's own name.
@@ -68,7 +68,7 @@ enum Kind {
 struct Verdicts {
     folders: HashMap<PathBuf, Verdict>,
     /// What came of them, as long as every folder is as it was.
-    last: Option<Arc<Found>>,
+    last: Option<Arc<MaskSet>>,
 }
 
 /// Which names of one listing are hidden, by their places in it.
@@ -90,7 +90,7 @@ const SETTLES: Duration = Duration::from_millis(1100);
 
 impl Walks {
     /// What of a project a reader may not see. Blocks.
-    pub fn find(&self, project: &Path, sight: &Arc<Sight>) -> Result<Arc<Found>, Stop> {
+    pub fn find(&self, project: &Path, sight: &Arc<Sight>) -> Result<Arc<MaskSet>, Stop> {
         let known = self.projects.lock().entry(project.to_owned()).or_default().clone();
         let mut known = known.lock();
         let Project { folders, verdicts, next } = &mut *known;
@@ -259,8 +259,8 @@ fn few_enough(hidden: &[One]) -> Result<(), Refusal> {
 }
 
 /// The masks, with other names of the same files.
-fn gather(project: &Path, folders: &HashMap<PathBuf, Listing>, seen: &HashMap<PathBuf, bool>, hidden: Vec<One>) -> Result<Found, Stop> {
-    let mut found = Found::default();
+fn gather(project: &Path, folders: &HashMap<PathBuf, Listing>, seen: &HashMap<PathBuf, bool>, hidden: Vec<One>) -> Result<MaskSet, Stop> {
+    let mut found = MaskSet::default();
     // What the number of a hidden file is, and its name.
     let mut inodes: HashMap<u64, PathBuf> = HashMap::new();
     for (folder, _) in seen.iter().filter(|(_, masked)| **masked) {

@@ -1,6 +1,6 @@
 //! Where links lead and what is a repository, by the project as it will be.
 
-use super::{Frost, State, Tree};
+use super::{FrozenPath, State, Tree};
 use crate::links::Origin;
 use crate::whole::{Swaps, settle};
 use std::fs;
@@ -33,7 +33,7 @@ fn check(project: &[&str], changes: &[&str], stays: &[&str]) {
             None if folder.path().join(path).exists() => file(),
             None => State::Absent,
         };
-        Frost {
+        FrozenPath {
             path: path.into(),
             kind: world::PathChange::Modified,
             from: None,
@@ -45,7 +45,7 @@ fn check(project: &[&str], changes: &[&str], stays: &[&str]) {
             unguarded: false,
         }
     };
-    let mut going: Vec<Frost> = changes.iter().map(frost).collect();
+    let mut going: Vec<FrozenPath> = changes.iter().map(frost).collect();
     let swaps = Swaps::in_frozen(&going);
     let left = settle(&swaps, &tree, &mut going, Origin::Task).unwrap();
     let mut left: Vec<&str> = left.iter().map(|(change, _)| change.path.as_str()).collect();

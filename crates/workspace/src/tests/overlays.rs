@@ -6,11 +6,11 @@
 use super::oracle::{self, Merge, Thing};
 use super::random::Random;
 use super::{Vault, rounds, run};
-use crate::apply::Step;
+use crate::apply::MergeStep;
 use crate::freeze;
-use crate::frozen::Frost;
+use crate::frozen::FrozenPath;
 use crate::links::Origin;
-use crate::tree::{Now, State, Tree};
+use crate::tree::{FileState, State, Tree};
 use crate::whole::{self, Fate, Swaps};
 use rustix::fs::{CWD, Mode};
 use sandbox::{Change, ChangeKind, FileKind};
@@ -192,7 +192,7 @@ fn whiteout(path: &Path) {
 }
 
 /// The changes that would be merged, as `freeze` makes them of what was found: with no base but the project itself, and these rules.
-fn frozen(site: &Site, refused: &dyn Fn(&Path) -> bool, ignored: &dyn Fn(&Path) -> bool, vault: &mut Vault) -> Vec<Frost> {
+fn frozen(site: &Site, refused: &dyn Fn(&Path) -> bool, ignored: &dyn Fn(&Path) -> bool, vault: &mut Vault) -> Vec<FrozenPath> {
     let found = sandbox::changes(&site.project(), &site.work()).unwrap();
     let ignored: BTreeSet<String> =
         found.changes.iter().filter(|change| ignored(&change.path)).filter_map(|change| change.path.to_str()).map(str::to_owned).collect();
@@ -206,8 +206,10 @@ fn frozen(site: &Site, refused: &dyn Fn(&Path) -> bool, ignored: &dyn Fn(&Path) 
         if kept || refused(&change.path) || ignored.contains(&path) {
             continue;
         }
-        let theirs = if change.kind == ChangeKind::Deleted { Now::Absent } else { upper.now(&path).unwrap() };
-        if matches!(theirs, Now::Link { .. }) != (matches!(change.file, FileKind::Symlink { .. }) && change.kind != ChangeKind::Deleted) {
+        let theirs = if change.kind == ChangeKind::Deleted { FileState::Absent } else { upper.now(&path).unwrap() };
+        if matches!(theirs, FileState::Link { .. })
+            != (matches!(change.file, FileKind::Symlink { .. }) && change.kind != ChangeKind::Deleted)
+        {
             continue;
         }
         let mine = tree.now(&path).unwrap();
@@ -222,13 +224,13 @@ fn frozen(site: &Site, refused: &dyn Fn(&Path) -> bool, ignored: &dyn Fn(&Path) 
             *owner = None;
         }
         let kind = world::PathChange::Modified;
-        going.push(Frost { path, kind, from: None, to: None, size: 0, old, new, question: None, unguarded: false });
+        going.push(FrozenPath { path, kind, from: None, to: None, size: 0, old, new, question: None, unguarded: false });
     }
     whole::settle(&swaps, &tree, &mut going, Origin::Task).unwrap();
     going
 }
 
-fn steps(going: &[Frost]) -> Vec<Step> {
+fn steps(going: &[FrozenPath]) -> Vec<MergeStep> {
     going.iter().map(|change| super::step(&change.path, change.old.clone(), change.new.clone())).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Swaps of folders and files, file systems that lack something, and what an earlier kernel left beside a place.
 
 use super::{State, Vault, run, step};
-use crate::apply::{Step, carry};
+use crate::apply::{MergeStep, apply_steps};
 use crate::place::Moment;
 use crate::tests::oracle;
 use crate::tree::Tree;
@@ -24,7 +24,7 @@ fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 /// A folder with two files becomes a file, and the way back.
-fn folder_to_file(vault: &mut Vault) -> Vec<Step> {
+fn folder_to_file(vault: &mut Vault) -> Vec<MergeStep> {
     vec![
         step("d", State::Folder, vault.file(b"file")),
         step("d/e/two", vault.file(b"two"), State::Absent),
@@ -141,11 +141,11 @@ fn what_nobody_knows_beside_a_place_is_kept_and_named() {
 #[test]
 fn without_an_exchange_a_replacement_needs_a_persons_word() {
     let mut vault = Vault::default();
-    let carry_out = |folder: &Path, steps: &[Step], vault: &Vault, at: &dyn Fn(usize, Moment)| {
+    let carry_out = |folder: &Path, steps: &[MergeStep], vault: &Vault, at: &dyn Fn(usize, Moment)| {
         let tree = Tree { exchanges: false, ..Tree::at(folder.to_owned()).unwrap() };
         let list: Vec<_> = steps.iter().map(|step| (step, &step.before, &step.after)).collect();
         let mut told = Vec::new();
-        carry(&tree, &list, &|name| vault.blob(name), at, &mut told).unwrap();
+        apply_steps(&tree, &list, &|name| vault.blob(name), at, &mut told).unwrap();
         told
     };
     let mut steps = vec![

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use tool::Lanes;
-use workspace::{Found, Hidden, Sight, aside, base, git_binds, is_behind, repository, room_fault};
+use workspace::{Hidden, MaskSet, Sight, aside, base, git_binds, is_behind, repository, room_fault};
 use world::event::{WorkspaceBased, WorkspaceClosed, WorkspaceOpened};
 use world::{Base, Code, Fault, Pid, Refusal, Stop, Task, TaskId};
 
 /// A task's room with what the kernel knows of it.
-pub(crate) struct Desk {
+pub(crate) struct OpenWorkspace {
     pub room: Workspace,
     /// Who made it.
     runtime: Runtime,
@@ -29,11 +29,11 @@ pub(crate) struct Desk {
     /// What the room's own process could see when it was opened.
     pub sight: Arc<Sight>,
     /// What is masked in it.
-    found: Mutex<Arc<Found>>,
+    found: Mutex<Arc<MaskSet>>,
     pub scan: Scan,
 }
 
-impl Desk {
+impl OpenWorkspace {
     /// Why its room hides a path that has an innocent name: it is another name of a hidden file.
     pub fn other_name(&self, path: &str) -> Option<Hidden> {
         self.found.lock().same.get(Path::new(path)).map(|of| Hidden::Same(of.clone()))
@@ -41,7 +41,7 @@ impl Desk {
 
     /// Masks the room as the next job is to see it. False where its overlay still takes a file for missing that has come to the project: no
     /// mask holds on that, and the overlay may think of it at any time.
-    async fn remask(&self, found: Arc<Found>) -> Result<bool, Stop> {
+    async fn remask(&self, found: Arc<MaskSet>) -> Result<bool, Stop> {
         let absent = self.room.remask(&found.masks).await.map_err(room_fault)?;
         *self.found.lock() = found;
         let layers = [Some(self.work.join("upper")), workspace::replay::layer(&self.work)];
@@ -51,24 +51,24 @@ impl Desk {
 }
 
 #[derive(Default)]
-pub(crate) struct Desks {
-    open: Mutex<HashMap<TaskId, Arc<OnceCell<Arc<Desk>>>>>,
+pub(crate) struct OpenWorkspaces {
+    open: Mutex<HashMap<TaskId, Arc<OnceCell<Arc<OpenWorkspace>>>>>,
     lanes: Mutex<HashMap<TaskId, Arc<Lanes>>>,
     /// Rooms on their way to another runtime: what is still to be closed, and where to.
-    moving: Mutex<HashMap<TaskId, (Desk, Runtime)>>,
+    moving: Mutex<HashMap<TaskId, (OpenWorkspace, Runtime)>>,
 }
 
 /// What looks at a room is done in a moment; what runs in it may never be.
 const MOVE_MAX: Duration = Duration::from_secs(2);
 
-impl Desks {
+impl OpenWorkspaces {
     pub fn close_all(&self) {
         self.open.lock().clear();
         self.moving.lock().clear();
     }
 
     /// A task's desk, if it is open.
-    pub fn find(&self, task: TaskId) -> Option<Arc<Desk>> {
+    pub fn find(&self, task: TaskId) -> Option<Arc<OpenWorkspace>> {
         self.open.lock().get(&task).and_then(|cell| cell.get().cloned())
     }
 
@@ -91,7 +91,7 @@ impl Desks {
         false
     }
 
-    pub fn each(&self) -> Vec<(TaskId, Arc<Desk>)> {
+    pub fn each(&self) -> Vec<(TaskId, Arc<OpenWorkspace>)> {
         self.open.lock().iter().filter_map(|(task, cell)| Some((*task, cell.get()?.clone()))).collect()
     }
 }
@@ -103,18 +103,18 @@ impl Kernel {
     }
 
     /// The room of a task; opened, or mounted again after a restart, on first use.
-    pub(crate) async fn desk(&self, task: TaskId) -> Result<Arc<Desk>, Stop> {
+    pub(crate) async fn workspace_of(&self, task: TaskId) -> Result<Arc<OpenWorkspace>, Stop> {
         let cell = self.desks.open.lock().entry(task).or_default().clone();
-        cell.get_or_try_init(|| self.open_desk(task)).await.cloned()
+        cell.get_or_try_init(|| self.mount_workspace(task)).await.cloned()
     }
 
     /// The room of a task for a job of this process and template, masked as they may see it. It moves when another runtime than its own makes
     /// rooms of that template, and is opened anew when it can't be masked as it is.
-    pub(crate) async fn desk_for(&self, task: TaskId, who: Who, template: &str) -> Result<Arc<Desk>, Stop> {
+    pub(crate) async fn workspace_for(&self, task: TaskId, who: Who, template: &str) -> Result<Arc<OpenWorkspace>, Stop> {
         let wanted = self.runtime(who.zone, Some(template))?;
         let began = Instant::now();
         loop {
-            let desk = self.desk(task).await?;
+            let desk = self.workspace_of(task).await?;
             let held = desk.runtime;
             if held == wanted {
                 let found = self.masks(&self.sight(who)?).await?;
@@ -135,7 +135,7 @@ impl Kernel {
         }
     }
 
-    async fn open_desk(&self, task: TaskId) -> Result<Arc<Desk>, Stop> {
+    async fn mount_workspace(&self, task: TaskId) -> Result<Arc<OpenWorkspace>, Stop> {
         let found = self.ledger.look(|world| {
             let task = world.tasks.get(&task).filter(|task| !task.state.ended())?;
             let zone = world.zones.get(&task.zone)?;
@@ -175,7 +175,7 @@ impl Kernel {
         if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
             room.pause().await.map_err(room_fault)?;
         }
-        let desk = Arc::new(Desk { room, runtime, sight, found: Mutex::new(found), project, work, scan: Scan::default() });
+        let desk = Arc::new(OpenWorkspace { room, runtime, sight, found: Mutex::new(found), project, work, scan: Scan::default() });
         if recorded.is_none() {
             let since_us = base::earliest_us();
             let (head, base) = match then {
@@ -194,7 +194,7 @@ impl Kernel {
     }
 
     /// Ends what runs in a task's room, and waits until it is gone.
-    pub(crate) async fn end_desk(&self, task: TaskId) -> Result<(), Fault> {
+    pub(crate) async fn end_workspace(&self, task: TaskId) -> Result<(), Fault> {
         let Some(mut desk) = self.desks.open.lock().remove(&task).and_then(|cell| cell.get().cloned()) else { return Ok(()) };
         desk.scan.end().await;
         let began = Instant::now();
@@ -213,7 +213,7 @@ impl Kernel {
     }
 
     /// Ends a task's room and forgets what was written in it.
-    pub(crate) async fn close_desk(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
+    pub(crate) async fn close_workspace(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
         let desk = self.desks.open.lock().remove(&task).and_then(|cell| cell.get().cloned());
         self.desks.lanes.lock().remove(&task);
         self.dropped.notify_one();

@@ -3,8 +3,8 @@
 use crate::freeze;
 use crate::frozen::Frozen;
 use crate::room_fault;
-use crate::tree::{Now, State, Tree};
-use crate::was::{Bases, Was};
+use crate::tree::{FileState, State, Tree};
+use crate::was::{BaseState, Bases};
 use sandbox::Workspace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -12,10 +12,10 @@ use std::path::Path;
 use world::{Fault, PathChange, Stop};
 
 /// What stands at each changed path.
-pub type Tally = BTreeMap<String, Stands>;
+pub type ChangeSet = BTreeMap<String, ChangedState>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stands {
+pub enum ChangedState {
     Absent,
     /// The blob, and whether it can be executed where that differs from the base.
     File(String, Option<bool>),
@@ -24,28 +24,28 @@ pub enum Stands {
     Unknown,
 }
 
-impl Stands {
-    pub fn agrees(&self, other: &Stands) -> bool {
-        self == other || *self == Stands::Unknown || *other == Stands::Unknown
+impl ChangedState {
+    pub fn agrees(&self, other: &ChangedState) -> bool {
+        self == other || *self == ChangedState::Unknown || *other == ChangedState::Unknown
     }
 }
 
 /// What was proposed at a task's end.
-pub fn proposed(frozen: &Frozen) -> Tally {
+pub fn proposed(frozen: &Frozen) -> ChangeSet {
     let changes = frozen.changes.iter().map(|change| {
-        let new = if change.kind == PathChange::Merged { Stands::Unknown } else { stands(&change.new) };
+        let new = if change.kind == PathChange::Merged { ChangedState::Unknown } else { stands(&change.new) };
         (change.path.clone(), new)
     });
     let conflicts = frozen.conflicts.iter().map(|conflict| (conflict.path.clone(), stands(&conflict.theirs)));
-    let refused = frozen.refused.iter().map(|path| (path.path.clone(), Stands::Unknown));
+    let refused = frozen.refused.iter().map(|path| (path.path.clone(), ChangedState::Unknown));
     changes.chain(conflicts).chain(refused).collect()
 }
 
-fn stands(state: &State) -> Stands {
+fn stands(state: &State) -> ChangedState {
     match state {
-        State::Absent | State::Folder => Stands::Absent,
-        State::File { blob, mode, .. } => Stands::File(blob.clone(), mode.map(|mode| mode & 0o100 != 0)),
-        State::Link { target } => Stands::Link(target.clone()),
+        State::Absent | State::Folder => ChangedState::Absent,
+        State::File { blob, mode, .. } => ChangedState::File(blob.clone(), mode.map(|mode| mode & 0o100 != 0)),
+        State::Link { target } => ChangedState::Link(target.clone()),
     }
 }
 
@@ -67,29 +67,29 @@ pub async fn of_room(
     paths: &BTreeSet<String>,
     bases: &Bases<'_>,
     keep: &dyn Fn(&[u8]) -> Result<String, Fault>,
-) -> Result<Tally, Stop> {
+) -> Result<ChangeSet, Stop> {
     let view = Tree::through(room.root().as_fd(), project)?;
-    let mut tally = Tally::new();
+    let mut tally = ChangeSet::new();
     for path in paths {
         let (was, now) = (bases.of(path), view.now(path)?);
         let same = was.is(&now) || bases.is_checked_out(path, &was, &now).await?;
         let stands = match &now {
-            Now::File { mode, .. } => {
+            FileState::File { mode, .. } => {
                 let executable = mode & 0o100 != 0;
                 let differs = was.executable() != Some(executable);
                 if same && !differs {
                     continue;
                 }
                 match now.keep(keep)? {
-                    Some(State::File { blob, .. }) => Stands::File(blob, differs.then_some(executable)),
-                    _ => Stands::Unknown,
+                    Some(State::File { blob, .. }) => ChangedState::File(blob, differs.then_some(executable)),
+                    _ => ChangedState::Unknown,
                 }
             }
             _ if same => continue,
-            Now::Absent if was == Was::Absent => continue,
-            Now::Absent => Stands::Absent,
-            Now::Link { target } => Stands::Link(target.clone()),
-            Now::Folder | Now::Other => Stands::Unknown,
+            FileState::Absent if was == BaseState::Absent => continue,
+            FileState::Absent => ChangedState::Absent,
+            FileState::Link { target } => ChangedState::Link(target.clone()),
+            FileState::Folder | FileState::Other => ChangedState::Unknown,
         };
         tally.insert(path.clone(), stands);
     }

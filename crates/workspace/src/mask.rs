@@ -1,7 +1,7 @@
 //! What no room shows to a process: names that are secret everywhere, what `mask` in `skep.yml` adds, and every path whose `fs.read` is not
 //! allowed to it under a template that its task may use.
 //!
-//! Rooms are masked before each job (`desk.rs`), and the door refuses calls on masked paths by the same sight, so that a program in a room
+//! Rooms are masked before each job (the kernel does), and the door refuses calls on masked paths by the same sight, so that a program in a room
 //! and a tool of the kernel agree. **Invariant.** A change of policy, grant, ban or project counts for the next job that starts.
 
 mod walk;

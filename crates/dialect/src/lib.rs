@@ -3,7 +3,7 @@
 //! Pure: bytes in, facts or bytes out. No IO, no clock, no async. The gateway parses, rewrites, meters and refuses requests with it; the
 //! scripted model parses requests and renders answers; the built-in brain renders requests and decodes answers.
 //!
-//! Everybody goes through [`Dialect`]. What differs from vendor to vendor is the trait [`format::WireFormat`], one folder per vendor; a new
+//! Everybody goes through [`Dialect`]. What differs from vendor to vendor is the trait `format::WireFormat`, one folder per vendor; a new
 //! vendor is one folder and one row in `format.rs`.
 //!
 //! **Invariant.** A rewritten request differs from the original in `model` and the output limit, and in no other byte.

@@ -13,7 +13,7 @@ mod npm;
 
 use common::Site;
 use gateway::RenderedAnswer;
-use gateway::script::Script;
+use gateway::script::ModelScript;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -147,7 +147,7 @@ struct Vendor {
 
 impl Vendor {
     fn start((name, before): (&'static str, &'static str)) -> Vendor {
-        let script = Script::parse(include_str!("../../gateway/tests/scripts/greet.script")).unwrap();
+        let script = ModelScript::parse(include_str!("../../gateway/tests/scripts/greet.script")).unwrap();
         let heard: Arc<Mutex<Vec<http::Request>>> = Arc::default();
         let hears = heard.clone();
         let address = http::serve(0, move |request| {

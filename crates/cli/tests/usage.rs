@@ -80,7 +80,7 @@ fn settings_that_cannot_be_used_say_what_and_why_and_show_no_key() {
         ("providers: {p: {url: 'https://h', dialect: claude}}", "expected one of anthropic, responses, chat, gemini", "mend config.yml"),
         ("providers: {p: {url: 'https://h', dialect: chat, key: sk-4711}}", "its key is written there", "{env: NAME}"),
         ("providers: {p: {url: 'https://h', dialect: chat, key: {envv: A}}}", "unknown field `envv`", "mend config.yml"),
-        ("providers: {p: {url: 'http://10.1.1.1', dialect: chat}}", "it would be asked in the clear", "mend it in"),
+        ("providers: {p: {url: 'http://10.1.1.1', dialect: chat}}", "`http://` would send requests unencrypted", "mend it in"),
         ("providers: {p: {url: 'https://h', dialect: chat, concurrency: 0}}", "a limit of 0 lets nothing through", "mend it in"),
     ] {
         std::fs::write(site.home().join("config.yml"), config).unwrap();

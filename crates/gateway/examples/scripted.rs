@@ -5,7 +5,7 @@
 #[path = "../tests/http/http.rs"]
 mod http;
 
-use gateway::script::Script;
+use gateway::script::ModelScript;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn main() {
@@ -13,7 +13,7 @@ fn main() {
     let Some(file) = arguments.next() else { return eprintln!("usage: scripted SCRIPT [PORT] [FOLDER]") };
     let script = match std::fs::read_to_string(&file)
         .map_err(|error| error.to_string())
-        .and_then(|text| Script::parse(&text).map_err(|error| error.to_string()))
+        .and_then(|text| ModelScript::parse(&text).map_err(|error| error.to_string()))
     {
         Ok(script) => script,
         Err(error) => {

@@ -1,4 +1,4 @@
-//! Model traffic on tape: recorded once, replayed without a model.
+//! Recorded model traffic, replayed without a model.
 //!
 //! A cassette is a file of JSON lines (`docs/models.md`). Requests are found again by a key that leaves out what changes from run to run
 //! ([`normal`]); equal keys are answered in the order they were recorded. An answer is the recorded bytes in the recorded chunks. A
@@ -8,17 +8,17 @@
 //! *Does not know* where secrets come from: the redaction is the caller's.
 
 mod file;
+mod live;
 mod nearest;
 pub mod normal;
-mod tape;
 #[cfg(test)]
 mod tests;
 
 use dialect::{Dialect, TimedChunk, sse};
 pub use file::{CassetteError, Recorder, text};
+pub use live::CassetteWriter;
+pub(crate) use live::{CassetteUpstream, ExchangeRecording};
 use std::{fmt, sync::Arc};
-pub use tape::Tape;
-pub(crate) use tape::{Reel, Taking};
 
 /// Takes the secrets out of a text.
 pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
@@ -31,12 +31,12 @@ pub struct Exchange {
     pub path: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    pub answer: Answer,
+    pub answer: RecordedResponse,
 }
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct RecordedResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub chunks: Vec<TimedChunk>,
@@ -59,7 +59,7 @@ struct Recorded {
     path: String,
     key: String,
     body: serde_json::Value,
-    answer: Answer,
+    answer: RecordedResponse,
 }
 
 /// A cassette being played.
@@ -85,11 +85,11 @@ pub struct Summary<'a> {
     pub complete: bool,
 }
 
-/// A request that is not on the tape.
+/// A request that is not on the cassette.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     pub path: String,
-    /// How often this very request is on the tape; all of them have been played.
+    /// How often this very request is on the cassette; all of them have been played.
     pub recorded: usize,
     /// The recorded exchange that is most like it, and the difference, a line each.
     pub nearest: Option<(u64, Vec<String>)>,
@@ -104,7 +104,7 @@ impl Player {
     }
 
     /// The recorded answer to this request: the first with its key that was not played yet.
-    pub fn play(&mut self, dialect: Dialect, path: &str, body: &[u8]) -> Result<Answer, Box<Mismatch>> {
+    pub fn play(&mut self, dialect: Dialect, path: &str, body: &[u8]) -> Result<RecordedResponse, Box<Mismatch>> {
         let path = kept_path(path);
         let body = kept_body(body, &self.redact);
         let key = normal::key(dialect, &path, &body);
@@ -119,7 +119,7 @@ impl Player {
         Err(Box::new(Mismatch { path, recorded: same.len(), nearest }))
     }
 
-    /// What is on the tape, in the order it was recorded.
+    /// What is on the cassette, in the order it was recorded.
     pub fn contents(&self) -> impl Iterator<Item = Summary<'_>> {
         self.recorded.iter().map(|recorded| Summary {
             n: recorded.n,
@@ -133,7 +133,7 @@ impl Player {
         })
     }
 
-    /// Exchanges on the tape, and how many of them have not been played.
+    /// Exchanges on the cassette, and how many of them have not been played.
     pub fn count(&self) -> (usize, usize) {
         (self.recorded.len(), self.played.iter().filter(|played| !**played).count())
     }
@@ -154,9 +154,9 @@ impl fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-impl Answer {
+impl RecordedResponse {
     /// The same answer without its secrets. Where there are none, every byte and every chunk stays.
-    fn redacted(&self, redact: &Redact) -> Answer {
+    fn redacted(&self, redact: &Redact) -> RecordedResponse {
         let bytes: Vec<u8> = self.chunks.iter().flat_map(|chunk| chunk.bytes.iter().copied()).collect();
         let text = String::from_utf8_lossy(&bytes);
         let clean = redact(&text);
@@ -169,7 +169,7 @@ impl Answer {
             let after_ms = self.chunks.get(chunks.len()).map_or(0, |chunk| chunk.after_ms);
             chunks.push(TimedChunk { after_ms, bytes: event.as_bytes().to_vec() });
         }
-        Answer { chunks, ..self.clone() }
+        RecordedResponse { chunks, ..self.clone() }
     }
 }
 

@@ -1,18 +1,18 @@
-//! One request of a client: who asks, what for, and where it may go. [`Trip`] takes it there.
+//! One request of a client: checks its key, parses it, finds its providers. An [`UpstreamAttempt`] sends it to one of them.
 //!
-//! **Invariant.** Only who has the key of this door is heard, and no answer of a provider reaches a client unmetered.
+//! **Invariant.** Only a client with the key of its process is answered, and no answer of a provider reaches a client unmetered.
 
+use crate::admission::{Admission, Denial};
+use crate::attempt::{AttemptOutcome, UpstreamAttempt};
 use crate::cassette::Redact;
-use crate::door::{Denial, Door};
 use crate::header;
-use crate::intake::{self, REQUEST_BYTES_MAX};
+use crate::memory_quota::MemoryQuota;
 use crate::provider::{BadSettings, Provider};
-use crate::route::{Routes, Target, Tier};
+use crate::read_body::{self, REQUEST_BYTES_MAX};
+use crate::route::{RouteTarget, Routes, Tier};
 use crate::secret::Secret;
-use crate::settings::{Client, Names, Settings};
-use crate::space::Spaces;
+use crate::settings::{ModelNames, ModelSettings, VendorClient};
 use crate::tee::Tee;
-use crate::trip::{Arrival, Trip};
 use crate::upstream::Upstream;
 use dialect::{DenialKind, Dialect, Endpoint, ParsedRequest, PlainResponse, unsupported};
 use hyper::body::{Body, Bytes};
@@ -30,32 +30,32 @@ const STALL: Duration = Duration::from_secs(300);
 
 /// A process at its own listener.
 pub struct Session {
-    /// Whose turn it is among those that wait: the process.
-    pub who: u64,
+    /// The process; those that wait take turns by it.
+    pub pid: u64,
     /// The key that the kernel gave to that process and nobody else.
     pub key: Secret,
     /// The vendor's client it is, as the kernel knows it; what a request says of itself counts for nothing.
-    pub client: Option<Client>,
-    pub door: Arc<dyn Door>,
+    pub client: Option<VendorClient>,
+    pub admission: Arc<dyn Admission>,
 }
 
-/// Is told of a credential, so that no text ever holds it.
-pub type Learn = Arc<dyn Fn(&Secret) + Send + Sync>;
+/// Called with each credential before it is used, so that redaction knows it.
+pub type SecretObserver = Arc<dyn Fn(&Secret) + Send + Sync>;
 
-/// The road to every model. Shared by all processes.
+/// The only way to a model. Shared by all processes.
 pub struct Gateway {
     routes: Routes,
     pub(crate) upstream: Upstream,
     pub(crate) hold: Duration,
     stall: Duration,
-    spaces: Spaces,
+    memory: MemoryQuota,
     pub(crate) redact: Redact,
-    pub(crate) learn: Learn,
+    pub(crate) observe_secret: SecretObserver,
 }
 
 impl Gateway {
     /// `hold` is how long a request may wait before it is told to come again.
-    pub fn new(settings: &Settings, upstream: Upstream, hold: Option<Duration>) -> Result<Gateway, BadSettings> {
+    pub fn new(settings: &ModelSettings, upstream: Upstream, hold: Option<Duration>) -> Result<Gateway, BadSettings> {
         let mut routes = Routes { names: settings.models.clone(), ..Routes::default() };
         for (name, provider) in &settings.providers {
             let mut provider = Provider::new(name, provider)?;
@@ -65,33 +65,33 @@ impl Gateway {
             routes.providers.insert(name.clone(), Arc::new(provider));
         }
         routes.check().map_err(|(name, none)| BadSettings { place: format!("models.{name}"), why: none.what, fix: Some(none.fix) })?;
-        let (hold, redact, learn) = (hold.unwrap_or(HOLD), Arc::new(str::to_owned), Arc::new(|_: &Secret| {}));
-        Ok(Gateway { routes, upstream, hold, stall: STALL, spaces: Spaces::new(REQUESTS_BYTES_MAX), redact, learn })
+        let (hold, redact, observe_secret) = (hold.unwrap_or(HOLD), Arc::new(str::to_owned), Arc::new(|_: &Secret| {}));
+        Ok(Gateway { routes, upstream, hold, stall: STALL, memory: MemoryQuota::new(REQUESTS_BYTES_MAX), redact, observe_secret })
     }
 
     /// Hangs up on clients that take nothing of their answers for this long.
-    pub fn stalling(self, stall: Duration) -> Gateway {
+    pub fn with_stall_timeout(self, stall: Duration) -> Gateway {
         Gateway { stall, ..self }
     }
 
     /// Gives the requests of one process this much memory together.
-    pub fn spacious(self, bytes: usize) -> Gateway {
-        Gateway { spaces: Spaces::new(bytes), ..self }
+    pub fn with_memory_limit(self, bytes: usize) -> Gateway {
+        Gateway { memory: MemoryQuota::new(bytes), ..self }
     }
 
     pub(crate) fn stall(&self) -> Duration {
         self.stall
     }
 
-    /// Takes out of requests what cassettes have no secrets for: a cassette is found by what was written on it.
-    pub fn redacting(self, redact: Redact) -> Gateway {
+    /// Redacts requests before the cassette lookup: a cassette holds redacted requests.
+    pub fn with_redactor(self, redact: Redact) -> Gateway {
         Gateway { redact, ..self }
     }
 
-    /// Tells of each credential before it is used, and of those that are at hand now.
-    pub fn confiding(self, learn: Learn) -> Gateway {
-        self.routes.providers.values().flat_map(|provider| provider.at_hand()).for_each(|secret| learn(&secret));
-        Gateway { learn, ..self }
+    /// Calls the observer with each credential before it is used, and now with those that are at hand.
+    pub fn with_secret_observer(self, observe_secret: SecretObserver) -> Gateway {
+        self.routes.providers.values().flat_map(|provider| provider.at_hand()).for_each(|secret| observe_secret(&secret));
+        Gateway { observe_secret, ..self }
     }
 
     pub fn providers(&self) -> impl Iterator<Item = &Provider> {
@@ -104,7 +104,7 @@ impl Gateway {
     }
 
     /// Where a name leads, for whoever looks.
-    pub fn find(&self, own: &Names, model: &str, dialect: Dialect) -> Result<Vec<Target>, crate::route::NoRoute> {
+    pub fn find(&self, own: &ModelNames, model: &str, dialect: Dialect) -> Result<Vec<RouteTarget>, crate::route::NoRoute> {
         self.routes.find(own, model, dialect)
     }
 
@@ -121,18 +121,19 @@ impl Gateway {
         let (dialect, endpoint) = Dialect::detect_request(head.method.as_str(), path, &|name| head.headers.contains_key(name));
         if !header::carries(&head.headers, head.uri.query(), &session.key) {
             let message = "this key does not belong to this process's gateway; use the key and base url that skep gave it";
-            return refuse(dialect, no(DenialKind::Unauthorized, message));
+            return refuse(dialect, Denial::new(DenialKind::Unauthorized, message));
         }
         let Some(endpoint) = endpoint else {
-            return refuse(dialect, no(DenialKind::NotFound, unsupported::reason(head.method.as_str(), head.uri.path())));
+            return refuse(dialect, Denial::new(DenialKind::NotFound, unsupported::reason(head.method.as_str(), head.uri.path())));
         };
-        match self.carry(session, dialect, endpoint, &head, body, start).await {
+        match self.try_targets(session, dialect, endpoint, &head, body, start).await {
             Ok(response) => response,
             Err(denial) => refuse(dialect, denial),
         }
     }
 
-    async fn carry<B>(
+    /// Reads a request and tries the providers that its model leads to, in turn.
+    async fn try_targets<B>(
         &self,
         session: &Session,
         dialect: Dialect,
@@ -147,54 +148,54 @@ impl Gateway {
     {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let length = body.size_hint().exact().map_or(REQUEST_BYTES_MAX, |length| usize::try_from(length).unwrap_or(usize::MAX));
-        let space = self.spaces.take(session.who, length.min(REQUEST_BYTES_MAX)).await;
-        let body = intake::read(&head.headers, body).await?;
-        let names = session.door.names();
+        let memory = self.memory.take(session.pid, length.min(REQUEST_BYTES_MAX)).await;
+        let body = read_body::read(&head.headers, body).await?;
+        let names = session.admission.names();
         if endpoint == Endpoint::Models {
             return Ok(reply(dialect.render_models(&self.known(&names))));
         }
-        let ask = dialect.parse_request(path, &body).map_err(|error| no(DenialKind::BadRequest, error.to_string()))?;
-        let targets = self.targets(session, &names, &ask)?;
+        let parsed = dialect.parse_request(path, &body).map_err(|error| Denial::new(DenialKind::BadRequest, error.to_string()))?;
+        let targets = self.targets(session, &names, &parsed)?;
         let mut last = None;
         for (at, target) in targets.iter().enumerate() {
-            let trip = Trip {
+            let attempt = UpstreamAttempt {
                 gateway: self,
                 session,
-                ask: &ask,
+                parsed: &parsed,
                 target,
                 head,
                 path,
                 body: &body,
-                space: &space,
+                memory: &memory,
                 start,
-                more: at + 1 < targets.len(),
+                has_fallback: at + 1 < targets.len(),
             };
-            match trip.go().await {
-                Ok(Arrival::Answered(response)) => return Ok(response),
-                Ok(Arrival::Overloaded(denial)) => last = Some(denial),
+            match attempt.run().await {
+                Ok(AttemptOutcome::Answered(response)) => return Ok(response),
+                Ok(AttemptOutcome::Overloaded(denial)) => last = Some(denial),
                 Err(denial) => return Err(denial),
             }
         }
-        Err(last.unwrap_or_else(|| no(DenialKind::Overloaded, "no provider could be asked")))
+        Err(last.unwrap_or_else(|| Denial::new(DenialKind::Overloaded, "no provider could be asked")))
     }
 
     /// Names that a client may ask for; a provider's own models are not listed here.
-    fn known<'a>(&'a self, own: &'a Names) -> Vec<&'a str> {
+    fn known<'a>(&'a self, own: &'a ModelNames) -> Vec<&'a str> {
         let names: std::collections::BTreeSet<&str> = own.keys().chain(self.routes.names.keys()).map(String::as_str).collect();
         names.into_iter().collect()
     }
 
-    fn targets(&self, session: &Session, names: &Names, ask: &ParsedRequest) -> Result<Vec<Target>, Denial> {
-        let found = self.routes.find(names, &ask.model, ask.dialect);
-        if let Some(provider) = session.door.replay() {
+    fn targets(&self, session: &Session, names: &ModelNames, parsed: &ParsedRequest) -> Result<Vec<RouteTarget>, Denial> {
+        let found = self.routes.find(names, &parsed.model, parsed.dialect);
+        if let Some(provider) = session.admission.replay() {
             // As it was when it was recorded, for rules that ask for model and tier; the provider need not be set up any more.
             let (model, tier) = match found.ok().and_then(|found| found.into_iter().next()) {
                 Some(target) => (target.model, target.tier),
-                None => (ask.model.clone(), Tier::parse(&ask.model).unwrap_or_default()),
+                None => (parsed.model.clone(), Tier::parse(&parsed.model).unwrap_or_default()),
             };
-            return Ok(vec![Target { provider, model, tier }]);
+            return Ok(vec![RouteTarget { provider, model, tier }]);
         }
-        let found = found.map_err(|none| no(DenialKind::NotFound, format!("{}; {}", none.what, none.fix)))?;
+        let found = found.map_err(|none| Denial::new(DenialKind::NotFound, format!("{}; {}", none.what, none.fix)))?;
         let (mine, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|target| match target.provider.only_for() {
             None => true,
             Some(client) => session.client == Some(client),
@@ -205,15 +206,11 @@ impl Gateway {
                     "`{}` is a subscription login: it works for its vendor's own client, and this process is not that; add a provider with an API key",
                     other.provider.name
                 );
-                Err(no(DenialKind::Denied, message))
+                Err(Denial::new(DenialKind::Denied, message))
             }
             _ => Ok(mine),
         }
     }
-}
-
-pub(crate) fn no(kind: DenialKind, message: impl Into<String>) -> Denial {
-    Denial { kind, message: message.into(), retry_after: None }
 }
 
 /// A refusal as the provider's own client expects it.

@@ -1,45 +1,47 @@
-//! The only way to a model: what a request asks for, what an answer cost, and the road between them.
+//! The only way to a model: routes, admits, sends and meters requests.
 //!
-//! *Does not know* policy, the journal, or who may spend what: each request asks at a [`Door`], and says afterwards what it used.
+//! *Does not know* policy, the journal, or who may spend what: each request asks an [`Admission`], and reports afterwards what it used.
 #![forbid(unsafe_code)]
 
+mod admission;
+mod attempt;
 pub mod cassette;
-mod door;
 mod gateway;
 mod header;
-mod inside;
-mod intake;
+mod in_process;
 mod limiter;
 mod login;
 mod mask;
+mod memory_quota;
 pub mod price;
 mod provider;
+mod read_body;
 mod route;
 pub mod script;
 mod secret;
 mod serve;
 mod settings;
-mod space;
-mod stop;
+mod stop_signal;
 mod tee;
-mod trip;
 mod upstream;
 
+pub use admission::{Admission, Admitted, BoxedFuture, Denial, ExchangeOutcome, GatewayRefusal, ModelRequest, Settlement};
 pub use dialect::{
     DenialKind, Dialect, Endpoint, IMAGE_TOKENS, KeyHeader, Meter, Metered, Pace, ParsedRequest, PlainResponse, RenderedAnswer,
     RequestError, ServiceMode, TimedChunk, TokenUsage, UsageSource,
 };
-pub use door::{Denial, Door, Ended, Forbidden, Leave, Pass, Wish, Work};
-pub use gateway::{Gateway, Learn, Session};
+pub use gateway::{Gateway, SecretObserver, Session};
 pub use hyper::body::Bytes;
-pub use inside::{Answer, Unheard};
-pub use intake::REQUEST_BYTES_MAX;
-pub use limiter::{Busy, Entrant, Limiter, Slot};
+pub use in_process::{InProcessResponse, NoResponse};
+pub use limiter::{Busy, Limiter, Slot, SlotRequest};
 pub use provider::{BadSettings, Provider};
-pub use route::{NoRoute, Routes, Target, Tier};
+pub use read_body::REQUEST_BYTES_MAX;
+pub use route::{NoRoute, RouteTarget, Routes, Tier};
 pub use secret::{NoKey, Secret};
 pub use serve::listen;
-pub use settings::{Client, Dialects, GatewaySettings, KeySettings, LoginSettings, Names, ProviderSettings, Runs, Settings, Targets};
-pub use stop::{Stop, Stopped, Stopper};
-pub use tee::{Broken, Tee};
+pub use settings::{
+    Dialects, GatewaySettings, KeySettings, LoginSettings, ModelNames, ModelSettings, ProviderSettings, Runs, Targets, VendorClient,
+};
+pub use stop_signal::{StopCause, StopHandle, StopSignal};
+pub use tee::{ResponseBroken, Tee};
 pub use upstream::Upstream;

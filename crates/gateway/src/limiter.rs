@@ -40,27 +40,27 @@ struct State {
 struct Ticket {
     model: String,
     /// Has somewhere else to go, so does not wait for the provider to open again.
-    elsewhere: bool,
+    has_fallback: bool,
     give: oneshot::Sender<Slot>,
 }
 
 /// A request that wants a slot.
 #[derive(Debug, Clone, Copy)]
-pub struct Entrant<'a> {
+pub struct SlotRequest<'a> {
     /// The process whose request it is.
-    pub who: u64,
+    pub pid: u64,
     pub model: &'a str,
     /// The longest that it waits.
     pub wait: Duration,
     /// Another provider can be asked instead: it stands in line for a slot, but does not wait until this one opens again.
-    pub elsewhere: bool,
+    pub has_fallback: bool,
 }
 
-/// Leave to have one request on its way.
+/// A place for one request under way.
 #[derive(Debug)]
 pub struct Slot {
     limiter: Limiter,
-    who: u64,
+    pid: u64,
 }
 
 /// The wait would be longer than anybody wants to wait.
@@ -101,17 +101,17 @@ impl Limiter {
     }
 
     /// Waits for a slot. Dropping the future gives up the place in the line.
-    pub async fn enter(&self, entrant: Entrant<'_>) -> Result<Slot, Busy> {
-        let Entrant { who, model, wait, elsewhere } = entrant;
+    pub async fn enter(&self, entrant: SlotRequest<'_>) -> Result<Slot, Busy> {
+        let SlotRequest { pid, model, wait, has_fallback } = entrant;
         let (give, mut place) = oneshot::channel();
         {
             let mut state = self.0.lock();
             if let Some(left) = state.closed_for(model, Instant::now())
-                && (elsewhere || left > wait)
+                && (has_fallback || left > wait)
             {
                 return Err(Busy { retry_after: Some(left) });
             }
-            state.waiting.entry(who).or_default().push_back(Ticket { model: model.to_owned(), elsewhere, give });
+            state.waiting.entry(pid).or_default().push_back(Ticket { model: model.to_owned(), has_fallback, give });
         }
         self.serve();
         match tokio::time::timeout(wait, &mut place).await {
@@ -126,7 +126,7 @@ impl Limiter {
         wait.inspect(|wait| self.close(model, *wait))
     }
 
-    /// Nobody is let through to `model` for this long. Whoever can go elsewhere is sent there now.
+    /// Nobody is let through to `model` for this long. A request that can go elsewhere is sent there now.
     pub fn close(&self, model: &str, wait: Duration) {
         let now = Instant::now();
         let until = now + wait.min(RESET_MAX);
@@ -135,7 +135,7 @@ impl Limiter {
         let known = state.closed.entry(model.to_owned()).or_insert(until);
         *known = until.max(*known);
         for line in state.waiting.values_mut() {
-            line.retain(|ticket| !(ticket.elsewhere && ticket.model == model));
+            line.retain(|ticket| !(ticket.has_fallback && ticket.model == model));
         }
     }
 
@@ -152,10 +152,10 @@ impl Limiter {
             let (give, slot) = {
                 let mut state = self.0.lock();
                 match state.next(Instant::now()) {
-                    Next::Serve(who, give) => {
-                        *state.open.entry(who).or_default() += 1;
+                    Next::Serve(pid, give) => {
+                        *state.open.entry(pid).or_default() += 1;
                         state.started.push_back(Instant::now());
-                        (give, Slot { limiter: self.clone(), who })
+                        (give, Slot { limiter: self.clone(), pid })
                     }
                     Next::At(moment) => {
                         if state.alarm.is_none_or(|set| moment < set) {
@@ -217,13 +217,13 @@ impl State {
         let closed = &self.closed;
         let ready = |line: &VecDeque<Ticket>| line.iter().position(|ticket| !closed.contains_key(&ticket.model));
         // The fewest on their way first; among equals whoever comes next after the last.
-        let order = |who: u64| (self.open.get(&who).copied().unwrap_or(0), who <= self.turn, who);
-        let first = self.waiting.iter().filter_map(|(who, line)| Some((order(*who), *who, ready(line)?))).min();
+        let order = |pid: u64| (self.open.get(&pid).copied().unwrap_or(0), pid <= self.turn, pid);
+        let first = self.waiting.iter().filter_map(|(pid, line)| Some((order(*pid), *pid, ready(line)?))).min();
         match first {
-            Some((_, who, at)) => {
-                self.turn = who;
-                let ticket = self.waiting.get_mut(&who).and_then(|line| line.remove(at));
-                ticket.map_or(Next::Never, |ticket| Next::Serve(who, ticket.give))
+            Some((_, pid, at)) => {
+                self.turn = pid;
+                let ticket = self.waiting.get_mut(&pid).and_then(|line| line.remove(at));
+                ticket.map_or(Next::Never, |ticket| Next::Serve(pid, ticket.give))
             }
             None => closed.values().min().map_or(Next::Never, |until| Next::At(*until)),
         }
@@ -245,10 +245,10 @@ impl Drop for Slot {
     fn drop(&mut self) {
         {
             let mut state = self.limiter.0.lock();
-            if let Some(count) = state.open.get_mut(&self.who) {
+            if let Some(count) = state.open.get_mut(&self.pid) {
                 *count -= 1;
                 if *count == 0 {
-                    state.open.remove(&self.who);
+                    state.open.remove(&self.pid);
                 }
             }
         }

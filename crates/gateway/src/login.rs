@@ -4,7 +4,7 @@
 //! **Invariant.** A token goes into requests of that vendor's client alone; [`crate::Provider::only_for`] says whose that is.
 
 use crate::secret::{NoKey, Secret, private_file};
-use crate::settings::{Client, LoginSettings};
+use crate::settings::{LoginSettings, VendorClient};
 use crate::upstream::Upstream;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -24,7 +24,7 @@ const CLAUDE_BETA: &str = "oauth-2025-04-20";
 
 #[derive(Debug)]
 pub(crate) struct Login {
-    client: Client,
+    client: VendorClient,
     file: PathBuf,
     token_url: String,
     /// One refresh at a time; and the account that codex names in each request.
@@ -36,8 +36,8 @@ impl Login {
     pub fn new(settings: &LoginSettings) -> Login {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let (file, url) = match settings.client {
-            Client::Claude => (".claude/.credentials.json", "https://console.anthropic.com/v1/oauth/token"),
-            Client::Codex => (".codex/auth.json", "https://auth.openai.com/oauth/token"),
+            VendorClient::Claude => (".claude/.credentials.json", "https://console.anthropic.com/v1/oauth/token"),
+            VendorClient::Codex => (".codex/auth.json", "https://auth.openai.com/oauth/token"),
         };
         Login {
             client: settings.client,
@@ -48,7 +48,7 @@ impl Login {
         }
     }
 
-    pub fn client(&self) -> Client {
+    pub fn client(&self) -> VendorClient {
         self.client
     }
 
@@ -79,7 +79,7 @@ impl Login {
     /// Headers that the vendor wants beside the token.
     pub fn adorn(&self, headers: &mut HeaderMap) {
         match self.client {
-            Client::Claude => {
+            VendorClient::Claude => {
                 let name = HeaderName::from_static("anthropic-beta");
                 let given = headers.get(&name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
                 if !given.split(',').any(|beta| beta.trim() == CLAUDE_BETA) {
@@ -87,7 +87,7 @@ impl Login {
                     headers.extend(HeaderValue::from_str(&all).ok().map(|value| (name.clone(), value)));
                 }
             }
-            Client::Codex => {
+            VendorClient::Codex => {
                 let account = self.account_id.lock().clone().and_then(|id| HeaderValue::from_str(&id).ok());
                 headers.extend(account.map(|id| (HeaderName::from_static("chatgpt-account-id"), id)));
             }
@@ -102,24 +102,24 @@ impl Login {
     /// A part of the login by its role, where that client keeps it.
     fn part<'a>(&self, document: &'a Value, role: &str) -> &'a Value {
         match self.client {
-            Client::Claude => &document["claudeAiOauth"][if role == "access" { "accessToken" } else { "refreshToken" }],
-            Client::Codex => &document["tokens"][if role == "access" { "access_token" } else { "refresh_token" }],
+            VendorClient::Claude => &document["claudeAiOauth"][if role == "access" { "accessToken" } else { "refreshToken" }],
+            VendorClient::Codex => &document["tokens"][if role == "access" { "access_token" } else { "refresh_token" }],
         }
     }
 
     /// When the access token ends: as the file says, or as the token itself does.
     fn ends_ms(&self, document: &Value) -> Option<i64> {
         match self.client {
-            Client::Claude => document["claudeAiOauth"]["expiresAt"].as_i64(),
-            Client::Codex => self.part(document, "access").as_str().and_then(expiry_ms),
+            VendorClient::Claude => document["claudeAiOauth"]["expiresAt"].as_i64(),
+            VendorClient::Codex => self.part(document, "access").as_str().and_then(expiry_ms),
         }
     }
 
     async fn refresh(&self, http: &Upstream, document: &mut Value, now_ms: i64) -> Result<(), NoKey> {
         let refresh = self.part(document, "refresh").as_str().ok_or_else(|| self.none("its token has run out and it holds no other"))?;
         let id = match self.client {
-            Client::Claude => CLAUDE_ID,
-            Client::Codex => CODEX_ID,
+            VendorClient::Claude => CLAUDE_ID,
+            VendorClient::Codex => CODEX_ID,
         };
         let ask = json!({"grant_type": "refresh_token", "refresh_token": refresh, "client_id": id});
         let answer =
@@ -127,7 +127,7 @@ impl Login {
         let text = |key: &str| answer[key].as_str().map(str::to_owned);
         let access = text("access_token").ok_or_else(|| self.none("its token cannot be renewed: the answer holds none"))?;
         match self.client {
-            Client::Claude => {
+            VendorClient::Claude => {
                 let login = &mut document["claudeAiOauth"];
                 login["accessToken"] = access.into();
                 if let Some(refresh) = text("refresh_token") {
@@ -135,7 +135,7 @@ impl Login {
                 }
                 login["expiresAt"] = (now_ms + answer["expires_in"].as_i64().unwrap_or(3_600) * 1_000).into();
             }
-            Client::Codex => {
+            VendorClient::Codex => {
                 document["tokens"]["access_token"] = access.into();
                 for key in ["refresh_token", "id_token"] {
                     if let Some(token) = text(key) {
@@ -150,8 +150,8 @@ impl Login {
 
     fn none(&self, why: &str) -> NoKey {
         let (name, fix) = match self.client {
-            Client::Claude => ("claude", "run `claude` outside any room and log in with /login"),
-            Client::Codex => ("codex", "run `codex login` outside any room"),
+            VendorClient::Claude => ("claude", "run `claude` outside any room and log in with /login"),
+            VendorClient::Codex => ("codex", "run `codex login` outside any room"),
         };
         NoKey { what: format!("the login of {name} cannot be used: {why}"), fix: fix.into() }
     }

@@ -2,7 +2,7 @@
 //!
 //! Each byte of it becomes `*`, so nothing changes its length. It is found plain, escaped, as base64 and as hex (`needle.rs`), and in
 //! parts that come in many events (`split.rs`). Nothing is held back but a beginning of the credential at the very end of a piece, until
-//! the next piece tells. What is compressed cannot be looked through, and `trip.rs` does not pass it on.
+//! the next piece tells. What is compressed cannot be looked through, and `attempt.rs` does not pass it on.
 
 mod needle;
 mod split;

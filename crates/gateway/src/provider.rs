@@ -1,11 +1,11 @@
 //! One upstream: where it is, what it speaks, how it is told who pays, and how much it can take.
 
-use crate::cassette::Reel;
+use crate::cassette::CassetteUpstream;
 use crate::limiter::Limiter;
 use crate::login::Login;
-use crate::script::Script;
+use crate::script::ModelScript;
 use crate::secret::{NoKey, Secret};
-use crate::settings::{Client, KeySettings, ProviderSettings};
+use crate::settings::{KeySettings, ProviderSettings, VendorClient};
 use dialect::{Dialect, KeyHeader, ParsedRequest, provider_tools};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
@@ -35,7 +35,7 @@ pub struct Provider {
     pub(crate) models: Option<GlobSet>,
     /// What it may run by itself.
     runs: Vec<String>,
-    pub(crate) road: Road,
+    pub(crate) transport: Transport,
     pub(crate) limiter: Limiter,
     pub(crate) answer: Duration,
     pub(crate) idle: Duration,
@@ -47,23 +47,23 @@ pub struct Provider {
 
 /// How a request gets there.
 #[derive(Debug)]
-pub(crate) enum Road {
+pub(crate) enum Transport {
     Http(Url),
     /// Answers out of a file, in this process.
-    Script(Play),
+    Script(ScriptFile),
     /// Recorded answers.
-    Cassette(Reel),
+    Cassette(CassetteUpstream),
 }
 
 /// A script, read again when its file has changed.
 #[derive(Debug)]
-pub(crate) struct Play {
+pub(crate) struct ScriptFile {
     file: PathBuf,
-    read: Mutex<Option<(std::time::SystemTime, Arc<Script>)>>,
+    read: Mutex<Option<(std::time::SystemTime, Arc<ModelScript>)>>,
 }
 
-impl Play {
-    pub fn script(&self) -> Result<Arc<Script>, String> {
+impl ScriptFile {
+    pub fn script(&self) -> Result<Arc<ModelScript>, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("the script `{}` cannot be played: {error}", self.file.display());
         let changed = std::fs::metadata(&self.file).and_then(|meta| meta.modified()).map_err(|error| wrong(&error))?;
         let mut read = self.read.lock();
@@ -73,7 +73,7 @@ impl Play {
             return Ok(script.clone());
         }
         let text = std::fs::read_to_string(&self.file).map_err(|error| wrong(&error))?;
-        let script = Arc::new(Script::parse(&text).map_err(|error| wrong(&error))?);
+        let script = Arc::new(ModelScript::parse(&text).map_err(|error| wrong(&error))?);
         *read = Some((changed, script.clone()));
         Ok(script)
     }
@@ -82,9 +82,9 @@ impl Play {
 impl Provider {
     /// Can it answer at all? A script that does not parse never will.
     pub fn check(&self) -> Result<(), String> {
-        match &self.road {
-            Road::Script(play) => play.script().map(drop),
-            Road::Http(_) | Road::Cassette(_) => Ok(()),
+        match &self.transport {
+            Transport::Script(file) => file.script().map(drop),
+            Transport::Http(_) | Transport::Cassette(_) => Ok(()),
         }
     }
 }
@@ -119,17 +119,17 @@ impl Provider {
             let fix = "name where it is kept: `key: {env: NAME}`, `{file: PATH}` of mode 0600 or `{keyring: [PROGRAM, …]}`".to_owned();
             return Err(BadSettings { fix: Some(fix), ..bad("its key is written there, where everybody can read it".into()) });
         }
-        let road = road(settings).map_err(bad)?;
-        let dialects = match (&road, settings.dialect.0.is_empty()) {
+        let transport = transport(settings).map_err(bad)?;
+        let dialects = match (&transport, settings.dialect.0.is_empty()) {
             (_, false) => settings.dialect.0.clone(),
-            (Road::Script(_) | Road::Cassette(_), true) => Dialect::ALL.to_vec(),
-            (Road::Http(_), true) => {
+            (Transport::Script(_) | Transport::Cassette(_), true) => Dialect::ALL.to_vec(),
+            (Transport::Http(_), true) => {
                 let fix = "say what it speaks: `dialect: anthropic`, `responses`, `chat` or `gemini`, or a list of them".to_owned();
                 return Err(BadSettings { fix: Some(fix), ..bad("it speaks no dialect".into()) });
             }
         };
         let credential = match (&settings.key, &settings.login) {
-            (Some(_), Some(_)) => return Err(bad("it has a key and a login; one of them pays".into())),
+            (Some(_), Some(_)) => return Err(bad("`key` and `login` are mutually exclusive".into())),
             (Some(key), None) => Credential::Key(key.clone(), Kept::default()),
             (None, Some(login)) => Credential::Login(Login::new(login)),
             (None, None) => Credential::None,
@@ -149,13 +149,13 @@ impl Provider {
             dialects,
             context_tokens: settings.context_tokens,
             output_tokens: settings.output_tokens,
-            free: settings.free || matches!(road, Road::Script(_) | Road::Cassette(_)),
+            free: settings.free || matches!(transport, Transport::Script(_) | Transport::Cassette(_)),
             models: (!settings.models.is_empty()).then_some(models),
             runs: runs(settings).map_err(|(why, fix)| BadSettings { fix: Some(fix), ..bad(why) })?,
             limiter: Limiter::new(concurrency, settings.requests_per_minute),
             answer: ms(settings.answer_ms, ANSWER),
             idle: ms(settings.idle_ms, IDLE),
-            road,
+            transport,
             credential,
             told: Mutex::new(None),
             key_header: settings.auth,
@@ -172,7 +172,7 @@ impl Provider {
             free: true,
             models: None,
             runs: Vec::new(),
-            road: Road::Cassette(Reel::new(file.to_owned(), timing)),
+            transport: Transport::Cassette(CassetteUpstream::new(file.to_owned(), timing)),
             limiter: Limiter::new(CONCURRENCY, None),
             answer: ANSWER,
             idle: IDLE,
@@ -187,8 +187,8 @@ impl Provider {
         match (&self.credential, &other.credential) {
             (Credential::Key(one, _), Credential::Key(another, _)) if one == another => true,
             (Credential::Login(one), Credential::Login(another)) => one.is(another),
-            (Credential::None, Credential::None) => match (&self.road, &other.road) {
-                (Road::Http(one), Road::Http(another)) => one.origin() == another.origin(),
+            (Credential::None, Credential::None) => match (&self.transport, &other.transport) {
+                (Transport::Http(one), Transport::Http(another)) => one.origin() == another.origin(),
                 _ => false,
             },
             // The same key may be written down in two places.
@@ -205,20 +205,20 @@ impl Provider {
     }
 
     /// What it would run for a request for this model, and may not. A script and a recording run nothing.
-    pub(crate) fn may_not_run(&self, ask: &ParsedRequest, model: &str) -> Vec<String> {
-        if !matches!(self.road, Road::Http(_)) {
+    pub(crate) fn may_not_run(&self, request: &ParsedRequest, model: &str) -> Vec<String> {
+        if !matches!(self.transport, Transport::Http(_)) {
             return Vec::new();
         }
-        let mut asked = ask.provider_tools.clone();
+        let mut asked = request.provider_tools.clone();
         asked.extend(provider_tools::of_model(model).map(str::to_owned));
         asked.into_iter().filter(|name| !self.runs.contains(name)).collect()
     }
 
     /// The host whose bill it is; empty for a script and a cassette.
     pub fn host(&self) -> &str {
-        match &self.road {
-            Road::Http(url) => url.host_str().unwrap_or_default(),
-            Road::Script(_) | Road::Cassette(_) => "",
+        match &self.transport {
+            Transport::Http(url) => url.host_str().unwrap_or_default(),
+            Transport::Script(_) | Transport::Cassette(_) => "",
         }
     }
 
@@ -228,7 +228,7 @@ impl Provider {
     }
 
     /// Whose requests it takes, where not everybody's.
-    pub fn only_for(&self) -> Option<Client> {
+    pub fn only_for(&self) -> Option<VendorClient> {
         match &self.credential {
             Credential::Login(login) => Some(login.client()),
             Credential::None | Credential::Key(..) => None,
@@ -237,7 +237,7 @@ impl Provider {
 
     /// The url of a request whose client asked for `path`, query included.
     pub(crate) fn url(&self, path: &str) -> Option<Url> {
-        let Road::Http(base) = &self.road else { return None };
+        let Transport::Http(base) = &self.transport else { return None };
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
         let mut url = base.clone();
         let above = base.path().trim_end_matches('/');
@@ -260,7 +260,7 @@ impl Provider {
     }
 
     /// What is to be told before this credential is used, where that is news.
-    pub(crate) fn news(&self, secret: &Secret) -> Vec<Secret> {
+    pub(crate) fn new_secrets(&self, secret: &Secret) -> Vec<Secret> {
         let mut told = self.told.lock();
         if told.as_ref() == Some(secret) {
             return Vec::new();
@@ -336,21 +336,21 @@ fn runs(settings: &ProviderSettings) -> Result<Vec<String>, (String, String)> {
     Ok(names.clone())
 }
 
-fn road(settings: &ProviderSettings) -> Result<Road, String> {
+fn transport(settings: &ProviderSettings) -> Result<Transport, String> {
     if let Some(file) = settings.url.strip_prefix("script:") {
-        return Ok(Road::Script(Play { file: PathBuf::from(file), read: Mutex::new(None) }));
+        return Ok(Transport::Script(ScriptFile { file: PathBuf::from(file), read: Mutex::new(None) }));
     }
     if let Some(file) = settings.url.strip_prefix("cassette:") {
-        return Ok(Road::Cassette(Reel::new(PathBuf::from(file), settings.timing)));
+        return Ok(Transport::Cassette(CassetteUpstream::new(PathBuf::from(file), settings.timing)));
     }
     let url = Url::parse(&settings.url).map_err(|error| format!("`{}` is no url: {error}", settings.url))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("the url holds a password; use `key`".into());
     }
     match (url.scheme(), url.host()) {
-        ("https", Some(_)) => Ok(Road::Http(url)),
-        ("http", Some(host)) if settings.plain || is_here(&host) => Ok(Road::Http(url)),
-        ("http", Some(_)) => Err("it would be asked in the clear; use https, or say `plain: true`".into()),
+        ("https", Some(_)) => Ok(Transport::Http(url)),
+        ("http", Some(host)) if settings.plain || is_here(&host) => Ok(Transport::Http(url)),
+        ("http", Some(_)) => Err("`http://` would send requests unencrypted; use https, or say `plain: true`".into()),
         _ => Err(format!("`{}` is neither http nor https", settings.url)),
     }
 }

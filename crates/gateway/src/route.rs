@@ -4,7 +4,7 @@
 //! another name, and in a circle to nobody.
 
 use crate::provider::Provider;
-use crate::settings::{Names, Targets};
+use crate::settings::{ModelNames, Targets};
 use dialect::Dialect;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ impl Tier {
 
 /// One place where a request can be answered.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct RouteTarget {
     pub provider: Arc<Provider>,
     /// As that provider calls it.
     pub model: String,
@@ -58,25 +58,25 @@ pub struct NoRoute {
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     pub providers: BTreeMap<String, Arc<Provider>>,
-    pub names: Names,
+    pub names: ModelNames,
 }
 
 impl Routes {
     /// Where a request for `model` in `dialect` may go. `own` are the project's names.
-    pub fn find(&self, own: &Names, model: &str, dialect: Dialect) -> Result<Vec<Target>, NoRoute> {
+    pub fn find(&self, own: &ModelNames, model: &str, dialect: Dialect) -> Result<Vec<RouteTarget>, NoRoute> {
         let mut targets = Vec::new();
         match self.named(own, model) {
             Some(_) => self.follow(own, model, &mut Vec::new(), &mut targets)?,
             None if Tier::parse(model).is_some() => {
-                let what = format!("nobody said which model is `{model}`");
+                let what = format!("tier `{model}` has no model");
                 let fix = format!("write `models: {{{model}: PROVIDER/MODEL}}` into $SKEP_HOME/config.yml or skep.yml; {}", self.known());
                 return Err(NoRoute { what, fix });
             }
             None => targets.push(self.unnamed(own, model, dialect)?),
         }
-        let fits = |target: &Target| target.provider.dialects.contains(&dialect);
+        let fits = |target: &RouteTarget| target.provider.dialects.contains(&dialect);
         let wanted = targets.len();
-        let targets: Vec<Target> = targets.into_iter().filter(fits).collect();
+        let targets: Vec<RouteTarget> = targets.into_iter().filter(fits).collect();
         if targets.is_empty() {
             let what = format!("none of the {wanted} places for `{model}` speaks {}", dialect.name());
             return Err(NoRoute { what, fix: "name a provider with that dialect under `models` in config.yml or skep.yml".into() });
@@ -86,17 +86,23 @@ impl Routes {
 
     /// Does every name of the operator's lead somewhere?
     pub(crate) fn check(&self) -> Result<(), (String, NoRoute)> {
-        let none = Names::new();
+        let none = ModelNames::new();
         let lead = |name: &String| self.follow(&none, name, &mut Vec::new(), &mut Vec::new()).map_err(|none| (name.clone(), none));
         self.names.keys().try_for_each(lead)
     }
 
-    fn named<'a>(&'a self, own: &'a Names, name: &str) -> Option<&'a Targets> {
+    fn named<'a>(&'a self, own: &'a ModelNames, name: &str) -> Option<&'a Targets> {
         own.get(name).or_else(|| self.names.get(name))
     }
 
     /// Everything that a name leads to, in order. `way` are the names that led here; the first tier among them is the tier.
-    fn follow<'a>(&'a self, own: &'a Names, name: &'a str, way: &mut Vec<&'a str>, found: &mut Vec<Target>) -> Result<(), NoRoute> {
+    fn follow<'a>(
+        &'a self,
+        own: &'a ModelNames,
+        name: &'a str,
+        way: &mut Vec<&'a str>,
+        found: &mut Vec<RouteTarget>,
+    ) -> Result<(), NoRoute> {
         way.push(name);
         let targets = self.named(own, name);
         if targets.is_some_and(|targets| targets.iter().next().is_none()) {
@@ -121,18 +127,18 @@ impl Routes {
         Ok(())
     }
 
-    fn target(&self, own: &Names, name: &str, target: &str, tier: Option<Tier>) -> Result<Target, NoRoute> {
+    fn target(&self, own: &ModelNames, name: &str, target: &str, tier: Option<Tier>) -> Result<RouteTarget, NoRoute> {
         let (provider, model) = target.split_once('/').unwrap_or((target, name));
         let provider = self.providers.get(provider).ok_or_else(|| NoRoute {
             what: format!("`{name}` leads to `{target}`, and there is no provider `{provider}`"),
             fix: format!("add `{provider}` under `providers` in $SKEP_HOME/config.yml; {}", self.known()),
         })?;
         let tier = tier.unwrap_or_else(|| self.tier(own, &provider.name, model));
-        Ok(Target { provider: provider.clone(), model: model.to_owned(), tier })
+        Ok(RouteTarget { provider: provider.clone(), model: model.to_owned(), tier })
     }
 
     /// A model by its own name: `provider/model`, or the first provider that wants it; those that list models are asked first.
-    fn unnamed(&self, own: &Names, model: &str, dialect: Dialect) -> Result<Target, NoRoute> {
+    fn unnamed(&self, own: &ModelNames, model: &str, dialect: Dialect) -> Result<RouteTarget, NoRoute> {
         if let Some((provider, rest)) = model.split_once('/')
             && self.providers.contains_key(provider)
             && !rest.is_empty()
@@ -145,12 +151,12 @@ impl Routes {
             what: format!("no provider speaks {} and has `{model}`", dialect.name()),
             fix: format!("add one under `providers` in $SKEP_HOME/config.yml; {}", self.known()),
         })?;
-        Ok(Target { provider: provider.clone(), model: model.to_owned(), tier: self.tier(own, &provider.name, model) })
+        Ok(RouteTarget { provider: provider.clone(), model: model.to_owned(), tier: self.tier(own, &provider.name, model) })
     }
 
     /// The tier in whose list a model stands; the dearest of several, and of none.
-    fn tier(&self, own: &Names, provider: &str, model: &str) -> Tier {
-        let none = Names::new();
+    fn tier(&self, own: &ModelNames, provider: &str, model: &str) -> Tier {
+        let none = ModelNames::new();
         let lists = |tier: &Tier| {
             let mut all = Vec::new();
             for names in [own, &none] {
@@ -174,7 +180,7 @@ impl Routes {
 mod tests {
     use super::*;
 
-    fn names(pairs: &[(&str, &str)]) -> Names {
+    fn names(pairs: &[(&str, &str)]) -> ModelNames {
         pairs.iter().map(|(name, targets)| ((*name).to_owned(), serde_saphyr::from_str(targets).unwrap())).collect()
     }
 
@@ -192,8 +198,8 @@ mod tests {
     }
 
     /// As `provider/model tier`.
-    fn found(routes: &Routes, own: &Names, model: &str, dialect: Dialect) -> Result<Vec<String>, String> {
-        let shown = |target: &Target| format!("{}/{} {}", target.provider.name, target.model, target.tier.as_str());
+    fn found(routes: &Routes, own: &ModelNames, model: &str, dialect: Dialect) -> Result<Vec<String>, String> {
+        let shown = |target: &RouteTarget| format!("{}/{} {}", target.provider.name, target.model, target.tier.as_str());
         routes.find(own, model, dialect).map(|all| all.iter().map(shown).collect()).map_err(|none| format!("{}; {}", none.what, none.fix))
     }
 
@@ -206,7 +212,7 @@ mod tests {
             ("fast", "tactical"),
             ("gpt", "openai"),
         ]);
-        let none = Names::new();
+        let none = ModelNames::new();
         let check = |model: &str, dialect: Dialect, expected: &[&str]| {
             assert_eq!(found(&routes, &none, model, dialect).unwrap(), expected, "{model}");
         };
@@ -239,7 +245,7 @@ mod tests {
         );
         assert_eq!(
             why("strategic"),
-            "nobody said which model is `strategic`; write `models: {strategic: PROVIDER/MODEL}` into $SKEP_HOME/config.yml or skep.yml; there are `anthropic`, `local`, `openai`"
+            "tier `strategic` has no model; write `models: {strategic: PROVIDER/MODEL}` into $SKEP_HOME/config.yml or skep.yml; there are `anthropic`, `local`, `openai`"
         );
         let none = found(&routes, &own, "sonnet", Dialect::Gemini).unwrap_err();
         assert!(none.starts_with("no provider speaks gemini and has `sonnet`; "), "{none}");

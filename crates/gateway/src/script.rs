@@ -15,14 +15,14 @@ use dialect::{
     AnswerPart, ClientRequest, ClientTurn, DenialKind, Dialect, Endpoint, ModelAnswer, RenderedAnswer, StopReason, TokenUsage, UsageSource,
     count,
 };
-pub use parse::ScriptError;
+pub use parse::ModelScriptError;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::{collections::HashMap, sync::Mutex};
 
 /// Answers for conversations, and one for all else.
 #[derive(Debug)]
-pub struct Script {
+pub struct ModelScript {
     conversations: Vec<Conversation>,
     otherwise: Option<Vec<Move>>,
     /// How often a request has been failed by an `error times=N`. The only thing that is remembered between requests.
@@ -80,8 +80,8 @@ struct Fail {
     line: usize,
 }
 
-/// A request that the script refuses, or cannot answer.
-struct No {
+/// Why a script gives no answer, as the status and message of an error.
+struct ScriptFailure {
     status: u16,
     message: String,
 }
@@ -89,8 +89,8 @@ struct No {
 /// Requests remembered for `error times=N`; a script with more failing requests than this is a load test.
 const FAILED_MAX: usize = 10_000;
 
-impl Script {
-    pub fn parse(text: &str) -> Result<Script, ScriptError> {
+impl ModelScript {
+    pub fn parse(text: &str) -> Result<ModelScript, ModelScriptError> {
         parse::parse(text)
     }
 
@@ -112,23 +112,23 @@ impl Script {
         let client = dialect.read_conversation(&value);
         match self.answer(&client, body, input) {
             Ok(answer) => answer.render(path, &parsed, &client, body),
-            Err(No { status, message }) => RenderedAnswer::from(dialect.render_error(status, denial_kind(status), &message)),
+            Err(ScriptFailure { status, message }) => RenderedAnswer::from(dialect.render_error(status, denial_kind(status), &message)),
         }
     }
 
-    fn answer(&self, client: &ClientRequest, body: &[u8], input: u64) -> Result<ModelAnswer, No> {
-        let moves = match self.place(client) {
+    fn answer(&self, client: &ClientRequest, body: &[u8], input: u64) -> Result<ModelAnswer, ScriptFailure> {
+        let moves = match self.find_turn(client) {
             Some((talk, step)) => match talk.turn(step) {
                 Some(turn) => turn.choose(client)?.to_vec(),
                 None => vec![Move::Say("The script has no more answers.".to_owned())],
             },
-            None => self.aside(client)?,
+            None => self.answer_aside(client)?,
         };
-        self.fulfil(&moves, client, body, input)
+        self.build_answer(&moves, client, body, input)
     }
 
     /// Which conversation this is and how many answers it has had. None for what runs beside a conversation, as titles do.
-    fn place(&self, client: &ClientRequest) -> Option<(&Conversation, usize)> {
+    fn find_turn(&self, client: &ClientRequest) -> Option<(&Conversation, usize)> {
         let spoken = |from: usize| client.turns[from..].iter().filter(|turn| **turn == ClientTurn::Model).count();
         let started = client.turns.iter().enumerate().rev().find_map(|(at, turn)| {
             let ClientTurn::User(text) = turn else { return None };
@@ -140,18 +140,18 @@ impl Script {
         started.or_else(any).filter(|(talk, _)| !client.tools.is_empty() || !talk.calls())
     }
 
-    fn aside(&self, client: &ClientRequest) -> Result<Vec<Move>, No> {
+    fn answer_aside(&self, client: &ClientRequest) -> Result<Vec<Move>, ScriptFailure> {
         if let Some(moves) = &self.otherwise {
             return Ok(moves.clone());
         }
         match &client.answer_schema {
-            Some(schema) => Ok(vec![Move::Say(tools::least(schema).to_string())]),
+            Some(schema) => Ok(vec![Move::Say(tools::smallest_value(schema).to_string())]),
             None if client.tools.is_empty() => Ok(vec![Move::Say("ok".to_owned())]),
             None => {
                 let last =
                     client.turns.iter().rev().find_map(|turn| if let ClientTurn::User(text) = turn { Some(text.as_str()) } else { None });
                 let last: String = last.unwrap_or_default().chars().take(200).collect();
-                Err(No {
+                Err(ScriptFailure {
                     status: 400,
                     message: format!("no `on` of the script is in the last message `{last}`, and there is no `otherwise`"),
                 })
@@ -159,7 +159,7 @@ impl Script {
         }
     }
 
-    fn fulfil(&self, moves: &[Move], client: &ClientRequest, body: &[u8], input: u64) -> Result<ModelAnswer, No> {
+    fn build_answer(&self, moves: &[Move], client: &ClientRequest, body: &[u8], input: u64) -> Result<ModelAnswer, ScriptFailure> {
         let mut answer = ModelAnswer { parts: Vec::new(), usage: TokenUsage::default(), stop: StopReason::EndTurn, is_cut: false };
         let (mut usage, mut output) = (None, 0);
         for made in moves {
@@ -172,11 +172,13 @@ impl Script {
                 Move::Cut => answer.is_cut = true,
                 Move::Call { tool, input, line } => {
                     let called = tools::resolve(tool, input, client);
-                    answer
-                        .parts
-                        .push(AnswerPart::Call(called.map_err(|why| No { status: 400, message: format!("script, line {line}: {why}") })?));
+                    answer.parts.push(AnswerPart::Call(
+                        called.map_err(|why| ScriptFailure { status: 400, message: format!("script, line {line}: {why}") })?,
+                    ));
                 }
-                Move::Error(fail) if self.fails(fail, body) => return Err(No { status: fail.status, message: fail.message.clone() }),
+                Move::Error(fail) if self.must_fail(fail, body) => {
+                    return Err(ScriptFailure { status: fail.status, message: fail.message.clone() });
+                }
                 Move::Error(_) => {}
             }
         }
@@ -196,7 +198,7 @@ impl Script {
         Ok(answer)
     }
 
-    fn fails(&self, fail: &Fail, body: &[u8]) -> bool {
+    fn must_fail(&self, fail: &Fail, body: &[u8]) -> bool {
         let Some(times) = fail.times else { return true };
         let key: [u8; 32] = Sha256::new().chain_update(fail.line.to_le_bytes()).chain_update(body).finalize().into();
         let mut failed = self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -222,7 +224,7 @@ impl Conversation {
 }
 
 impl Turn {
-    fn choose(&self, client: &ClientRequest) -> Result<&[Move], No> {
+    fn choose(&self, client: &ClientRequest) -> Result<&[Move], ScriptFailure> {
         let empty = Vec::new();
         let results = match client.turns.last() {
             Some(ClientTurn::Results(results)) => results,
@@ -240,7 +242,7 @@ impl Turn {
             None => {
                 let line = self.branches[0].line;
                 let text: String = results.iter().flat_map(|result| result.text.chars()).take(200).collect();
-                Err(No {
+                Err(ScriptFailure {
                     status: 400,
                     message: format!("script, line {line}: no `on result` fits, and there is no `else`; the result is `{text}`"),
                 })

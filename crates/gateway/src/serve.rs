@@ -38,7 +38,7 @@ where
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD.min(wait)).max_buf_size(HEAD_BYTES_MAX).half_close(false);
-    let stream = Patient::new(stream, wait);
+    let stream = StallGuard::new(stream, wait);
     // A broken connection is the client's own affair; its requests have settled themselves.
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
@@ -52,7 +52,7 @@ where
 
 /// A stream to a client that must take what it is sent: one that takes nothing for too long, or a little now and then, holds a slot
 /// that others wait for.
-struct Patient<S> {
+struct StallGuard<S> {
     stream: S,
     wait: Duration,
     /// How long writes have waited in all, less what was taken since.
@@ -64,9 +64,9 @@ struct Patient<S> {
 /// A byte that is taken makes up for so much waiting: in the long run a kilobyte a second must be taken.
 const A_BYTE: Duration = Duration::from_millis(1);
 
-impl<S> Patient<S> {
-    fn new(stream: S, wait: Duration) -> Patient<S> {
-        Patient { stream, wait, waited: Duration::ZERO, alarm: None }
+impl<S> StallGuard<S> {
+    fn new(stream: S, wait: Duration) -> StallGuard<S> {
+        StallGuard { stream, wait, waited: Duration::ZERO, alarm: None }
     }
 
     /// `taken` is how many bytes of what is written count.
@@ -85,13 +85,13 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.within(cx, written, |bytes| *bytes)
@@ -179,7 +179,7 @@ mod tests {
     /// Writes eight kilobytes to a client that takes so many bytes after each pause.
     async fn write_to(takes: usize, pause: Duration) -> io::Result<()> {
         let (mut client, stream) = tokio::io::duplex(64);
-        let mut stream = Patient::new(stream, Duration::from_secs(300));
+        let mut stream = StallGuard::new(stream, Duration::from_secs(300));
         let taking = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(pause).await;

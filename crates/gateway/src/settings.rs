@@ -12,14 +12,14 @@ use std::path::PathBuf;
 
 /// The parts of `config.yml` that are the gateway's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct ModelSettings {
     pub providers: BTreeMap<String, ProviderSettings>,
-    pub models: Names,
+    pub models: ModelNames,
     pub gateway: GatewaySettings,
 }
 
 /// Names for models: a tier or an alias, and where it leads; the second and later are for when the first is overloaded.
-pub type Names = BTreeMap<String, Targets>;
+pub type ModelNames = BTreeMap<String, Targets>;
 
 /// One `provider/model` or name, or several in the order in which they are tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -172,7 +172,7 @@ impl<'de> Deserialize<'de> for KeySettings {
 #[serde(deny_unknown_fields)]
 pub struct LoginSettings {
     /// Whose login it is; nobody else's requests go through it.
-    pub client: Client,
+    pub client: VendorClient,
     /// Where that client keeps it.
     #[serde(default)]
     pub file: Option<PathBuf>,
@@ -184,7 +184,7 @@ pub struct LoginSettings {
 /// A vendor's own client program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Client {
+pub enum VendorClient {
     Claude,
     Codex,
 }
@@ -215,7 +215,7 @@ mod tests {
         }
         let said = read("{url: u, dialect: {a: b}}").unwrap_err();
         assert!(said.contains("anthropic, responses, chat or gemini, or a list of them"), "{said}");
-        let names = |yaml: &str| serde_saphyr::from_str::<Names>(yaml).map_err(|error| error.to_string());
+        let names = |yaml: &str| serde_saphyr::from_str::<ModelNames>(yaml).map_err(|error| error.to_string());
         assert_eq!(names("{a: b/c, d: [e/f, g]}").unwrap()["d"].iter().collect::<Vec<_>>(), ["e/f", "g"]);
         let said = names("{a: {b: c}}").unwrap_err();
         assert!(said.contains("`provider/model`, or a list of them"), "{said}");

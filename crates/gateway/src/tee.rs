@@ -4,12 +4,12 @@
 //! body is how a client that went away cancels its upstream. **Invariant.** Every admitted request is settled exactly once, and a client
 //! that has seen the end of its answer knows that the usage is on disk.
 
-use crate::cassette::Taking;
-use crate::door::{Denial, Ended, Pass, Work};
+use crate::admission::{Admitted, BoxedFuture, Denial, ExchangeOutcome, Settlement};
+use crate::cassette::{CassetteWriter, ExchangeRecording};
 use crate::limiter::Slot;
 use crate::mask::Masked;
-use crate::space::Space;
-use crate::stop::{Stop, Stopped};
+use crate::memory_quota::MemoryLease;
+use crate::stop_signal::{StopCause, StopSignal};
 use dialect::{DenialKind, Dialect, Meter, UsageSource};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use parking_lot::Mutex;
@@ -24,78 +24,103 @@ use world::Ending;
 /// Bytes of one answer that are kept where recording is on.
 const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// An admitted request. Settles itself as abandoned when it is dropped.
-pub(crate) struct Open {
-    pass: Option<Box<dyn Pass>>,
-    pub end: Ended,
+/// An admitted request on its way. Settles itself as abandoned when it is dropped.
+pub(crate) struct InFlight {
+    /// `None` once it is settled.
+    settlement: Option<Box<dyn Settlement>>,
+    pub outcome: ExchangeOutcome,
     /// Reads the answer along, once there is one.
     pub meter: Option<Meter>,
-    /// Takes it down, once there is an answer.
-    pub taking: Option<Taking>,
+    /// The cassette that is to record the exchange, and the recording once there is an answer.
+    cassette: Option<Arc<CassetteWriter>>,
+    recording: Option<ExchangeRecording>,
+    /// The answer is to be kept.
+    record: bool,
     /// What was answered so far, where it is kept.
-    record: Option<Vec<u8>>,
-    stop: Stop,
+    answer: Option<Vec<u8>>,
+    stop: StopSignal,
     /// What the request takes of its process's memory; what is recorded holds it until the end.
-    _space: Option<Space>,
+    _memory: Option<MemoryLease>,
 }
 
-impl Open {
-    pub fn new(pass: Box<dyn Pass>, stop: Stop, space: Option<Space>) -> Open {
-        Open { pass: Some(pass), end: Ended::default(), meter: None, taking: None, record: None, stop, _space: space }
+impl InFlight {
+    pub fn new(admitted: Admitted, memory: Option<MemoryLease>) -> InFlight {
+        let Admitted { record, cassette, stop, settlement, .. } = admitted;
+        InFlight {
+            settlement: Some(settlement),
+            outcome: ExchangeOutcome::default(),
+            meter: None,
+            cassette,
+            recording: None,
+            record,
+            answer: None,
+            stop,
+            _memory: memory,
+        }
     }
 
-    pub fn stop(&self) -> Stop {
+    pub fn stop(&self) -> StopSignal {
         self.stop.clone()
     }
 
-    /// It goes out now, and may have to be paid for.
-    pub async fn leaves(&mut self) -> Result<(), Denial> {
-        if let Some(pass) = &mut self.pass {
-            pass.leaves().await?;
+    /// Why its cassette records nothing more.
+    pub fn cassette_fault(&self) -> Option<String> {
+        self.cassette.as_ref()?.fault()
+    }
+
+    /// Starts to record the exchange, where it has a cassette.
+    pub fn start_recording(&mut self, begin: impl FnOnce(Arc<CassetteWriter>) -> ExchangeRecording) {
+        self.recording = self.cassette.clone().map(begin);
+    }
+
+    /// Records that the request is sent now, and may have to be paid for.
+    pub async fn note_sent(&mut self) -> Result<(), Denial> {
+        if let Some(settlement) = &mut self.settlement {
+            settlement.note_sent().await?;
         }
         // What an earlier try came to says nothing of this one.
-        (self.end.sent, self.end.status) = (true, None);
+        (self.outcome.sent, self.outcome.status) = (true, None);
         Ok(())
     }
 
     /// Waits until the admission is on disk.
     pub async fn recorded(&mut self) -> Result<(), Denial> {
-        match &mut self.pass {
-            Some(pass) => pass.recorded().await,
+        match &mut self.settlement {
+            Some(settlement) => settlement.recorded().await,
             None => Ok(()),
         }
     }
 
     /// Says what came of it, with what was metered so far.
-    pub fn settle(mut self) -> Work<'static, ()> {
+    pub fn settle(mut self) -> BoxedFuture<'static, ()> {
         self.close().unwrap_or_else(|| Box::pin(std::future::ready(())))
     }
 
-    fn close(&mut self) -> Option<Work<'static, ()>> {
-        let pass = self.pass.take()?;
-        self.end.metered = self.meter.take().map(Meter::finish);
+    fn close(&mut self) -> Option<BoxedFuture<'static, ()>> {
+        let settlement = self.settlement.take()?;
+        self.outcome.metered = self.meter.take().map(Meter::finish);
         // Codex hangs up at the last event, before the end of the answer itself: it has heard everything, and what it cost is known.
-        if self.end.metered.as_ref().is_some_and(|metered| metered.complete && metered.usage.source == UsageSource::Reported) {
-            (self.end.ending, self.end.why) = (Ending::Complete, None);
+        if self.outcome.metered.as_ref().is_some_and(|metered| metered.complete && metered.usage.source == UsageSource::Reported) {
+            (self.outcome.ending, self.outcome.why) = (Ending::Complete, None);
         }
-        self.end.answer = self.record.take();
-        if let Some(taking) = self.taking.take()
-            && let Err(why) = taking.end(self.end.status.unwrap_or_default(), self.end.is_complete())
+        self.outcome.answer = self.answer.take();
+        if let Some(recording) = self.recording.take()
+            && let Err(why) = recording.end(self.outcome.status.unwrap_or_default(), self.outcome.is_complete())
         {
-            self.end.why.get_or_insert(why);
+            self.outcome.why.get_or_insert(why);
         }
-        Some(pass.settle(std::mem::take(&mut self.end)))
+        Some(settlement.settle(std::mem::take(&mut self.outcome)))
     }
 }
 
-impl Drop for Open {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        if self.pass.is_none() {
+        if self.settlement.is_none() {
             return;
         }
         match self.stop.now() {
-            Some(Stopped { ending, words }) => (self.end.ending, self.end.why) = (ending, Some(words)),
-            None => drop(self.end.why.get_or_insert_with(|| "the client went away".to_owned())),
+            Some(StopCause { ending, words }) => (self.outcome.ending, self.outcome.why) = (ending, Some(words)),
+            None => drop(self.outcome.why.get_or_insert_with(|| "the client went away".to_owned())),
         }
         // Without a runtime the kernel is going down: the call stays open and counts as lost at the next boot.
         if let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -107,7 +132,7 @@ impl Drop for Open {
 }
 
 /// Where an answer comes from.
-pub(crate) enum Source {
+pub(crate) enum AnswerSource {
     Upstream(Box<Masked>),
     /// Made in this process.
     Played(Played),
@@ -142,7 +167,7 @@ impl Played {
 /// What breaks an answer off. The client sees its connection end before the answer does.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer broke off: {0}")]
-pub struct Broken(String);
+pub struct ResponseBroken(String);
 
 pub struct Tee {
     stage: Stage,
@@ -158,7 +183,7 @@ enum Stage {
     Whole(Option<Bytes>),
     Passing(Arc<Mutex<Shared>>),
     /// The end is known and being recorded; then this last piece, or error, goes out.
-    Settling(Work<'static, ()>, Option<Result<Bytes, Broken>>),
+    Settling(BoxedFuture<'static, ()>, Option<Result<Bytes, ResponseBroken>>),
     Done,
 }
 
@@ -168,29 +193,19 @@ struct Shared {
     /// `None` once it was stopped.
     passing: Option<Passing>,
     /// What the client is told then, as soon as the end is on record.
-    last: Option<Result<Bytes, Broken>>,
+    last: Option<Result<Bytes, ResponseBroken>>,
     waker: Option<Waker>,
 }
 
-struct Passing {
-    source: Source,
-    open: Open,
-    start: Instant,
-    /// The wire format, where the answer is a stream of events of any length and can take one more.
-    events: Option<Dialect>,
-    _slot: Option<Slot>,
-}
-
-/// What an answer is passed on with.
-pub(crate) struct Flow {
-    pub source: Source,
-    pub open: Open,
-    pub record: bool,
-    pub slot: Option<Slot>,
+/// An answer that is being passed on.
+pub(crate) struct Passing {
+    pub source: AnswerSource,
+    pub flight: InFlight,
     pub start: Instant,
-    pub idle: Duration,
-    /// Set where it is a stream of events.
-    pub events: Option<Dialect>,
+    /// The wire format, where the answer is a stream of events of any length and can take one more.
+    pub stream: Option<Dialect>,
+    /// The place at the provider that it takes until its end.
+    pub slot: Option<Slot>,
 }
 
 impl Tee {
@@ -199,39 +214,38 @@ impl Tee {
         Tee { stage: Stage::Whole(Some(bytes)), idle: Duration::MAX, alarm: Box::pin(tokio::time::sleep(Duration::ZERO)), left }
     }
 
-    pub(crate) fn passing(flow: Flow) -> Tee {
-        let Flow { source, mut open, record, slot, start, idle, events } = flow;
-        let left = match &source {
-            Source::Upstream(body) => body.size_hint().exact(),
-            Source::Played(_) => None,
+    /// Passes an answer on. `idle` is the longest pause between two pieces of it.
+    pub(crate) fn passing(mut passing: Passing, idle: Duration) -> Tee {
+        let left = match &passing.source {
+            AnswerSource::Upstream(body) => body.size_hint().exact(),
+            AnswerSource::Played(_) => None,
         };
-        open.record = record.then(Vec::new);
-        let stop = open.stop();
-        let events = events.filter(|_| left.is_none());
-        let passing = Passing { source, open, start, events, _slot: slot };
+        let stop = passing.flight.stop();
+        passing.flight.answer = passing.flight.record.then(Vec::new);
+        passing.stream = passing.stream.filter(|_| left.is_none());
         let shared = Arc::new(Mutex::new(Shared { passing: Some(passing), ..Shared::default() }));
         tokio::spawn(watch(stop, Arc::downgrade(&shared)));
         Tee { stage: Stage::Passing(shared), idle, alarm: Box::pin(tokio::time::sleep(idle)), left }
     }
 
     /// Closes the upstream side and records; `last` goes out after that.
-    fn end(&mut self, passing: Passing, ending: Ending, why: Option<String>, last: Option<Result<Bytes, Broken>>) {
+    fn end(&mut self, passing: Passing, ending: Ending, why: Option<String>, last: Option<Result<Bytes, ResponseBroken>>) {
         self.stage = Stage::Settling(passing.end(ending, why), last);
     }
 }
 
 /// Ends an answer when somebody stops it, whether or not its client takes what it is sent.
-async fn watch(mut stop: Stop, shared: std::sync::Weak<Mutex<Shared>>) {
-    let Some(Stopped { ending, words }) = stop.stopped().await else { return };
+async fn watch(mut stop: StopSignal, shared: std::sync::Weak<Mutex<Shared>>) {
+    let Some(StopCause { ending, words }) = stop.stopped().await else { return };
     let Some(shared) = shared.upgrade() else { return };
     let Some(passing) = shared.lock().passing.take() else { return };
-    let last = match passing.events {
+    let last = match passing.stream {
         // Behind whatever came last, so that a broken event does not swallow it.
         Some(dialect) => {
             let event = dialect.render_error_event(dialect.error_status(DenialKind::Cancelled), DenialKind::Cancelled, &words);
             Ok(Bytes::from([b"\n\n".as_slice(), &event].concat()))
         }
-        None => Err(Broken(words.clone())),
+        None => Err(ResponseBroken(words.clone())),
     };
     passing.end(ending, Some(words)).await;
     let mut shared = shared.lock();
@@ -243,39 +257,40 @@ async fn watch(mut stop: Stop, shared: std::sync::Weak<Mutex<Shared>>) {
 
 impl Passing {
     /// Closes the upstream side and settles.
-    fn end(self, ending: Ending, why: Option<String>) -> Work<'static, ()> {
-        let Passing { mut open, _slot, source, .. } = self;
-        drop((source, _slot));
-        open.end.ending = ending;
-        open.end.why = why;
-        open.settle()
+    fn end(self, ending: Ending, why: Option<String>) -> BoxedFuture<'static, ()> {
+        let Passing { mut flight, slot, source, .. } = self;
+        drop((source, slot));
+        (flight.outcome.ending, flight.outcome.why) = (ending, why);
+        flight.settle()
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
         match &mut self.source {
-            Source::Upstream(body) => Pin::new(&mut **body).poll_frame(cx).map(|next| match next {
+            AnswerSource::Upstream(body) => Pin::new(&mut **body).poll_frame(cx).map(|next| match next {
                 Some(Ok(frame)) => Some(Ok(frame.into_data().unwrap_or_default())),
                 Some(Err(error)) => Some(Err(error.to_string())),
                 None => None,
             }),
-            Source::Played(played) => played.poll_next(cx),
+            AnswerSource::Played(played) => played.poll_next(cx),
         }
     }
 
+    /// Meters, records and keeps a piece of the answer.
     fn see(&mut self, data: &Bytes) {
-        self.open.end.first_byte.get_or_insert_with(|| self.start.elapsed());
-        self.open.end.bytes += data.len() as u64;
-        if let Some(meter) = &mut self.open.meter {
+        let flight = &mut self.flight;
+        flight.outcome.first_byte.get_or_insert_with(|| self.start.elapsed());
+        flight.outcome.bytes += data.len() as u64;
+        if let Some(meter) = &mut flight.meter {
             meter.feed(data);
         }
-        if let Some(taking) = &mut self.open.taking {
-            taking.see(data);
+        if let Some(recording) = &mut flight.recording {
+            recording.see(data);
         }
-        if let Some(record) = &mut self.open.record {
-            if record.len() + data.len() <= KEPT_BYTES_MAX {
-                record.extend_from_slice(data);
+        if let Some(answer) = &mut flight.answer {
+            if answer.len() + data.len() <= KEPT_BYTES_MAX {
+                answer.extend_from_slice(data);
             } else {
-                self.open.record = None;
+                flight.answer = None;
             }
         }
     }
@@ -283,9 +298,9 @@ impl Passing {
 
 impl Body for Tee {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = ResponseBroken;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ResponseBroken>>> {
         let this = self.get_mut();
         loop {
             match &mut this.stage {
@@ -322,13 +337,13 @@ impl Body for Tee {
                             // With a known length the client takes the last byte for the end, so it is told last.
                             (Ending::Complete, None, Some(Ok(data)))
                         }
-                        Poll::Ready(Some(Err(error))) => (Ending::Broken, Some(error.clone()), Some(Err(Broken(error)))),
+                        Poll::Ready(Some(Err(error))) => (Ending::Broken, Some(error.clone()), Some(Err(ResponseBroken(error)))),
                         Poll::Ready(None) => (Ending::Complete, None, None),
                         Poll::Pending => {
                             state.waker = Some(cx.waker().clone());
                             std::task::ready!(this.alarm.as_mut().poll(cx));
                             let why = format!("nothing came for {} s", this.idle.as_secs_f64());
-                            (Ending::Broken, Some(why.clone()), Some(Err(Broken(why))))
+                            (Ending::Broken, Some(why.clone()), Some(Err(ResponseBroken(why))))
                         }
                     };
                     let Some(passing) = state.passing.take() else { continue };

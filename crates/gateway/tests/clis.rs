@@ -10,8 +10,8 @@ mod http;
 mod npm;
 
 use gateway::RenderedAnswer;
-use gateway::cassette::{Answer, Exchange, Player, Recorder, Redact};
-use gateway::script::Script;
+use gateway::cassette::{Exchange, Player, RecordedResponse, Recorder, Redact};
+use gateway::script::ModelScript;
 use gateway::{Dialect, TimedChunk, UsageSource};
 use http::Request;
 use std::fs;
@@ -94,7 +94,7 @@ fn codex_by_default(base: &str, home: &Path, command: &mut Command) {
 #[test]
 fn codex_completes_a_scripted_task_with_its_default_model() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run-codex-default");
-    let script = Script::parse(include_str!("scripts/greet.script")).unwrap();
+    let script = ModelScript::parse(include_str!("scripts/greet.script")).unwrap();
     run(&npm::installed("codex", CODEX), &folder, codex_by_default, move |request| http::scripted(&script, request));
     let _ = fs::remove_dir_all(&folder);
 }
@@ -138,7 +138,7 @@ fn check(name: &str, package: &str, dialect: Dialect, prepare: Prepare) {
     let _ = fs::remove_file(&cassette);
 
     let tape = Arc::new(Mutex::new(Recorder::open(&cassette, keep()).unwrap()));
-    let script = Script::parse(include_str!("scripts/greet.script")).unwrap();
+    let script = ModelScript::parse(include_str!("scripts/greet.script")).unwrap();
     run(&program, &folder, prepare, move |request| {
         let rendered = http::scripted(&script, request);
         if let Some((dialect, _)) = Dialect::detect(&request.method, &request.path) {
@@ -228,7 +228,7 @@ fn metered(dialect: Dialect, request: &Request, rendered: &RenderedAnswer) {
 
 fn exchange(dialect: Dialect, request: &Request, rendered: &RenderedAnswer) -> Exchange {
     let headers = vec![("content-type".to_owned(), rendered.content_type.to_owned())];
-    let answer = Answer { status: rendered.status, headers, chunks: rendered.chunks.clone(), complete: true };
+    let answer = RecordedResponse { status: rendered.status, headers, chunks: rendered.chunks.clone(), complete: true };
     Exchange {
         dialect,
         method: request.method.clone(),
@@ -239,7 +239,7 @@ fn exchange(dialect: Dialect, request: &Request, rendered: &RenderedAnswer) -> E
     }
 }
 
-fn replayed(answer: Answer) -> RenderedAnswer {
+fn replayed(answer: RecordedResponse) -> RenderedAnswer {
     let stream = answer.headers.iter().any(|(_, value)| value == "text/event-stream");
     let chunks: Vec<TimedChunk> = answer.chunks;
     let content_type = if stream { "text/event-stream" } else { "application/json" };

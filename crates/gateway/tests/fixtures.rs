@@ -2,8 +2,8 @@
 //! replayed without a changed byte. `SKEP_UPDATE=1` rewrites the answers.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test panics where it fails")]
 
-use gateway::cassette::{Answer, Exchange, Player, Recorder, Redact};
-use gateway::script::Script;
+use gateway::cassette::{Exchange, Player, RecordedResponse, Recorder, Redact};
+use gateway::script::ModelScript;
 use gateway::{Dialect, Endpoint, TimedChunk, UsageSource};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,7 +67,7 @@ fn a_rewrite_and_back_is_the_same_request() {
 
 #[test]
 fn answers_are_as_they_were_and_meter_and_replay() {
-    let script = Script::parse(include_str!("scripts/greet.script")).unwrap();
+    let script = ModelScript::parse(include_str!("scripts/greet.script")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let cassette = folder.path().join("all.cassette");
     let keep: Redact = Arc::new(str::to_owned);
@@ -96,7 +96,7 @@ fn answers_are_as_they_were_and_meter_and_replay() {
         assert!(metered.usage.input > 50 && metered.usage.output > 0, "{name} {:?}", metered.usage);
 
         let chunks: Vec<TimedChunk> = bytes.chunks(100).map(|bytes| TimedChunk { after_ms: 1, bytes: bytes.to_vec() }).collect();
-        let answer = Answer { status: 200, headers: Vec::new(), chunks, complete: true };
+        let answer = RecordedResponse { status: 200, headers: Vec::new(), chunks, complete: true };
         let exchange = Exchange { dialect, method: "POST".into(), path: (*path).to_owned(), headers: Vec::new(), body, answer };
         recorder.record(&exchange).unwrap();
         exchanges.push(exchange);

@@ -5,7 +5,7 @@ mod fuzz;
 
 use gateway::cassette::Player;
 use gateway::price::Prices;
-use gateway::script::Script;
+use gateway::script::ModelScript;
 use gateway::{Dialect, Endpoint};
 use std::sync::Arc;
 
@@ -162,7 +162,7 @@ fn path(dialect: Dialect) -> &'static str {
 
 #[test]
 fn requests() {
-    let script = Script::parse("call shell command=x\nthen\non result ok\nsay a\nelse\nsay b").ok();
+    let script = ModelScript::parse("call shell command=x\nthen\non result ok\nsay a\nelse\nsay b").ok();
     fuzz::text("requests", REQUEST, |text| {
         let text = format!("{{\"model\":\"m\",{text}");
         for dialect in Dialect::ALL {
@@ -195,7 +195,7 @@ fn answers() {
 
 #[test]
 fn scripts() {
-    fuzz::text("scripts", SCRIPT, |text| match Script::parse(text) {
+    fuzz::text("scripts", SCRIPT, |text| match ModelScript::parse(text) {
         Ok(script) => {
             let body = br#"{"model":"m","messages":[{"role":"user","content":"x a b"}]}"#;
             script.respond(Dialect::Anthropic, Endpoint::Generate, "/v1/messages", body);

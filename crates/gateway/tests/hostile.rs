@@ -1,7 +1,7 @@
 //! What a process may try at its door: to be somebody else, to reach something else, to pay with another key, to take all there is.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
-#[path = "road/bed.rs"]
+#[path = "bed/bed.rs"]
 mod bed;
 
 use bed::{Bed, KEY, Said, head};
@@ -62,7 +62,7 @@ fn statuses(answered: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_provider_hears_of_one_credential_and_of_no_header_that_is_not_listed() {
+async fn a_provider_gets_one_credential_and_listed_headers_only() {
     let bed = bed().await;
     let more = "authorization: Bearer sk-of-the-client\r\nx-api-key: second\r\nx-goog-api-key: third\r\napi-key: fourth\r\ncookie: a=b\r\n\
                 proxy-authorization: Basic eA==\r\nx-forwarded-for: 10.0.0.1\r\nforwarded: for=10.0.0.1\r\nvia: 1.1 x\r\nte: trailers\r\n\
@@ -227,7 +227,7 @@ async fn a_head_has_a_size() {
 
 #[tokio::test]
 async fn a_door_that_is_stormed_leaves_the_others_open() {
-    let bed = Bed::stalling(Duration::from_secs(1), "").await;
+    let bed = Bed::with_stall_timeout(Duration::from_secs(1), "").await;
     let stormed = bed.door(8).await;
     // More than it has places for: some say nothing, some half a head, each for as long as it is let.
     let mut storm = tokio::task::JoinSet::new();

@@ -1,7 +1,7 @@
 //! A key out of the desktop's own keyring: a real one, on a bus of its own, unlocked for this test.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
-#[path = "road/bed.rs"]
+#[path = "bed/bed.rs"]
 mod bed;
 
 use bed::Bed;

@@ -1,17 +1,17 @@
 //! Limits, keys and refusals, over real sockets: what a provider says about waiting, who shares what, and where a key comes from.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
-#[path = "road/bed.rs"]
+#[path = "bed/bed.rs"]
 mod bed;
 
 use bed::{Bed, Said, head};
-use gateway::Settings;
+use gateway::ModelSettings;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 
 const ASK: &str = r#"{"model":"m"}"#;
 
-fn put(settings: &mut Settings, name: &str, yaml: &str) {
+fn put(settings: &mut ModelSettings, name: &str, yaml: &str) {
     settings.providers.insert(name.to_owned(), serde_saphyr::from_str(yaml).unwrap());
 }
 
@@ -72,7 +72,7 @@ async fn a_second_try_that_is_abandoned_was_not_refused() {
 /// Google has no header for it.
 #[tokio::test]
 async fn a_wait_in_the_body_of_a_refusal_is_heeded() {
-    let gemini = |settings: &mut Settings, _: u16| {
+    let gemini = |settings: &mut ModelSettings, _: u16| {
         settings.providers.values_mut().for_each(|provider| provider.dialect = serde_saphyr::from_str("gemini").unwrap());
     };
     let path = "/v1beta/models/m:generateContent";

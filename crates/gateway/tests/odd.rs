@@ -1,7 +1,7 @@
 //! Answers that are right but unusual, and answers that are wrong in ways that sockets make possible.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
-#[path = "road/bed.rs"]
+#[path = "bed/bed.rs"]
 mod bed;
 
 use bed::{Bed, Said, head, sse};
@@ -131,7 +131,7 @@ async fn a_hundred_thousand_pieces_of_one_byte_are_passed_on_and_read() {
 /// Who takes nothing holds a slot that others wait for, so it is hung up on; and meanwhile nothing piles up here.
 #[tokio::test]
 async fn a_client_that_takes_nothing_is_let_go() {
-    let bed = Bed::stalling(Duration::from_secs(1), "concurrency: 1").await;
+    let bed = Bed::with_stall_timeout(Duration::from_secs(1), "concurrency: 1").await;
     let size = 64 << 20;
     bed.will(vec![Said::Text(head(200, &format!("content-type: application/json\r\ncontent-length: {size}"))), Said::Bytes(size)]);
     let client = bed.open("/v1/messages", ASK).await;
@@ -163,7 +163,7 @@ async fn a_caller_that_leaves_the_line_leaves_nothing_in_it() {
 /// A process with many connections does not fill the gateway's memory: what does not fit is not read.
 #[tokio::test]
 async fn requests_of_one_process_wait_for_its_memory() {
-    let bed = Bed::spacious(1 << 20).await;
+    let bed = Bed::with_memory_limit(1 << 20).await;
     let head =
         |length: usize| format!("POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {}\r\ncontent-length: {length}\r\n\r\n", bed::KEY);
     let mut long = bed.begin(&(head(1 << 20) + "{")).await;

@@ -1,11 +1,11 @@
 //! What a provider would run by itself is refused on the road, in every dialect, unless the operator allowed it by name.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
-#[path = "road/bed.rs"]
+#[path = "bed/bed.rs"]
 mod bed;
 
 use bed::Bed;
-use gateway::{Gateway, ProviderSettings, Runs, Settings, Upstream};
+use gateway::{Gateway, ModelSettings, ProviderSettings, Runs, Upstream};
 use serde_json::Value;
 
 async fn bed(dialect: &str, runs: &[&str]) -> Bed {
@@ -97,7 +97,7 @@ fn a_name_that_is_mistyped_is_told_with_the_one_that_was_meant() {
     let made = |runs: &str| {
         let yaml = format!("{{url: 'https://h', dialect: anthropic, runs: {runs}}}");
         let provider: ProviderSettings = serde_saphyr::from_str(&yaml).map_err(|error| error.to_string())?;
-        let settings = Settings { providers: [("p".to_owned(), provider)].into(), ..Settings::default() };
+        let settings = ModelSettings { providers: [("p".to_owned(), provider)].into(), ..ModelSettings::default() };
         let made = Gateway::new(&settings, Upstream::new(&[]), None);
         made.map(drop).map_err(|bad| format!("{bad}; {}", bad.fix.clone().unwrap_or_default()))
     };

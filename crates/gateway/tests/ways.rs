@@ -1,11 +1,11 @@
 //! Other ways to a provider, over real sockets: TLS, every dialect, a subscription of codex, and answers that are not as they should be.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
-#[path = "road/bed.rs"]
+#[path = "bed/bed.rs"]
 mod bed;
 
 use bed::{Bed, Said, head};
-use gateway::{Client, Settings, UsageSource};
+use gateway::{ModelSettings, UsageSource, VendorClient};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-fn put(settings: &mut Settings, name: &str, yaml: &str) {
+fn put(settings: &mut ModelSettings, name: &str, yaml: &str) {
     settings.providers.insert(name.to_owned(), serde_saphyr::from_str(yaml).unwrap());
 }
 
@@ -26,7 +26,7 @@ fn whole(kind: &str, body: &[u8]) -> Vec<Said> {
 }
 
 #[tokio::test]
-async fn a_provider_behind_tls_is_asked_when_somebody_vouches_for_it_and_for_this_name() {
+async fn a_tls_provider_needs_a_trusted_certificate_for_its_name() {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
     let builder = ServerConfig::builder_with_provider(Arc::new(default_provider())).with_safe_default_protocol_versions().unwrap();
@@ -179,7 +179,7 @@ async fn a_provider_that_fails_in_every_way_holds_no_slot() {
 }
 
 /// A provider that takes the subscription of `codex`. The token's own claim says that it ran out.
-async fn with_codex(dir: &Path, client: Option<Client>) -> Bed {
+async fn with_codex(dir: &Path, client: Option<VendorClient>) -> Bed {
     let file = dir.join("auth.json");
     // {"exp":1}
     let auth = r#"{"OPENAI_API_KEY":null,"tokens":{"id_token":"id-1","access_token":"h.eyJleHAiOjF9.s","refresh_token":"rt-1","account_id":"acc-9"},"other":1}"#;
@@ -199,14 +199,14 @@ async fn with_codex(dir: &Path, client: Option<Client>) -> Bed {
 #[tokio::test]
 async fn the_login_of_codex_is_renewed_and_used_for_codex_alone() {
     let dir = tempfile::tempdir().unwrap();
-    for client in [None, Some(Client::Claude)] {
+    for client in [None, Some(VendorClient::Claude)] {
         let bed = with_codex(dir.path(), client).await;
         let answer = bed.post("/v1/responses", r#"{"model":"gpt-x","input":"hi"}"#).await;
         assert_eq!(answer.status(), 403);
         assert!(String::from_utf8_lossy(&answer.body).contains("works for its vendor's own client"));
         assert!(bed.heard().is_empty() && bed.asked().is_empty());
     }
-    let bed = with_codex(dir.path(), Some(Client::Codex)).await;
+    let bed = with_codex(dir.path(), Some(VendorClient::Codex)).await;
     // {"exp":9999999999}
     let renewed = r#"{"access_token":"h.eyJleHAiOjk5OTk5OTk5OTl9.s","refresh_token":"rt-2","id_token":"id-2"}"#;
     bed.will(whole("application/json", renewed.as_bytes()));

@@ -15,7 +15,7 @@ pub struct Config {
     pub pins: Vec<String>,
     pub limits: Limits,
     /// Names for models, beside those of the operator's config.yml: `tactical: [anthropic/claude-sonnet-4-5]`.
-    pub models: gateway::Names,
+    pub models: gateway::ModelNames,
     /// The only providers this project uses; without it, all that the operator set up.
     pub providers: Option<Vec<String>>,
     /// Regular expressions by name; what matches is taken out of every result.

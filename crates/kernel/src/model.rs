@@ -21,7 +21,7 @@ pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};
 pub(crate) use door::{No, ProcessDoor};
 pub(crate) use flight::{Flights, Whose};
-use gateway::{Client, Door, Gateway, Secret, Session, Stopped, Upstream};
+use gateway::{Admission, Gateway, Secret, Session, StopCause, Upstream, VendorClient};
 pub(crate) use held::release_expired;
 use parking_lot::Mutex;
 pub(crate) use room::{GATEWAY_PORT, RoomModels};
@@ -120,7 +120,7 @@ struct Listener {
 impl Models {
     pub fn new(
         home: &std::path::Path,
-        settings: &gateway::Settings,
+        settings: &gateway::ModelSettings,
         redactor: Arc<journal::Redactor>,
         flights: Arc<Flights>,
     ) -> Result<Models, Fault> {
@@ -133,11 +133,11 @@ impl Models {
         let mut prices = prices(home).map_err(|why| bad(why).fix("mend prices.yaml in $SKEP_HOME"))?;
         gateway.providers().for_each(|provider| prices.known_by(&provider.name, provider.host()));
         let knows = redactor.clone();
-        let gateway = gateway.confiding(Arc::new(move |secret| {
+        let gateway = gateway.with_secret_observer(Arc::new(move |secret| {
             knows.register(secret.reveal());
         }));
         Ok(Models {
-            gateway: Arc::new(gateway.redacting(Arc::new(move |text| redactor.text(text).into_owned()))),
+            gateway: Arc::new(gateway.with_redactor(Arc::new(move |text| redactor.text(text).into_owned()))),
             prices,
             record: settings.gateway.record,
             cassettes: Cassettes::default(),
@@ -153,7 +153,7 @@ impl Models {
     /// Stops every request that is on its way. Done when all are settled, or when that takes too long: then the next kernel holds them.
     pub fn stop(&self) -> impl Future<Output = ()> + Send + use<> {
         let words = "the kernel was stopped".to_owned();
-        let settled = self.flights.stop(&|_| true, &Stopped { ending: Ending::Stopped, words });
+        let settled = self.flights.stop(&|_| true, &StopCause { ending: Ending::Stopped, words });
         async move {
             if tokio::time::timeout(SETTLE_MAX, settled).await.is_err() {
                 eprintln!("skep: requests to models were not settled in time");
@@ -188,7 +188,7 @@ pub struct Opened {
 
 impl Kernel {
     /// Serves one process at a listener of its own. The key is good there and nowhere else, as long as the process lives.
-    pub fn attend(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<Client>, listener: TcpListener) -> Result<Secret, Fault> {
+    pub fn attend(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>, listener: TcpListener) -> Result<Secret, Fault> {
         let session = Arc::new(self.session_of(pid, zone, client)?);
         let key = session.key.clone();
         self.models.ends.open(pid);
@@ -199,18 +199,18 @@ impl Kernel {
     }
 
     /// A process at the gateway without a socket, for brains that run inside the kernel's process: `gateway().answer(&session, …)`.
-    pub fn session_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<Client>) -> Result<Session, Fault> {
+    pub fn session_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>) -> Result<Session, Fault> {
         self.session_with(pid, client, Arc::new(ProcessDoor::of(self, pid, zone)))
     }
 
     /// A process at the gateway, behind a door of the caller's choice.
-    pub(crate) fn session_with(&self, pid: Pid, client: Option<Client>, door: Arc<dyn Door>) -> Result<Session, Fault> {
+    pub(crate) fn session_with(&self, pid: Pid, client: Option<VendorClient>, admission: Arc<dyn Admission>) -> Result<Session, Fault> {
         let mut bytes = [0_u8; 32];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| Fault::new(FaultKind::Io, "no key can be made", error))?;
         // The redactor knows it by its shape, so there is nothing to tell it and nothing to forget.
         let key = Secret::new(format!("{}{}", journal::OWN_KEY, workspace::hash::hex(&bytes)));
-        Ok(Session { who: pid.0, key, client, door })
+        Ok(Session { pid: pid.0, key, client, admission })
     }
 
     pub fn gateway(&self) -> &Arc<Gateway> {
@@ -241,7 +241,7 @@ impl Kernel {
     }
 
     /// Opens the gateway on 127.0.0.1 to a program outside any room, as a process of its own.
-    pub async fn open_gateway(self: &Arc<Self>, zone: ZoneId, client: Option<Client>, traffic: Traffic) -> Result<Opened, Stop> {
+    pub async fn open_gateway(self: &Arc<Self>, zone: ZoneId, client: Option<VendorClient>, traffic: Traffic) -> Result<Opened, Stop> {
         if !self.models.loopback {
             return Err(Refusal::new(Code::Unsupported, "the gateway is closed to programs outside rooms")
                 .hint("write `gateway: {loopback: true}` into config.yml in $SKEP_HOME, then `skep kernel stop`")

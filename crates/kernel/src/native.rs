@@ -7,7 +7,7 @@ use crate::Kernel;
 use crate::model::{No, ProcessDoor, Waited};
 use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
 use brain::{Brain, Brief, Native, ToolSpec};
-use gateway::{Denial, Dialect, Door, Forbidden, Gateway, Leave, Names, Session, Wish, Work};
+use gateway::{Admission, Admitted, BoxedFuture, Denial, Dialect, Gateway, GatewayRefusal, ModelNames, ModelRequest, Session};
 use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -102,8 +102,8 @@ struct Patient {
     put_off: Mutex<Option<PutOff>>,
 }
 
-impl Door for Patient {
-    fn names(&self) -> Arc<Names> {
+impl Admission for Patient {
+    fn names(&self) -> Arc<ModelNames> {
         self.inner.names()
     }
 
@@ -111,11 +111,11 @@ impl Door for Patient {
         self.inner.replay()
     }
 
-    fn admit<'a>(&'a self, wish: &'a Wish<'a>) -> Work<'a, Result<Leave, Denial>> {
+    fn admit<'a>(&'a self, model_request: &'a ModelRequest<'a>) -> BoxedFuture<'a, Result<Admitted, Denial>> {
         Box::pin(async move {
             let kernel = self.inner.kernel()?;
             loop {
-                match self.inner.ask(&kernel, wish).await {
+                match self.inner.ask(&kernel, model_request).await {
                     Ok(leave) => return Ok(leave),
                     Err(No::Final(denial)) => return Err(denial),
                     Err(No::Waits { denial, what: Waited::Review(review) }) => {
@@ -133,8 +133,8 @@ impl Door for Patient {
         })
     }
 
-    fn refused<'a>(&'a self, wish: &'a Wish<'a>, no: &'a Forbidden) -> Work<'a, ()> {
-        self.inner.refused(wish, no)
+    fn record_refusal<'a>(&'a self, model_request: &'a ModelRequest<'a>, refusal: &'a GatewayRefusal) -> BoxedFuture<'a, ()> {
+        self.inner.record_refusal(model_request, refusal)
     }
 }
 
@@ -159,7 +159,7 @@ impl Model for Road {
             let put_off = self.door.put_off.lock().take();
             match put_off {
                 None => {
-                    let gateway::Answer { status, retry_after, settled, .. } = answer;
+                    let gateway::InProcessResponse { status, retry_after, settled, .. } = answer;
                     Ok(ModelResponse { status, retry_after, is_final: settled, body: Box::new(Pieces(answer)) })
                 }
                 Some(PutOff::Review(review)) => {
@@ -177,7 +177,7 @@ impl Model for Road {
     }
 }
 
-struct Pieces(gateway::Answer);
+struct Pieces(gateway::InProcessResponse);
 
 impl ResponseBody for Pieces {
     fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<bytes::Bytes>, ModelFault>> + Send + '_>> {

@@ -29,7 +29,7 @@ pub(crate) struct Settings {
     /// Who answers requests to models.
     pub providers: BTreeMap<String, gateway::ProviderSettings>,
     /// Tiers and aliases.
-    pub models: gateway::Names,
+    pub models: gateway::ModelNames,
     pub gateway: gateway::GatewaySettings,
 }
 
@@ -71,9 +71,9 @@ const LOOK_MS: u64 = 200;
 
 impl Settings {
     /// The gateway's part.
-    pub fn models(&self) -> gateway::Settings {
+    pub fn models(&self) -> gateway::ModelSettings {
         let Settings { providers, models, gateway, .. } = self.clone();
-        gateway::Settings { providers, models, gateway }
+        gateway::ModelSettings { providers, models, gateway }
     }
 
     pub fn read(home: &std::path::Path) -> Result<Settings, String> {

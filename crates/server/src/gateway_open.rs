@@ -28,8 +28,8 @@ pub(crate) async fn run(kernel: &Arc<Kernel>, params: GatewayOpenParams, respond
 
 async fn open(kernel: &Arc<Kernel>, params: GatewayOpenParams) -> Result<Opened, RpcError> {
     let client = params.client.map(|client| match client {
-        LoginClient::Claude => gateway::Client::Claude,
-        LoginClient::Codex => gateway::Client::Codex,
+        LoginClient::Claude => gateway::VendorClient::Claude,
+        LoginClient::Codex => gateway::VendorClient::Codex,
     });
     let zone = kernel.init(Path::new(&params.path)).await.map_err(rpc_error)?.zone;
     let traffic = Traffic { record: params.record.map(Into::into), replay: params.replay.map(Into::into), timing: params.timing };

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_in_the_place_of_a_summary_has_the_last_calls_and_half_of_what_was_there() {
+    fn a_call_list_has_the_last_calls_and_half_of_the_old_summary() {
         let mut talk = worked(100, 600);
         for (n, turn) in talk.turns.iter_mut().enumerate() {
             if let TurnPart::Call { input, .. } = &mut turn.parts[0] {

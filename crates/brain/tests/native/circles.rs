@@ -1,20 +1,20 @@
 //! Models that go round in circles, and models that only look as if.
 
-use crate::tape::{Line, Tape, brief, output, start};
+use crate::fake_model::{FakeModel, Line, brief, output, start};
 use brain::Dialect;
 use brain::{Brain, BrainFault, BrainInput, CallResult, Move, Native};
 use serde_json::json;
 use std::sync::Arc;
 
 /// Reads the file of each letter in turn; then it is done.
-fn reads(dialect: Dialect, letters: &str) -> Arc<Tape> {
+fn reads(dialect: Dialect, letters: &str) -> Arc<FakeModel> {
     let read = |letter: char| Line::Says("", vec![("fs_read", json!({"path": letter.to_string()}))]);
-    Tape::new(dialect, letters.chars().map(read).chain([Line::Says("Done.", vec![])]).collect())
+    FakeModel::new(dialect, letters.chars().map(read).chain([Line::Says("Done.", vec![])]).collect())
 }
 
 /// What the person is told on the way, and the end. `answer` gives the outcome of the nth round.
-async fn go(tape: &Arc<Tape>, answer: impl Fn(usize) -> CallResult) -> (Vec<String>, Result<Move, BrainFault>) {
-    let mut brain = Native::new(tape.clone(), brief());
+async fn go(model: &Arc<FakeModel>, answer: impl Fn(usize) -> CallResult) -> (Vec<String>, Result<Move, BrainFault>) {
+    let mut brain = Native::new(model.clone(), brief());
     let (mut said, mut round) = (Vec::new(), 0);
     let mut next = brain.next(start(Vec::new())).await;
     loop {
@@ -40,13 +40,13 @@ fn done() -> Result<Move, BrainFault> {
 #[tokio::test]
 async fn a_model_that_goes_round_in_circles_is_told_and_then_stopped() {
     for dialect in Dialect::ALL {
-        let tape = reads(dialect, &"a".repeat(21));
-        let (said, end) = go(&tape, |_| output("the same")).await;
+        let model = reads(dialect, &"a".repeat(21));
+        let (said, end) = go(&model, |_| output("the same")).await;
         let fault = end.unwrap_err();
         let want = "the model goes round in circles: 20 rounds of calls in a row brought nothing new; it makes these again and again: \
                     fs.read {\"path\":\"a\"}";
         assert_eq!((fault.what.as_str(), fault.hint.as_deref()), (want, Some("word the task differently, or use another model")));
-        let bodies = tape.bodies();
+        let bodies = model.bodies();
         assert_eq!(bodies.len(), 21, "{dialect:?}");
         let told = |at: usize| bodies[at].to_string().contains("[5 rounds of calls in a row gave what you had already; do something else");
         assert!(!told(5) && told(6), "{dialect:?}: with the sixth result and not before");

@@ -1,6 +1,6 @@
 //! Oddities of single vendors, and of servers that speak like them.
 
-use crate::tape::{Line, Tape, act, brief, output, start};
+use crate::fake_model::{FakeModel, Line, act, brief, output, start};
 use brain::Dialect;
 use brain::{BrainInput, Move, Native, ToolCall};
 use serde_json::{Value, json};
@@ -18,28 +18,28 @@ fn read(path: &str) -> ToolCall {
 async fn newer_models_of_chat_get_their_limit_by_its_newer_name() {
     let no = r#"{"error": {"message": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}}"#;
     let look = || Line::Says("", vec![("fs_read", json!({}))]);
-    let tape = Tape::new(Dialect::Chat, vec![Line::Status(400, no), look(), Line::Says("Ok.", vec![])]);
-    let mut brain = Native::new(tape.clone(), brief());
+    let model = FakeModel::new(Dialect::Chat, vec![Line::Status(400, no), look(), Line::Says("Ok.", vec![])]);
+    let mut brain = Native::new(model.clone(), brief());
     act(&mut brain, start(Vec::new())).await;
     assert_eq!(act(&mut brain, BrainInput::Results(vec![output("x")])).await.1, Move::Done("Ok.".into()));
     let names: Vec<bool> =
-        tape.bodies().iter().map(|body| body["max_completion_tokens"].is_u64() && body["max_tokens"].is_null()).collect();
+        model.bodies().iter().map(|body| body["max_completion_tokens"].is_u64() && body["max_tokens"].is_null()).collect();
     assert_eq!(names, [false, true, true], "it is learnt once");
 }
 
 #[tokio::test]
 async fn models_of_responses_without_thoughts_are_not_asked_for_them() {
     let no = r#"{"error": {"message": "Encrypted content is not supported with this model."}}"#;
-    let tape = Tape::new(Dialect::Responses, vec![Line::Status(400, no), Line::Says("Ok.", vec![])]);
-    assert_eq!(act(&mut Native::new(tape.clone(), brief()), start(Vec::new())).await.1, Move::Done("Ok.".into()));
-    let asked: Vec<bool> = tape.bodies().iter().map(|body| body["include"].is_array()).collect();
+    let model = FakeModel::new(Dialect::Responses, vec![Line::Status(400, no), Line::Says("Ok.", vec![])]);
+    assert_eq!(act(&mut Native::new(model.clone(), brief()), start(Vec::new())).await.1, Move::Done("Ok.".into()));
+    let asked: Vec<bool> = model.bodies().iter().map(|body| body["include"].is_array()).collect();
     assert_eq!(asked, [true, false]);
 }
 
 #[tokio::test]
 async fn calls_of_chat_are_told_apart_by_id_where_their_numbers_are_all_alike() {
     let piece = |call: Value| json!({"choices": [{"delta": {"tool_calls": [call]}}]});
-    let tape = Tape::new(
+    let model = FakeModel::new(
         Dialect::Chat,
         vec![
             events(&[
@@ -51,36 +51,36 @@ async fn calls_of_chat_are_told_apart_by_id_where_their_numbers_are_all_alike() 
             Line::Says("Ok.", vec![]),
         ],
     );
-    let mut brain = Native::new(tape, brief());
+    let mut brain = Native::new(model, brief());
     assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Call(vec![read("a"), read("b")]));
 }
 
 #[tokio::test]
 async fn ids_that_come_twice_are_made_different() {
     let call = |id: &str| json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": id, "function": {"name": "fs_read", "arguments": "{}"}}]}, "finish_reason": "tool_calls"}]});
-    let tape = Tape::new(Dialect::Chat, vec![events(&[call("call_0")]), events(&[call("call_0")]), Line::Says("Ok.", vec![])]);
-    let mut brain = Native::new(tape.clone(), brief());
+    let model = FakeModel::new(Dialect::Chat, vec![events(&[call("call_0")]), events(&[call("call_0")]), Line::Says("Ok.", vec![])]);
+    let mut brain = Native::new(model.clone(), brief());
     act(&mut brain, start(Vec::new())).await;
     act(&mut brain, BrainInput::Results(vec![output("one")])).await;
     act(&mut brain, BrainInput::Results(vec![output("two")])).await;
-    let body = tape.bodies().pop().unwrap();
+    let body = model.bodies().pop().unwrap();
     let id = |at: usize| body["messages"][at]["tool_call_id"].as_str().unwrap().to_owned();
     assert_ne!(id(3), id(5), "{body}");
     assert_eq!(body["messages"][4]["tool_calls"][0]["id"], id(5));
 }
 
 #[tokio::test]
-async fn a_signed_call_of_gemini_goes_back_signed_and_an_equal_one_beside_it_as_well() {
+async fn a_signed_call_of_gemini_goes_back_signed_beside_an_equal_one() {
     let call = json!({"name": "fs_read", "args": {"path": "a"}});
     let parts = json!([{"functionCall": call, "thoughtSignature": "sig"}, {"functionCall": call}]);
-    let tape = Tape::new(
+    let model = FakeModel::new(
         Dialect::Gemini,
         vec![events(&[json!({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]})]), Line::Says("Ok.", vec![])],
     );
-    let mut brain = Native::new(tape.clone(), brief());
+    let mut brain = Native::new(model.clone(), brief());
     assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Call(vec![read("a"), read("a")]));
     act(&mut brain, BrainInput::Results(vec![output("x"), output("y")])).await;
-    let contents = &tape.bodies().pop().unwrap()["contents"];
+    let contents = &model.bodies().pop().unwrap()["contents"];
     assert_eq!(contents[1]["parts"], parts, "as many calls as results");
     assert_eq!(contents[2]["parts"].as_array().unwrap().len(), 2);
 }
@@ -88,8 +88,8 @@ async fn a_signed_call_of_gemini_goes_back_signed_and_an_equal_one_beside_it_as_
 #[tokio::test]
 async fn a_slip_of_gemini_is_asked_for_again() {
     let slip = events(&[json!({"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]})]);
-    let tape = Tape::new(Dialect::Gemini, vec![slip, Line::Says("Ok.", vec![])]);
-    let mut brain = Native::new(tape, brief()).with_first_delay(Duration::ZERO);
+    let model = FakeModel::new(Dialect::Gemini, vec![slip, Line::Says("Ok.", vec![])]);
+    let mut brain = Native::new(model, brief()).with_first_delay(Duration::ZERO);
     assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Done("Ok.".into()));
 }
 
@@ -103,11 +103,11 @@ async fn thoughts_that_nothing_follows_and_texts_of_space_do_not_go_back() {
     let answer =
         |blocks: &[&Value], reason: &str| events(&[blocks.iter().map(|block| (*block).clone()).collect(), end(reason).to_vec()].concat());
     let lines = vec![answer(&[&thought, &space], "max_tokens"), answer(&[&thought, &space, &call], "tool_use"), Line::Says("Ok.", vec![])];
-    let tape = Tape::new(Dialect::Anthropic, lines);
-    let mut brain = Native::new(tape.clone(), brief());
+    let model = FakeModel::new(Dialect::Anthropic, lines);
+    let mut brain = Native::new(model.clone(), brief());
     assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Call(vec![read("a")]));
     act(&mut brain, BrainInput::Results(vec![output("x")])).await;
-    let bodies = tape.bodies();
+    let bodies = model.bodies();
     assert_eq!(bodies[1]["messages"][1]["content"], json!([{"type": "text", "text": "…"}]));
     let kinds: Vec<&Value> = bodies[2]["messages"][3]["content"].as_array().unwrap().iter().map(|block| &block["type"]).collect();
     assert_eq!(kinds, ["thinking", "tool_use"], "a thought before a call does, the empty text does not");
@@ -137,7 +137,7 @@ fn whole_call(dialect: Dialect, arguments: &Value) -> Line {
 }
 
 #[tokio::test]
-async fn arguments_that_are_neither_text_nor_an_object_are_a_mistake_and_not_none() {
+async fn arguments_of_another_kind_are_a_mistake_and_not_missing() {
     for dialect in Dialect::ALL {
         for (arguments, input) in [
             (json!(null), json!({})),
@@ -149,7 +149,7 @@ async fn arguments_that_are_neither_text_nor_an_object_are_a_mistake_and_not_non
             (json!(false), json!(false)),
             (json!("[1"), json!("[1")),
         ] {
-            let mut brain = Native::new(Tape::new(dialect, vec![whole_call(dialect, &arguments)]), brief());
+            let mut brain = Native::new(FakeModel::new(dialect, vec![whole_call(dialect, &arguments)]), brief());
             let wanted = act(&mut brain, start(Vec::new())).await.1;
             assert_eq!(wanted, Move::Call(vec![ToolCall { tool: "fs.read".into(), input }]), "{dialect:?}: {arguments}");
         }

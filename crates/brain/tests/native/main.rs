@@ -4,21 +4,21 @@
 mod bounds;
 mod circles;
 mod dialects;
-mod tape;
+mod fake_model;
 mod trouble;
 mod window;
 
 use brain::Dialect;
 use brain::{Brain, BrainInput, CallResult, Move, Native};
+use fake_model::{FakeModel, Line, act, brief, output, start, system, wish};
 use serde_json::{Value, json};
-use tape::{Line, Tape, act, brief, output, start, system, wish};
 
 #[tokio::test]
 async fn a_task_with_parallel_calls_runs_in_every_dialect() {
     for dialect in Dialect::ALL {
         let both = vec![("fs_read", json!({"path": "a"})), ("shell_run", json!({"command": ["ls"]}))];
-        let tape = Tape::new(dialect, vec![Line::Says("I look.", both), Line::Says("It was\na typo.", vec![])]);
-        let mut brain = Native::new(tape.clone(), brief());
+        let model = FakeModel::new(dialect, vec![Line::Says("I look.", both), Line::Says("It was\na typo.", vec![])]);
+        let mut brain = Native::new(model.clone(), brief());
         let (said, next) = act(&mut brain, start(Vec::new())).await;
         let wanted = vec![wish("fs.read", json!({"path": "a"})), wish("shell.run", json!({"command": ["ls"]}))];
         assert_eq!((said, next), (vec!["I look.".to_owned()], Move::Call(wanted)), "{dialect:?}");
@@ -28,7 +28,7 @@ async fn a_task_with_parallel_calls_runs_in_every_dialect() {
         let (said, next) = act(&mut brain, BrainInput::Results(vec![output("text of a"), refused])).await;
         assert_eq!((said.join("\n"), next), ("It was\na typo.".into(), Move::Done("It was\na typo.".into())), "{dialect:?}");
 
-        let asked = tape.asked.lock().unwrap();
+        let asked = model.asked.lock().unwrap();
         let path = match dialect {
             Dialect::Anthropic => "/v1/messages",
             Dialect::Responses => "/v1/responses",
@@ -49,14 +49,14 @@ async fn a_task_with_parallel_calls_runs_in_every_dialect() {
 #[tokio::test]
 async fn a_brain_that_was_killed_wants_its_open_calls_again() {
     for dialect in Dialect::ALL {
-        let tape = Tape::new(dialect, vec![Line::Says("", vec![("fs_read", json!({"path": "a"}))]), Line::Says("Done.", vec![])]);
-        let mut first = Native::new(tape.clone(), brief());
+        let model = FakeModel::new(dialect, vec![Line::Says("", vec![("fs_read", json!({"path": "a"}))]), Line::Says("Done.", vec![])]);
+        let mut first = Native::new(model.clone(), brief());
         let (_, wanted) = act(&mut first, start(Vec::new())).await;
         let memory = vec![first.checkpoint().unwrap().bytes];
         assert_eq!(first.checkpoint(), None, "what is kept is kept once");
         drop(first);
 
-        let mut second = Native::new(tape.clone(), brief());
+        let mut second = Native::new(model.clone(), brief());
         let (_, again) = act(&mut second, start(memory.clone())).await;
         assert_eq!(again, wanted);
         let (_, done) = act(&mut second, BrainInput::Results(vec![output("x")])).await;
@@ -64,16 +64,16 @@ async fn a_brain_that_was_killed_wants_its_open_calls_again() {
         let memory = [memory, vec![second.checkpoint().unwrap().bytes]].concat();
 
         // Killed once more, behind the last answer: nothing is asked of the model again.
-        let mut third = Native::new(tape.clone(), brief());
+        let mut third = Native::new(model.clone(), brief());
         assert_eq!(act(&mut third, start(memory)).await.1, Move::Done("Done.".into()));
-        assert_eq!(tape.bodies().len(), 2);
+        assert_eq!(model.bodies().len(), 2);
     }
 }
 
 #[tokio::test]
 async fn a_budget_that_a_person_must_raise_parks_the_task() {
-    let tape = Tape::new(Dialect::Chat, vec![Line::Waits(7), Line::Says("Ok.", vec![])]);
-    let mut brain = Native::new(tape, brief());
+    let model = FakeModel::new(Dialect::Chat, vec![Line::Waits(7), Line::Says("Ok.", vec![])]);
+    let mut brain = Native::new(model, brief());
     assert_eq!(brain.next(start(Vec::new())).await, Ok(Move::Wait(world::ReviewId(7))));
     assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Done("Ok.".into()));
 }
@@ -82,11 +82,11 @@ async fn a_budget_that_a_person_must_raise_parks_the_task() {
 async fn the_prompt_is_a_few_lines_about_the_place_and_none_about_tools() {
     for dialect in Dialect::ALL {
         for (may_change, line) in [(true, "A person reviews your changes"), (false, "You only read")] {
-            let tape = Tape::new(dialect, vec![Line::Says("Ok.", vec![])]);
+            let model = FakeModel::new(dialect, vec![Line::Says("Ok.", vec![])]);
             let workflow = Some("Workflow state: test_writing. Writable paths: tests/** only.".to_owned());
-            let mut brain = Native::new(tape.clone(), brain::Brief { may_change, workflow, ..brief() });
+            let mut brain = Native::new(model.clone(), brain::Brief { may_change, workflow, ..brief() });
             act(&mut brain, start(Vec::new())).await;
-            let body = &tape.bodies()[0];
+            let body = &model.bodies()[0];
             let said = system(dialect, body);
             for part in [line, "Your role is worker", "Workflow state: test_writing."] {
                 assert!(said.contains(part), "{dialect:?} lacks `{part}`: {said}");
@@ -104,12 +104,12 @@ async fn the_prompt_is_a_few_lines_about_the_place_and_none_about_tools() {
 #[tokio::test(start_paused = true)]
 async fn a_line_is_passed_on_before_the_next_one_is_there() {
     for dialect in Dialect::ALL {
-        let tape = Tape::new(dialect, vec![Line::Held("One.\n two.", 3)]);
-        let mut brain = Native::new(tape.clone(), brief());
+        let model = FakeModel::new(dialect, vec![Line::Held("One.\n two.", 3)]);
+        let mut brain = Native::new(model.clone(), brief());
         let patience = std::time::Duration::from_secs(60);
         let first = tokio::time::timeout(patience, brain.next(start(Vec::new()))).await;
         assert_eq!(first.unwrap_or_else(|_| panic!("{dialect:?} keeps the line back")), Ok(Move::Say("One.".into())));
-        tape.gate.add_permits(1);
+        model.gate.add_permits(1);
         let (said, done) = act(&mut brain, BrainInput::Continue).await;
         assert_eq!((said, done), (vec![" two.".to_owned()], Move::Done("One.\n two.".into())), "{dialect:?}");
     }

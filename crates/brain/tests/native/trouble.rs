@@ -1,6 +1,6 @@
 //! Models that fail, break off or talk nonsense.
 
-use crate::tape::{Line, Tape, act, brief, output, start};
+use crate::fake_model::{FakeModel, Line, act, brief, output, start};
 use brain::Dialect;
 use brain::{Brain, BrainFault, BrainInput, CallResult, Move, Native, ToolCall};
 use serde_json::json;
@@ -24,8 +24,8 @@ async fn what_passes_is_tried_again_and_what_does_not_is_told() {
             Line::Cut("Half an"),
             Line::Says("Whole.", vec![]),
         ];
-        let tape = Tape::new(dialect, passing);
-        let mut brain = Native::new(tape.clone(), brief()).with_first_delay(Duration::ZERO);
+        let model = FakeModel::new(dialect, passing);
+        let mut brain = Native::new(model.clone(), brief()).with_first_delay(Duration::ZERO);
         let (said, next) = act(&mut brain, start(Vec::new())).await;
         let told = ["the model answered 500: <html>; asking again, 2 of 6", "the model's answer ended in the middle; asking again, 3 of 6"];
         assert_eq!(
@@ -33,14 +33,14 @@ async fn what_passes_is_tried_again_and_what_does_not_is_told() {
             ([&told[..], &["Whole."]].concat().iter().map(ToString::to_string).collect(), Move::Done("Whole.".into())),
             "{dialect:?}"
         );
-        assert_eq!(tape.bodies().len(), 4);
+        assert_eq!(model.bodies().len(), 4);
 
-        let tape = Tape::new(dialect, vec![Line::Status(401, r#"{"error": {"message": "bad key"}}"#)]);
-        let fault = Native::new(tape, brief()).with_first_delay(Duration::ZERO).next(start(Vec::new())).await.unwrap_err();
+        let model = FakeModel::new(dialect, vec![Line::Status(401, r#"{"error": {"message": "bad key"}}"#)]);
+        let fault = Native::new(model, brief()).with_first_delay(Duration::ZERO).next(start(Vec::new())).await.unwrap_err();
         assert_eq!(fault.what, "the model answered 401: bad key");
 
-        let tape = Tape::new(dialect, (0..7).map(|_| Line::Status(503, r#"{"error": {"message": "busy"}}"#)).collect());
-        let fault = fails(&mut Native::new(tape, brief()).with_first_delay(Duration::ZERO)).await;
+        let model = FakeModel::new(dialect, (0..7).map(|_| Line::Status(503, r#"{"error": {"message": "busy"}}"#)).collect());
+        let fault = fails(&mut Native::new(model, brief()).with_first_delay(Duration::ZERO)).await;
         assert_eq!(fault.what, "the model answered 503: busy, 7 times in a row");
     }
 }
@@ -48,13 +48,13 @@ async fn what_passes_is_tried_again_and_what_does_not_is_told() {
 #[tokio::test]
 async fn an_answer_that_was_cut_goes_on_and_one_that_never_ends_stops() {
     for dialect in Dialect::ALL {
-        let tape = Tape::new(dialect, vec![Line::Length("Once upon"), Line::Says("The end.", vec![])]);
-        let mut brain = Native::new(tape.clone(), brief());
+        let model = FakeModel::new(dialect, vec![Line::Length("Once upon"), Line::Says("The end.", vec![])]);
+        let mut brain = Native::new(model.clone(), brief());
         assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Done("The end.".into()), "{dialect:?}");
-        assert!(tape.bodies()[1].to_string().contains("You were cut off"));
+        assert!(model.bodies()[1].to_string().contains("You were cut off"));
 
-        let tape = Tape::new(dialect, (0..4).map(|_| Line::Says("", vec![])).collect());
-        let fault = Native::new(tape, brief()).next(start(Vec::new())).await.unwrap_err();
+        let model = FakeModel::new(dialect, (0..4).map(|_| Line::Says("", vec![])).collect());
+        let fault = Native::new(model, brief()).next(start(Vec::new())).await.unwrap_err();
         assert_eq!(fault.what, "the model says nothing");
     }
 }
@@ -63,8 +63,8 @@ async fn an_answer_that_was_cut_goes_on_and_one_that_never_ends_stops() {
 async fn each_wait_is_twice_the_last_and_no_two_are_alike() {
     let mut firsts = std::collections::HashSet::new();
     for _ in 0..8 {
-        let tape = Tape::new(Dialect::Chat, (0..7).map(|_| Line::Status(503, "busy")).collect());
-        let mut brain = Native::new(tape.clone(), brief());
+        let model = FakeModel::new(Dialect::Chat, (0..7).map(|_| Line::Status(503, "busy")).collect());
+        let mut brain = Native::new(model.clone(), brief());
         let mut heard = start(Vec::new());
         let mut said = Vec::new();
         while let Ok(Move::Say(text)) = brain.next(heard).await {
@@ -72,7 +72,7 @@ async fn each_wait_is_twice_the_last_and_no_two_are_alike() {
             heard = BrainInput::Continue;
         }
         assert_eq!(said[0], "the model answered 503: busy; asking again, 2 of 6", "the first passes unnoticed");
-        let times = tape.times.lock().unwrap();
+        let times = model.times.lock().unwrap();
         let waits: Vec<u128> = times.windows(2).map(|two| (two[1] - two[0]).as_millis()).collect();
         assert_eq!(waits.len(), 6);
         for (n, wait) in waits.iter().enumerate() {
@@ -87,9 +87,9 @@ async fn each_wait_is_twice_the_last_and_no_two_are_alike() {
 #[tokio::test(start_paused = true)]
 async fn nobody_is_asked_before_the_time_they_named() {
     for (named, least) in [(20, 20), (86_400, 30)] {
-        let tape = Tape::new(Dialect::Anthropic, vec![Line::After(429, named), Line::Says("Ok.", vec![])]);
-        act(&mut Native::new(tape.clone(), brief()), start(Vec::new())).await;
-        let times = tape.times.lock().unwrap();
+        let model = FakeModel::new(Dialect::Anthropic, vec![Line::After(429, named), Line::Says("Ok.", vec![])]);
+        act(&mut Native::new(model.clone(), brief()), start(Vec::new())).await;
+        let times = model.times.lock().unwrap();
         let waited = (times[1] - times[0]).as_secs();
         assert!((least..least + 2).contains(&waited), "{waited} s");
     }
@@ -98,8 +98,8 @@ async fn nobody_is_asked_before_the_time_they_named() {
 #[tokio::test]
 async fn what_the_server_calls_settled_is_not_asked_again() {
     for dialect in Dialect::ALL {
-        let tape = Tape::new(dialect, vec![Line::Final(429, r#"{"error": {"message": "the budget does not hold it"}}"#)]);
-        let fault = Native::new(tape, brief()).next(start(Vec::new())).await.unwrap_err();
+        let model = FakeModel::new(dialect, vec![Line::Final(429, r#"{"error": {"message": "the budget does not hold it"}}"#)]);
+        let fault = Native::new(model, brief()).next(start(Vec::new())).await.unwrap_err();
         assert_eq!(fault.what, "the model answered 429: the budget does not hold it", "{dialect:?}");
     }
 }
@@ -107,8 +107,8 @@ async fn what_the_server_calls_settled_is_not_asked_again() {
 #[tokio::test]
 async fn an_answer_that_breaks_off_behind_a_line_is_told_as_such() {
     for dialect in Dialect::ALL {
-        let tape = Tape::new(dialect, vec![Line::Cut("One.\n two"), Line::Says("One.\n two.", vec![])]);
-        let mut brain = Native::new(tape, brief()).with_first_delay(Duration::ZERO);
+        let model = FakeModel::new(dialect, vec![Line::Cut("One.\n two"), Line::Says("One.\n two.", vec![])]);
+        let mut brain = Native::new(model, brief()).with_first_delay(Duration::ZERO);
         let (said, done) = act(&mut brain, start(Vec::new())).await;
         let want = ["One.", "the model's answer ended in the middle; asking again, 1 of 6", "One.", " two."];
         assert_eq!((said, done), (want.map(str::to_owned).to_vec(), Move::Done("One.\n two.".into())), "{dialect:?}");
@@ -122,8 +122,8 @@ async fn what_is_no_answer_is_quoted() {
             ("<html>log in first</html>", "it is no stream of events: <html>log in first</html>"),
             ("data: {\"a\": \n\n", "EOF while parsing a value at line 1 column 6"),
         ] {
-            let tape = Tape::new(dialect, (0..7).map(|_| Line::Raw(body.into())).collect());
-            let fault = fails(&mut Native::new(tape, brief()).with_first_delay(Duration::ZERO)).await;
+            let model = FakeModel::new(dialect, (0..7).map(|_| Line::Raw(body.into())).collect());
+            let fault = fails(&mut Native::new(model, brief()).with_first_delay(Duration::ZERO)).await;
             assert_eq!(fault.what, format!("the model's answer can't be read: {why}, 7 times in a row"), "{dialect:?}");
         }
     }
@@ -132,7 +132,7 @@ async fn what_is_no_answer_is_quoted() {
 #[tokio::test]
 async fn an_answer_that_was_withheld_ends_the_task_with_the_reason() {
     for dialect in Dialect::ALL {
-        let fault = Native::new(Tape::new(dialect, vec![Line::Withheld]), brief()).next(start(Vec::new())).await.unwrap_err();
+        let fault = Native::new(FakeModel::new(dialect, vec![Line::Withheld]), brief()).next(start(Vec::new())).await.unwrap_err();
         assert!(fault.what.starts_with("the model would not answer: ") && fault.hint.is_some(), "{dialect:?}: {fault:?}");
     }
 }
@@ -140,17 +140,17 @@ async fn an_answer_that_was_withheld_ends_the_task_with_the_reason() {
 #[tokio::test]
 async fn an_unknown_tool_and_arguments_that_are_none_come_back_as_errors() {
     for dialect in Dialect::ALL {
-        let tape = Tape::new(
+        let model = FakeModel::new(
             dialect,
             vec![Line::Says("", vec![("no_such", json!({})), ("fs_read", json!("not an object"))]), Line::Says("Ok.", vec![])],
         );
-        let mut brain = Native::new(tape.clone(), brief());
+        let mut brain = Native::new(model.clone(), brief());
         let Move::Call(wishes) = act(&mut brain, start(Vec::new())).await.1 else { panic!("{dialect:?} makes no call") };
         assert_eq!(wishes[0], ToolCall { tool: "no_such".into(), input: json!({}) });
         assert_eq!(wishes[1], ToolCall { tool: "fs.read".into(), input: json!("not an object") }, "{dialect:?}");
         let no = |reason: &str| CallResult::Refused(world::Refusal::new(world::Code::BadInput, reason));
         act(&mut brain, BrainInput::Results(vec![no("there is no such tool"), no("`path` is missing")])).await;
-        let body = tape.bodies().pop().unwrap().to_string();
+        let body = model.bodies().pop().unwrap().to_string();
         let marks = match dialect {
             Dialect::Anthropic => "\"is_error\":true",
             Dialect::Responses | Dialect::Chat => "\"error: {\\\"error\\\":\\\"bad_input\\\"",
@@ -164,15 +164,15 @@ async fn an_unknown_tool_and_arguments_that_are_none_come_back_as_errors() {
 async fn a_hundred_calls_at_once_are_one_move_and_too_many_are_a_mistake() {
     for dialect in Dialect::ALL {
         let calls = |count: usize| (0..count).map(|n| ("fs_read", json!({"path": n.to_string()}))).collect::<Vec<_>>();
-        let tape = Tape::new(dialect, vec![Line::Says("", calls(100)), Line::Says("Ok.", vec![])]);
-        let mut brain = Native::new(tape.clone(), brief());
+        let model = FakeModel::new(dialect, vec![Line::Says("", calls(100)), Line::Says("Ok.", vec![])]);
+        let mut brain = Native::new(model.clone(), brief());
         let Move::Call(wishes) = act(&mut brain, start(Vec::new())).await.1 else { panic!("{dialect:?} makes no call") };
         assert_eq!((wishes.len(), &wishes[99].input), (100, &json!({"path": "99"})), "{dialect:?}");
         act(&mut brain, BrainInput::Results((0..100).map(|n| output(&format!("r{n}"))).collect())).await;
-        assert!(tape.bodies().pop().unwrap().to_string().contains("r99"), "{dialect:?}");
+        assert!(model.bodies().pop().unwrap().to_string().contains("r99"), "{dialect:?}");
 
-        let tape = Tape::new(dialect, vec![Line::Says("", calls(129)), Line::Says("Ok.", vec![])]);
-        let mut brain = Native::new(tape, brief()).with_first_delay(Duration::ZERO);
+        let model = FakeModel::new(dialect, vec![Line::Says("", calls(129)), Line::Says("Ok.", vec![])]);
+        let mut brain = Native::new(model, brief()).with_first_delay(Duration::ZERO);
         assert_eq!(act(&mut brain, start(Vec::new())).await.1, Move::Done("Ok.".into()), "{dialect:?} is asked again");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! An exchange is appended in one write when it is over. What a crash left of one has no end and is left out when the file is read.
 
-use super::{ANSWER_HEADERS, Answer, Exchange, REQUEST_HEADERS, Recorded, Redact, kept_body, kept_path, normal};
+use super::{ANSWER_HEADERS, Exchange, REQUEST_HEADERS, Recorded, RecordedResponse, Redact, kept_body, kept_path, normal};
 use dialect::{Dialect, TimedChunk};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -175,7 +175,7 @@ pub(super) fn read(text: &str) -> Result<(Vec<Recorded>, usize), CassetteError> 
             (0, _) | (_, Line::Cassette { .. }) => return Err(fail("a cassette says so in its first line, and only there".to_owned())),
             (_, Line::Request { n, dialect, path, body, .. }) => {
                 torn += usize::from(open.is_some());
-                let answer = Answer { status: 0, headers: Vec::new(), chunks: Vec::new(), complete: false };
+                let answer = RecordedResponse { status: 0, headers: Vec::new(), chunks: Vec::new(), complete: false };
                 // The written key is for people: a request that was edited is found by what it says now.
                 let key = normal::key(dialect, &path, &body);
                 open = Some(Recorded { n, dialect, path, key, body, answer });

@@ -18,7 +18,7 @@ fn exchange(word: &str, chunks: Vec<TimedChunk>) -> Exchange {
         path: "/v1beta/models/m:streamGenerateContent?alt=sse&key=sk-secret".into(),
         headers: vec![pair("Content-Type", "application/json"), pair("x-goog-api-key", "sk-secret"), pair("cookie", "sk-secret")],
         body: serde_json::json!({"contents": [{"role": "user", "parts": [{"text": word}]}]}).to_string().into_bytes(),
-        answer: Answer {
+        answer: RecordedResponse {
             status: 200,
             headers: vec![pair("content-type", "text/event-stream"), pair("set-cookie", "sk-secret")],
             chunks,

@@ -3,8 +3,8 @@
 use super::*;
 
 /// A request for `m` that has nowhere else to go.
-async fn enter(limiter: &Limiter, who: u64, wait: Duration) -> Result<Slot, Busy> {
-    limiter.enter(Entrant { who, model: "m", wait, elsewhere: false }).await
+async fn enter(limiter: &Limiter, pid: u64, wait: Duration) -> Result<Slot, Busy> {
+    limiter.enter(SlotRequest { pid, model: "m", wait, has_fallback: false }).await
 }
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -52,11 +52,11 @@ async fn one_busy_process_does_not_starve_another() {
     let first = enter(&limiter, 1, MINUTE).await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut all = tokio::task::JoinSet::new();
-    for who in [1, 1, 1, 2, 3, 3] {
+    for pid in [1, 1, 1, 2, 3, 3] {
         let (limiter, order) = (limiter.clone(), order.clone());
         all.spawn(async move {
-            let _slot = enter(&limiter, who, MINUTE).await.unwrap();
-            order.lock().push(who);
+            let _slot = enter(&limiter, pid, MINUTE).await.unwrap();
+            order.lock().push(pid);
         });
         tokio::task::yield_now().await;
     }
@@ -93,8 +93,8 @@ async fn a_limit_of_the_provider_is_waited_out_or_told() {
     let busy = enter(&limiter, 1, Duration::from_secs(1)).await.unwrap_err();
     assert_eq!(busy.retry_after, Some(Duration::from_secs(30)));
     let start = Instant::now();
-    let timed = async |who| {
-        let slot = enter(&limiter, who, MINUTE).await.unwrap();
+    let timed = async |pid| {
+        let slot = enter(&limiter, pid, MINUTE).await.unwrap();
         (start.elapsed(), slot)
     };
     let (first, second) = tokio::join!(timed(1), timed(2));
@@ -128,11 +128,11 @@ async fn the_next_slot_is_for_whoever_has_fewest() {
     let limiter = Limiter::new(4, None);
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut all = tokio::task::JoinSet::new();
-    let mut come = |who: u64, seconds: u64| {
+    let mut come = |pid: u64, seconds: u64| {
         let (limiter, order) = (limiter.clone(), order.clone());
         all.spawn(async move {
-            let _slot = enter(&limiter, who, MINUTE * 60).await.unwrap();
-            order.lock().push(who);
+            let _slot = enter(&limiter, pid, MINUTE * 60).await.unwrap();
+            order.lock().push(pid);
             tokio::time::sleep(Duration::from_secs(seconds)).await;
         });
     };
@@ -142,7 +142,7 @@ async fn the_next_slot_is_for_whoever_has_fewest() {
     (0..3).for_each(|_| come(9, 1_000));
     while all.join_next().await.is_some() {}
     let order = order.lock().clone();
-    let place = |nth: usize| order.iter().enumerate().filter(|(_, who)| **who == 9).nth(nth).map(|(at, _)| at);
+    let place = |nth: usize| order.iter().enumerate().filter(|(_, pid)| **pid == 9).nth(nth).map(|(at, _)| at);
     assert_eq!((place(0), place(1)), (Some(4), Some(5)), "{order:?}");
     assert_eq!((order.len(), limiter.load()), (103, (0, 0)));
 }
@@ -152,7 +152,7 @@ async fn a_limit_holds_for_the_model_it_was_told_of() {
     let limiter = Limiter::new(4, None);
     limiter.heed("dear", 429, &headers(&[("retry-after", "30")]));
     let start = Instant::now();
-    let to = |model| Entrant { who: 1, model, wait: MINUTE, elsewhere: false };
+    let to = |model| SlotRequest { pid: 1, model, wait: MINUTE, has_fallback: false };
     let (dear, cheap) = tokio::join!(async { (limiter.enter(to("dear")).await, start.elapsed()) }, async {
         (limiter.enter(to("cheap")).await, start.elapsed())
     });
@@ -161,9 +161,9 @@ async fn a_limit_holds_for_the_model_it_was_told_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_can_go_elsewhere_does_not_wait_for_a_reset() {
+async fn a_request_with_a_fallback_does_not_wait_for_a_reset() {
     let limiter = Limiter::new(1, None);
-    let to = |elsewhere| Entrant { who: 2, model: "m", wait: MINUTE, elsewhere };
+    let to = |has_fallback| SlotRequest { pid: 2, model: "m", wait: MINUTE, has_fallback };
     let held = enter(&limiter, 1, MINUTE).await.unwrap();
     let start = Instant::now();
     // In line for a slot when the provider closes: one goes elsewhere at that moment, the other waits it out.

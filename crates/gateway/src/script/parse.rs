@@ -1,13 +1,13 @@
 //! A script's text, taken apart. One word starts each line, as in a brain's script (`docs/scripts.md`).
 
-use super::{Branch, Conversation, Fail, Move, Script, Turn, When};
+use super::{Branch, Conversation, Fail, ModelScript, Move, Turn, When};
 use dialect::{StopReason, TokenUsage, UsageSource};
 use serde_json::{Map, Value};
 
 /// A script that does not parse, and where. Columns count characters from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {what}")]
-pub struct ScriptError {
+pub struct ModelScriptError {
     pub line: usize,
     pub column: usize,
     pub what: String,
@@ -35,7 +35,7 @@ struct Build {
     in_otherwise: bool,
 }
 
-pub(super) fn parse(text: &str) -> Result<Script, ScriptError> {
+pub(super) fn parse(text: &str) -> Result<ModelScript, ModelScriptError> {
     let mut lines = text.lines().enumerate();
     let mut build = Build::default();
     while let Some((index, raw)) = lines.next() {
@@ -46,13 +46,13 @@ pub(super) fn parse(text: &str) -> Result<Script, ScriptError> {
         build.line(line, index + 1, &mut lines).map_err(|Wrong { at, what }| {
             // The part is borrowed from the line, so the distance of the two is its place; a part of nothing stands at the line's end.
             let byte = (at.as_ptr() as usize).checked_sub(raw.as_ptr() as usize).filter(|byte| *byte <= raw.len()).unwrap_or(raw.len());
-            ScriptError { line: index + 1, column: raw.get(..byte).unwrap_or(raw).chars().count() + 1, what }
+            ModelScriptError { line: index + 1, column: raw.get(..byte).unwrap_or(raw).chars().count() + 1, what }
         })?;
     }
     if build.conversations.is_empty() && build.otherwise.is_none() {
-        return Err(ScriptError { line: 1, column: 1, what: "there is no answer in it: `say hello` would be one".to_owned() });
+        return Err(ModelScriptError { line: 1, column: 1, what: "there is no answer in it: `say hello` would be one".to_owned() });
     }
-    Ok(Script { conversations: build.conversations, otherwise: build.otherwise, failed: Default::default() })
+    Ok(ModelScript { conversations: build.conversations, otherwise: build.otherwise, failed: Default::default() })
 }
 
 impl Build {

@@ -5,7 +5,7 @@ use dialect::{CallInput, OfferedTool};
 use serde_json::json;
 
 fn error(text: &str) -> String {
-    Script::parse(text).unwrap_err().to_string()
+    ModelScript::parse(text).unwrap_err().to_string()
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn tools() -> Value {
 }
 
 fn say(script: &str, body: &Value) -> (u16, Value) {
-    let script = Script::parse(script).unwrap();
+    let script = ModelScript::parse(script).unwrap();
     let rendered = script.respond(Dialect::Anthropic, Endpoint::Generate, "/v1/messages", body.to_string().as_bytes());
     (rendered.status, serde_json::from_slice(&rendered.body()).unwrap())
 }
@@ -175,7 +175,7 @@ fn request(dialect: Dialect, stream: bool) -> (String, Value) {
 #[test]
 fn what_is_rendered_meters_as_the_script_says() {
     let script = "think first a thought, then another one\nsay A longer sentence, so that it comes in several pieces: äöü.\ncall shell command=\"echo hi\"\nusage in=1000 out=77 cache_read=500 reasoning=7\n";
-    let script = Script::parse(script).unwrap();
+    let script = ModelScript::parse(script).unwrap();
     for dialect in Dialect::ALL {
         for stream in [true, false] {
             let (path, body) = request(dialect, stream);
@@ -207,7 +207,7 @@ fn what_is_rendered_meters_as_the_script_says() {
 
 #[test]
 fn an_answer_may_count_for_nothing() {
-    let script = Script::parse("say hello\nusage in=5 out=0\n").unwrap();
+    let script = ModelScript::parse("say hello\nusage in=5 out=0\n").unwrap();
     for dialect in Dialect::ALL {
         let (path, body) = request(dialect, true);
         let body = body.to_string();
@@ -222,7 +222,7 @@ fn an_answer_may_count_for_nothing() {
 #[test]
 fn errors_delays_and_cuts() {
     let script =
-        Script::parse("error 529 times=2 busy, try later\ndelay 50ms\nsay one two three four five six seven\nstop length\n").unwrap();
+        ModelScript::parse("error 529 times=2 busy, try later\ndelay 50ms\nsay one two three four five six seven\nstop length\n").unwrap();
     for dialect in Dialect::ALL {
         let (path, body) = request(dialect, true);
         let body = body.to_string();
@@ -230,15 +230,17 @@ fn errors_delays_and_cuts() {
         let statuses: Vec<u16> = (0..4).map(|_| respond().status).collect();
         assert_eq!(statuses, [529, 529, 200, 200], "{dialect:?}");
         assert!(
-            String::from_utf8(Script::parse("error 529 busy").unwrap().respond(dialect, Endpoint::Generate, &path, body.as_bytes()).body())
-                .unwrap()
-                .contains("busy")
+            String::from_utf8(
+                ModelScript::parse("error 529 busy").unwrap().respond(dialect, Endpoint::Generate, &path, body.as_bytes()).body()
+            )
+            .unwrap()
+            .contains("busy")
         );
         let answer = respond();
         assert_eq!(answer.chunks.iter().map(|chunk| chunk.after_ms).sum::<u64>(), 50, "{dialect:?}");
         let text = String::from_utf8(answer.body()).unwrap();
         assert!(["\"max_tokens\"", "max_output_tokens", "\"length\"", "MAX_TOKENS"].iter().any(|word| text.contains(word)), "{dialect:?}");
-        let cut = Script::parse("say one two three four five six seven\ncut").unwrap();
+        let cut = ModelScript::parse("say one two three four five six seven\ncut").unwrap();
         let cut = cut.respond(dialect, Endpoint::Generate, &path, body.as_bytes());
         let mut meter = dialect.meter(true);
         meter.feed(&cut.body());
@@ -262,7 +264,7 @@ fn repeat_goes_round() {
 
 #[test]
 fn tokens_are_counted_and_models_listed() {
-    let script = Script::parse("say a").unwrap();
+    let script = ModelScript::parse("say a").unwrap();
     let (path, body) = ("/v1beta/models/m:countTokens", br#"{"contents":[{"parts":[{"text":"hello world"}]}]}"#);
     let counted: Value = serde_json::from_slice(&script.respond(Dialect::Gemini, Endpoint::CountTokens, path, body).body()).unwrap();
     assert!(counted["totalTokens"].as_u64().unwrap() > 2);
@@ -277,7 +279,7 @@ fn tools_that_come_with_the_conversation_are_offered() {
         {"type": "function", "name": "wait", "parameters": {"type": "object"}}]}]);
     let user = json!({"type": "message", "role": "user", "content": "write the greeting"});
     let ask = |input: Value| {
-        let script = Script::parse("on \"greeting\"\n  call shell command=ls\n").unwrap();
+        let script = ModelScript::parse("on \"greeting\"\n  call shell command=ls\n").unwrap();
         let body = json!({"model": "m", "input": input}).to_string();
         let rendered = script.respond(Dialect::Responses, Endpoint::Generate, "/v1/responses", body.as_bytes());
         (rendered.status, rendered.chunks.iter().map(|chunk| String::from_utf8_lossy(&chunk.bytes).into_owned()).collect::<String>())

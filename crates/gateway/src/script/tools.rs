@@ -94,7 +94,7 @@ fn mapped(tool: &OfferedTool, input: &Map<String, Value>, client: &ClientRequest
         if !out.contains_key(name) {
             let filled = match tool.schema["properties"][name]["type"].as_str() {
                 Some("string" | "STRING") => json!("scripted"),
-                _ => least(&tool.schema["properties"][name]),
+                _ => smallest_value(&tool.schema["properties"][name]),
             };
             out.insert(name.to_owned(), filled);
         }
@@ -150,18 +150,18 @@ fn quoted(text: &str) -> String {
 }
 
 /// The smallest value of a schema: what is required and nothing else. Google writes its types in capitals.
-pub(super) fn least(schema: &Value) -> Value {
+pub(super) fn smallest_value(schema: &Value) -> Value {
     if let Some(value) = schema.get("const").or_else(|| schema["enum"].get(0)).or_else(|| schema.get("default")) {
         return value.clone();
     }
     if let Some(first) = schema["anyOf"].get(0).or_else(|| schema["oneOf"].get(0)) {
-        return least(first);
+        return smallest_value(first);
     }
     let kind = schema["type"].as_str().or_else(|| schema["type"][0].as_str()).unwrap_or_default().to_ascii_lowercase();
     match kind.as_str() {
         "object" => {
             let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            Value::Object(required.map(|name| (name.to_owned(), least(&schema["properties"][name]))).collect())
+            Value::Object(required.map(|name| (name.to_owned(), smallest_value(&schema["properties"][name]))).collect())
         }
         "array" => json!([]),
         "integer" | "number" => schema.get("minimum").cloned().unwrap_or(json!(1)),

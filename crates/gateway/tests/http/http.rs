@@ -1,7 +1,7 @@
 //! A small HTTP server on loopback that answers from a script or a cassette, one thread a connection. For tests and the example; the
 //! gateway's own server is another thing.
 
-use gateway::{Dialect, RenderedAnswer, script::Script};
+use gateway::{Dialect, RenderedAnswer, script::ModelScript};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub fn serve(port: u16, answer: impl Fn(&Request) -> RenderedAnswer + Send + Syn
 
 /// What the script says to this request; what is no model request does not exist.
 #[allow(dead_code, reason = "not every test that includes this plays a script")]
-pub fn scripted(script: &Script, request: &Request) -> RenderedAnswer {
+pub fn scripted(script: &ModelScript, request: &Request) -> RenderedAnswer {
     match Dialect::detect(&request.method, &request.path) {
         Some((dialect, endpoint)) => script.respond(dialect, endpoint, &request.path, &request.body),
         None => absent(),

@@ -6,7 +6,7 @@
 use crate::Kernel;
 use crate::replay::Yeses;
 use gateway::Provider;
-use gateway::cassette::{Player, Redact, Tape};
+use gateway::cassette::{CassetteWriter, Player, Redact};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ type Whose = (Pid, Option<TaskId>);
 
 #[derive(Default)]
 pub(crate) struct Cassettes {
-    tapes: Mutex<HashMap<Whose, Arc<Tape>>>,
+    tapes: Mutex<HashMap<Whose, Arc<CassetteWriter>>>,
     reels: Mutex<HashMap<Whose, Arc<Provider>>>,
     /// Tasks whose recorded pauses are kept in a replay.
     pub timed: Mutex<HashSet<TaskId>>,
@@ -81,12 +81,12 @@ impl Kernel {
         Arc::new(move |text| redactor.text(text).into_owned())
     }
 
-    fn open_tape(&self, path: &Path) -> Result<Arc<Tape>, Fault> {
-        Ok(Arc::new(Tape::open(path, self.redact()).map_err(|error| Fault::io("record on", path, error))?))
+    fn open_tape(&self, path: &Path) -> Result<Arc<CassetteWriter>, Fault> {
+        Ok(Arc::new(CassetteWriter::open(path, self.redact()).map_err(|error| Fault::io("record on", path, error))?))
     }
 
     /// The cassette that this traffic is taken down on.
-    pub(super) fn tape(&self, pid: Pid, task: Option<TaskId>) -> Result<Option<Arc<Tape>>, Fault> {
+    pub(super) fn tape(&self, pid: Pid, task: Option<TaskId>) -> Result<Option<Arc<CassetteWriter>>, Fault> {
         let mut tapes = self.models.cassettes.tapes.lock();
         if let Some(tape) = tapes.get(&(pid, task)) {
             return Ok(Some(tape.clone()));

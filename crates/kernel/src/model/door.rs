@@ -10,7 +10,7 @@ use super::{REQUEST, books, settle};
 use crate::Kernel;
 use crate::call::{self, ExtraEvents, Request};
 use gateway::price::Price;
-use gateway::{Denial, DenialKind, Door, Endpoint, Forbidden, Leave, Names, ParsedRequest, Wish, Work};
+use gateway::{Admission, Admitted, BoxedFuture, Denial, DenialKind, Endpoint, GatewayRefusal, ModelNames, ModelRequest, ParsedRequest};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::{Arc, Weak};
@@ -54,8 +54,8 @@ enum Payment {
     Unpriced,
 }
 
-impl Door for ProcessDoor {
-    fn names(&self) -> Arc<Names> {
+impl Admission for ProcessDoor {
+    fn names(&self) -> Arc<ModelNames> {
         let trusted = self.kernel.upgrade().and_then(|kernel| kernel.trusted(self.zone).ok().flatten());
         trusted.map(|trusted| Arc::new(trusted.config.models.clone())).unwrap_or_default()
     }
@@ -65,12 +65,12 @@ impl Door for ProcessDoor {
         kernel.reel(self.pid, self.task(&kernel))
     }
 
-    fn admit<'a>(&'a self, wish: &'a Wish<'a>) -> Work<'a, Result<Leave, Denial>> {
+    fn admit<'a>(&'a self, model_request: &'a ModelRequest<'a>) -> BoxedFuture<'a, Result<Admitted, Denial>> {
         Box::pin(async move {
             let kernel = self.kernel()?;
             let deadline = Instant::now() + kernel.models.gateway.hold();
             loop {
-                match self.ask(&kernel, wish).await {
+                match self.ask(&kernel, model_request).await {
                     Ok(leave) => return Ok(leave),
                     Err(No::Final(denial)) => return Err(denial),
                     Err(No::Waits { denial, what }) => {
@@ -83,11 +83,11 @@ impl Door for ProcessDoor {
         })
     }
 
-    fn refused<'a>(&'a self, wish: &'a Wish<'a>, no: &'a Forbidden) -> Work<'a, ()> {
+    fn record_refusal<'a>(&'a self, model_request: &'a ModelRequest<'a>, refusal: &'a GatewayRefusal) -> BoxedFuture<'a, ()> {
         Box::pin(async move {
             let Ok(kernel) = self.kernel() else { return };
-            let refusal = Refusal::new(Code::Denied, no.reason.clone()).hint(no.hint.clone());
-            if let Err(fault) = call::refuse_model(&kernel, &self.request(&kernel, wish, None), refusal).await {
+            let refusal = Refusal::new(Code::Denied, refusal.reason.clone()).hint(refusal.hint.clone());
+            if let Err(fault) = call::refuse_model(&kernel, &self.request(&kernel, model_request, None), refusal).await {
                 // It is refused all the same.
                 eprintln!("skep: a refusal could not be recorded: {fault}");
             }
@@ -110,7 +110,7 @@ fn failed(fault: Fault) -> No {
 }
 
 pub(super) fn denial(kind: DenialKind, message: impl Into<String>) -> Denial {
-    Denial { kind, message: message.into(), retry_after: None }
+    Denial::new(kind, message)
 }
 
 impl ProcessDoor {
@@ -140,13 +140,13 @@ impl ProcessDoor {
         (self.pid, self.task(kernel))
     }
 
-    /// The call that a wish is.
-    fn request(&self, kernel: &Kernel, wish: &Wish<'_>, output_max: Option<u64>) -> Request {
+    /// The call that a request is.
+    fn request(&self, kernel: &Kernel, model_request: &ModelRequest<'_>, output_max: Option<u64>) -> Request {
         let of = self.part.map(|(_, call)| call);
-        Request { of, ..Request::new(self.pid, self.task(kernel), self.zone, REQUEST, input(kernel, wish, output_max)) }
+        Request { of, ..Request::new(self.pid, self.task(kernel), self.zone, REQUEST, input(kernel, model_request, output_max)) }
     }
 
-    pub async fn ask(&self, kernel: &Arc<Kernel>, wish: &Wish<'_>) -> Result<Leave, No> {
+    pub async fn ask(&self, kernel: &Arc<Kernel>, model_request: &ModelRequest<'_>) -> Result<Admitted, No> {
         if kernel.stopping() {
             return Err(No::Final(denial(DenialKind::Cancelled, "the kernel is going down")));
         }
@@ -154,33 +154,33 @@ impl ProcessDoor {
         let task = self.task(kernel);
         // A recording is the project's own traffic, whoever answered it then.
         let replayed = kernel.reel(self.pid, task).is_some();
-        if !replayed && allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == wish.provider)) {
-            let reason = format!("this project does not use `{}`", wish.provider);
+        if !replayed && allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == model_request.provider)) {
+            let reason = format!("this project does not use `{}`", model_request.provider);
             let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
-            let recorded = call::refuse_model(kernel, &self.request(kernel, wish, None), refusal.clone()).await;
+            let recorded = call::refuse_model(kernel, &self.request(kernel, model_request, None), refusal.clone()).await;
             recorded.map_err(failed)?;
-            return Err(self.no(kernel, wish.tier.as_str(), refusal, None).await);
+            return Err(self.no(kernel, model_request.tier.as_str(), refusal, None).await);
         }
         kernel.release_held().await.map_err(failed)?;
-        let estimate = self.estimate(kernel, wish);
+        let estimate = self.estimate(kernel, model_request);
         let Estimate { context, output_max, price, .. } = estimate;
         // What is on tape was paid for then.
         let (tokens, micros) = if replayed { (0, 0) } else { (estimate.tokens, estimate.micros) };
-        let tape = kernel.tape(self.pid, task).map_err(failed)?;
-        let request = self.request(kernel, wish, output_max);
+        let cassette = kernel.tape(self.pid, task).map_err(failed)?;
+        let request = self.request(kernel, model_request, output_max);
         // Decided under the ledger's lock: how it is paid for, or which cap it does not fit under.
         let paid: Mutex<Option<Payment>> = Mutex::new(None);
-        let (pid, tier) = (self.pid, wish.tier.as_str());
+        let (pid, tier) = (self.pid, model_request.tier.as_str());
         let reserve = |world: &world::World, call, now_ms| -> Result<ExtraEvents, Refusal> {
-            if wish.ask.endpoint != Endpoint::Generate {
+            if model_request.parsed.endpoint != Endpoint::Generate {
                 return Ok(ExtraEvents::default());
             }
             if let Some(of) = world.unbounded(pid, tier).filter(|_| price.is_none() && !replayed) {
                 *paid.lock() = Some(Payment::Unpriced);
-                return Err(unpriced(world, of, wish, tokens));
+                return Err(unpriced(world, of, model_request, tokens));
             }
             let need = Need { tier, tokens, context, micros };
-            let bid = Bid { pid, task, call, provider: wish.provider, model: wish.model, need };
+            let bid = Bid { pid, task, call, provider: model_request.provider, model: model_request.model, need };
             match kernel.models.leases.plan(world, &bid, now_ms) {
                 Ok(Plan { events, ahead, share }) => {
                     let lease = events.iter().find_map(|event| match event {
@@ -197,8 +197,8 @@ impl ProcessDoor {
                 }
             }
         };
-        let words = vec![wish.provider.to_owned(), wish.model.to_owned()];
-        let about = call::ModelFacts { tier, host: wish.host, words, room: self.room.clone() };
+        let words = vec![model_request.provider.to_owned(), model_request.model.to_owned()];
+        let about = call::ModelFacts { tier, host: model_request.host, words, room: self.room.clone() };
         let admitted = call::admit_model(kernel, &request, about, &reserve).await;
         let paid = paid.into_inner();
         match admitted {
@@ -211,11 +211,11 @@ impl ProcessDoor {
                 let flying = Flying { pid, task, of: request.of, call: permit.call() };
                 let (place, stop) = kernel.models.flights.enter(flying);
                 let paid = Paid { price, reserved: (tokens, micros), lease, share };
-                let mut pass = settle::ModelPass::new(kernel.clone(), request, permit, wish, paid, replayed, place);
+                let mut pass = settle::ModelPass::new(kernel.clone(), request, permit, model_request, paid, replayed, place);
                 if !ahead {
                     pass.admitted().await.map_err(failed)?;
                 }
-                Ok(Leave { output_max, record: kernel.models.record, tape, stop, pass: Box::new(pass) })
+                Ok(Admitted { output_max, record: kernel.models.record, cassette, stop, settlement: Box::new(pass) })
             }
             Ok(call::ModelAdmission::No(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(kernel, tier, refusal, paid).await),
             Err(Stop::Failed(fault)) => Err(failed(fault)),
@@ -265,38 +265,42 @@ impl ProcessDoor {
     }
 
     /// The most a request can cost: its bytes as tokens, a fixed figure for each picture, and all the output it may have.
-    fn estimate(&self, kernel: &Kernel, wish: &Wish<'_>) -> Estimate {
-        let ParsedRequest { output_max, answers, input_bytes, images, .. } = wish.ask;
+    fn estimate(&self, kernel: &Kernel, model_request: &ModelRequest<'_>) -> Estimate {
+        let ParsedRequest { output_max, answers, input_bytes, images, .. } = model_request.parsed;
         let context = input_bytes.saturating_add(u64::from(*images).saturating_mul(gateway::IMAGE_TOKENS));
         let capped = kernel.ledger.look(|world| world.is_capped(self.pid));
-        let output = wish.ask.output_most(wish.model, OUTPUT_DEFAULT).saturating_mul(u64::from((*answers).max(1)));
-        let price = if wish.free { Some(Price::default()) } else { kernel.models.prices.price(wish.provider, wish.model) };
-        let micros = price.map_or(0, |price| price.micros_max(wish.ask, context, output));
-        let rewritten = (capped && output_max.is_none() && wish.ask.endpoint == Endpoint::Generate).then_some(OUTPUT_DEFAULT);
+        let output = model_request.parsed.output_most(model_request.model, OUTPUT_DEFAULT).saturating_mul(u64::from((*answers).max(1)));
+        let price = if model_request.is_free {
+            Some(Price::default())
+        } else {
+            kernel.models.prices.price(model_request.provider, model_request.model)
+        };
+        let micros = price.map_or(0, |price| price.micros_max(model_request.parsed, context, output));
+        let rewritten = (capped && output_max.is_none() && model_request.parsed.endpoint == Endpoint::Generate).then_some(OUTPUT_DEFAULT);
         Estimate { tokens: context.saturating_add(output), context, micros, price, output_max: rewritten }
     }
 }
 
 /// What the record says of a request. Its text is a blob where recording is on, and a keyed digest always.
-fn input(kernel: &Kernel, wish: &Wish<'_>, output_max: Option<u64>) -> serde_json::Value {
-    let Wish { ask, provider, model, tier, body, .. } = wish;
+fn input(kernel: &Kernel, model_request: &ModelRequest<'_>, output_max: Option<u64>) -> serde_json::Value {
+    let ModelRequest { parsed, provider, model, tier, body, .. } = model_request;
     let digest = kernel.ledger.journal().vault().digest(body);
     let mut input = json!({
         "provider": provider,
         "model": model,
         "tier": tier.as_str(),
-        "dialect": ask.dialect.name(),
-        "stream": ask.stream,
-        "bytes": ask.input_bytes,
+        "dialect": parsed.dialect.name(),
+        "stream": parsed.stream,
+        "bytes": parsed.input_bytes,
         "body": digest,
     });
-    let endpoint = if ask.endpoint == Endpoint::CountTokens { Some("count") } else { None };
+    let endpoint = if parsed.endpoint == Endpoint::CountTokens { Some("count") } else { None };
     let more = [
-        ("asked_for", (ask.model != *model).then(|| json!(ask.model))),
-        ("output_max", ask.output_max.map(|max| json!(max))),
+        ("asked_for", (parsed.model != *model).then(|| json!(parsed.model))),
+        ("output_max", parsed.output_max.map(|max| json!(max))),
         ("output_max_set", output_max.map(|max| json!(max))),
-        ("images", (ask.images > 0).then(|| json!(ask.images))),
-        ("runs", (!ask.provider_tools.is_empty()).then(|| json!(ask.provider_tools))),
+        ("images", (parsed.images > 0).then(|| json!(parsed.images))),
+        ("runs", (!parsed.provider_tools.is_empty()).then(|| json!(parsed.provider_tools))),
         ("endpoint", endpoint.map(|endpoint| json!(endpoint))),
     ];
     if let Some(fields) = input.as_object_mut() {
@@ -309,9 +313,10 @@ fn input(kernel: &Kernel, wish: &Wish<'_>, output_max: Option<u64>) -> serde_jso
 const TOKENS_PROPOSED: u64 = 2_000_000;
 
 /// A cap on money cannot hold what has no price. A cap on tokens beside it can.
-fn unpriced(world: &world::World, of: Pid, wish: &Wish<'_>, tokens: u64) -> Refusal {
+fn unpriced(world: &world::World, of: Pid, model_request: &ModelRequest<'_>, tokens: u64) -> Refusal {
     let name = world.processes.get(&of).map_or_else(|| of.to_string(), |process| process.name.clone());
-    let reason = format!("`{}/{}` has no price, and the money that {name} may spend is capped", wish.provider, wish.model);
+    let reason =
+        format!("`{}/{}` has no price, and the money that {name} may spend is capped", model_request.provider, model_request.model);
     let account = world.books.accounts.get(&of).cloned().unwrap_or_default();
     let used = account.spent.of(world::budget::ALL_TIERS);
     let all = used.saturating_add(TOKENS_PROPOSED.max(tokens.saturating_mul(10)));

@@ -6,7 +6,7 @@
 
 use crate::Kernel;
 use crate::moment;
-use gateway::{Stop, Stopped, Stopper};
+use gateway::{StopCause, StopHandle, StopSignal};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -36,10 +36,10 @@ pub(crate) struct Flying {
 #[derive(Default)]
 struct List {
     next: u64,
-    flying: BTreeMap<u64, (Flying, Stopper)>,
+    flying: BTreeMap<u64, (Flying, StopHandle)>,
     left: BTreeMap<u64, Flight>,
     /// What was cancelled: what it still asks for is stopped as it comes.
-    cancelled: BTreeMap<Whose, Stopped>,
+    cancelled: BTreeMap<Whose, StopCause>,
 }
 
 /// Whose requests end together.
@@ -108,8 +108,8 @@ impl Flights {
         self.write(|done| Note::Begin { starts, done }).await
     }
 
-    pub fn enter(&self, flying: Flying) -> (Place, Stop) {
-        let (stopper, stop) = Stop::new();
+    pub fn enter(&self, flying: Flying) -> (Place, StopSignal) {
+        let (stopper, stop) = StopSignal::new();
         let mut list = self.list.lock();
         list.next += 1;
         let nth = list.next;
@@ -146,7 +146,7 @@ impl Flights {
     }
 
     /// Stops the requests that `which` names. Done when each of them is settled; the stop itself has happened when this returns.
-    pub fn stop(&self, which: &dyn Fn(&Flying) -> bool, why: &Stopped) -> impl Future<Output = ()> + Send + use<> {
+    pub fn stop(&self, which: &dyn Fn(&Flying) -> bool, why: &StopCause) -> impl Future<Output = ()> + Send + use<> {
         let list = self.list.clone();
         let mut stopped = Vec::new();
         for (nth, (flying, stopper)) in &list.lock().flying {
@@ -174,7 +174,7 @@ impl Kernel {
     /// Stops the requests of what is cancelled, and those that it still makes before it is gone. They are stopped when this returns, and
     /// settled when the future is done.
     pub(crate) fn stop_requests_of(&self, whose: Whose, why: &str) -> impl Future<Output = ()> + Send + use<> {
-        let why = Stopped { ending: Ending::Cancelled, words: why.to_owned() };
+        let why = StopCause { ending: Ending::Cancelled, words: why.to_owned() };
         self.models.flights.list.lock().cancelled.insert(whose, why.clone());
         self.models.flights.stop(&|flying| flying.belongs_to(whose), &why)
     }
@@ -312,7 +312,7 @@ mod tests {
         std::fs::create_dir(home.path().join("run")).unwrap();
         let (flights, _) = Flights::open(home.path(), 0).unwrap();
         let ((one, _), (_two, _)) = (flights.enter(flying(1)), flights.enter(flying(2)));
-        let why = Stopped { ending: Ending::Cancelled, words: "no".into() };
+        let why = StopCause { ending: Ending::Cancelled, words: "no".into() };
         flights.stop(&|flying| flying.call == CallId(9), &why).await;
         let stopped = tokio::spawn(flights.stop(&|flying| flying.call == CallId(1), &why));
         drop(one);
@@ -325,7 +325,7 @@ mod tests {
         std::fs::create_dir(home.path().join("run")).unwrap();
         let (flights, _) = Flights::open(home.path(), 0).unwrap();
         let of = |task| Flying { task: Some(TaskId(task)), ..flying(1) };
-        let why = Stopped { ending: Ending::Cancelled, words: "no".into() };
+        let why = StopCause { ending: Ending::Cancelled, words: "no".into() };
         flights.list.lock().cancelled.insert(Whose::Task(TaskId(1)), why);
         let stopped = |task| format!("{:?}", flights.enter(of(task)).1).contains("Cancelled");
         assert_eq!((stopped(1), stopped(2)), (true, false));

@@ -8,7 +8,7 @@ use super::flight::Place;
 use crate::Kernel;
 use crate::call::{ModelPermit, Request};
 use gateway::price::Price;
-use gateway::{Bytes, Denial, DenialKind, Ended, Metered, Pass, TokenUsage, UsageSource, Wish, Work};
+use gateway::{BoxedFuture, Bytes, Denial, DenialKind, ExchangeOutcome, Metered, ModelRequest, Settlement, TokenUsage, UsageSource};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Instant;
@@ -67,23 +67,23 @@ impl ModelPass {
         kernel: Arc<Kernel>,
         request: Request,
         permit: ModelPermit,
-        wish: &Wish<'_>,
+        model_request: &ModelRequest<'_>,
         paid: Paid,
         replayed: bool,
         place: Place,
     ) -> ModelPass {
-        let asked = kernel.models.record.then(|| wish.body.clone());
+        let asked = kernel.models.record.then(|| model_request.body.clone());
         let Paid { price, reserved, lease, share } = paid;
         ModelPass {
             kernel,
             request,
             permit,
-            provider: wish.provider.to_owned(),
-            model: wish.model.to_owned(),
-            tier: wish.tier.as_str(),
+            provider: model_request.provider.to_owned(),
+            model: model_request.model.to_owned(),
+            tier: model_request.tier.as_str(),
             price,
-            unanswered: TokenUsage { input: wish.ask.input_tokens(), mode: wish.ask.mode, ..TokenUsage::default() },
-            hides: wish.ask.may_hide_output(wish.model),
+            unanswered: TokenUsage { input: model_request.parsed.input_tokens(), mode: model_request.parsed.mode, ..TokenUsage::default() },
+            hides: model_request.parsed.may_hide_output(model_request.model),
             replayed,
             asked,
             reserved,
@@ -95,7 +95,7 @@ impl ModelPass {
         }
     }
 
-    fn bill(&self, end: &Ended, usage: &TokenUsage) -> Bill {
+    fn bill(&self, end: &ExchangeOutcome, usage: &TokenUsage) -> Bill {
         // What a provider refused or never saw costs nothing, and what is on tape was paid for then.
         if !end.sent || is_refused(end) || self.replayed {
             return Bill::default();
@@ -127,7 +127,7 @@ impl ModelPass {
         recorded
     }
 
-    async fn record(&mut self, end: Ended) -> Result<(), Fault> {
+    async fn record(&mut self, end: ExchangeOutcome) -> Result<(), Fault> {
         // INVARIANT: without its admission there is no such call, and its number may by now be another's. What it cost is lost with its lease.
         if self.void {
             return Ok(());
@@ -140,7 +140,7 @@ impl ModelPass {
         let usage = if self.replayed { TokenUsage::default() } else { usage };
         let Bill { charged: (charged_tokens, charged_micros), held, reported } = self.bill(&end, &usage);
         let complete = end.is_complete();
-        let Ended { status, metered, ending, why, first_byte, bytes, answer, .. } = end;
+        let ExchangeOutcome { status, metered, ending, why, first_byte, bytes, answer, .. } = end;
         let ok = complete && status.is_some_and(|status| (200..300).contains(&status));
         let mut notes = metered.map(|metered| metered.notes).unwrap_or_default();
         notes.extend(why.iter().map(|why| kernel.redactor.text(why).into_owned()));
@@ -199,7 +199,7 @@ impl ModelPass {
 }
 
 /// Did the provider answer with an error? Such an answer costs nothing.
-fn is_refused(end: &Ended) -> bool {
+fn is_refused(end: &ExchangeOutcome) -> bool {
     end.status.is_some_and(|status| !(200..300).contains(&status))
 }
 
@@ -230,8 +230,8 @@ fn events(world: &World, call: CallId, used: ModelUsed, finished: CallFinished) 
     events
 }
 
-impl Pass for ModelPass {
-    fn leaves(&mut self) -> Work<'_, Result<(), Denial>> {
+impl Settlement for ModelPass {
+    fn note_sent(&mut self) -> BoxedFuture<'_, Result<(), Denial>> {
         let (call, pid, task) = (self.permit.call(), self.request.pid, self.request.task);
         let (provider, model, tier) = (self.provider.clone(), self.model.clone(), self.tier.to_owned());
         let flight = Flight { call, pid, task, provider, model, tier, tokens: self.reserved.0, micros: self.reserved.1, lease: self.lease };
@@ -246,11 +246,11 @@ impl Pass for ModelPass {
         })
     }
 
-    fn recorded(&mut self) -> Work<'_, Result<(), Denial>> {
+    fn recorded(&mut self) -> BoxedFuture<'_, Result<(), Denial>> {
         Box::pin(async move { self.admitted().await.map_err(|fault| super::door::denial(DenialKind::Upstream, fault.to_string())) })
     }
 
-    fn settle(mut self: Box<Self>, end: Ended) -> Work<'static, ()> {
+    fn settle(mut self: Box<Self>, end: ExchangeOutcome) -> BoxedFuture<'static, ()> {
         Box::pin(async move {
             if let Err(fault) = self.record(end).await {
                 // The call stays open, and noted as left; at the next boot what was reserved is held.

@@ -1,9 +1,13 @@
 //! A gateway with a door that notes everything, and a provider on a socket that does what it is told.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+mod caller;
+
+pub use caller::{Answer, Caller};
+use caller::{find, read_answer};
 use gateway::{
-    Client as Vendor, Denial, DenialKind, Door, Ended, Forbidden, Gateway, GatewaySettings, Leave, Names, Pass, ProviderSettings, Secret,
-    Session, Settings, Targets, Upstream, Wish, Work,
+    Admission, Admitted, BoxedFuture, Denial, DenialKind, ExchangeOutcome, Gateway, GatewayRefusal, GatewaySettings, ModelNames,
+    ModelRequest, ModelSettings, ProviderSettings, Secret, Session, Settlement, Targets, Upstream, VendorClient as Vendor,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -68,51 +72,51 @@ struct Notes {
     asked: Mutex<Vec<String>>,
     refused: Mutex<Vec<String>>,
     refuse: AtomicBool,
-    stoppers: Mutex<Vec<gateway::Stopper>>,
-    ended: mpsc::UnboundedSender<Ended>,
+    stoppers: Mutex<Vec<gateway::StopHandle>>,
+    ended: mpsc::UnboundedSender<ExchangeOutcome>,
 }
 
-impl Door for Notes {
+impl Admission for Notes {
     fn replay(&self) -> Option<Arc<gateway::Provider>> {
         None
     }
 
-    fn names(&self) -> Arc<Names> {
+    fn names(&self) -> Arc<ModelNames> {
         Arc::default()
     }
 
-    fn admit<'a>(&'a self, wish: &'a Wish<'a>) -> Work<'a, Result<Leave, Denial>> {
+    fn admit<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxedFuture<'a, Result<Admitted, Denial>> {
         Box::pin(async move {
-            self.asked.lock().unwrap().push(format!("{} {} {}", wish.provider, wish.model, wish.tier.as_str()));
+            self.asked.lock().unwrap().push(format!("{} {} {}", request.provider, request.model, request.tier.as_str()));
             if self.refuse.swap(false, Ordering::SeqCst) {
-                return Err(Denial { kind: DenialKind::Denied, message: "not today".into(), retry_after: None });
+                return Err(Denial::new(DenialKind::Denied, "not today"));
             }
-            let (stopper, stop) = gateway::Stop::new();
+            let (stopper, stop) = gateway::StopSignal::new();
             self.stoppers.lock().unwrap().push(stopper);
-            Ok(Leave { output_max: None, record: false, tape: None, stop, pass: Box::new(Note(self.ended.clone())) })
+            Ok(Admitted { output_max: None, record: false, cassette: None, stop, settlement: Box::new(Note(self.ended.clone())) })
         })
     }
 
-    fn refused<'a>(&'a self, wish: &'a Wish<'a>, no: &'a Forbidden) -> Work<'a, ()> {
-        let runs = wish.ask.provider_tools.iter().map(String::as_str).collect::<Vec<_>>().join("+");
-        self.refused.lock().unwrap().push(format!("{} {} [{runs}]: {}", wish.provider, wish.model, no.reason));
+    fn record_refusal<'a>(&'a self, request: &'a ModelRequest<'a>, refusal: &'a GatewayRefusal) -> BoxedFuture<'a, ()> {
+        let runs = request.parsed.provider_tools.iter().map(String::as_str).collect::<Vec<_>>().join("+");
+        self.refused.lock().unwrap().push(format!("{} {} [{runs}]: {}", request.provider, request.model, refusal.reason));
         Box::pin(std::future::ready(()))
     }
 }
 
-struct Note(mpsc::UnboundedSender<Ended>);
+struct Note(mpsc::UnboundedSender<ExchangeOutcome>);
 
-impl Pass for Note {
-    fn leaves(&mut self) -> Work<'_, Result<(), Denial>> {
+impl Settlement for Note {
+    fn note_sent(&mut self) -> BoxedFuture<'_, Result<(), Denial>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn recorded(&mut self) -> Work<'_, Result<(), Denial>> {
+    fn recorded(&mut self) -> BoxedFuture<'_, Result<(), Denial>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn settle(self: Box<Self>, end: Ended) -> Work<'static, ()> {
-        Box::pin(async move { drop(self.0.send(end)) })
+    fn settle(self: Box<Self>, outcome: ExchangeOutcome) -> BoxedFuture<'static, ()> {
+        Box::pin(async move { drop(self.0.send(outcome)) })
     }
 }
 
@@ -120,7 +124,7 @@ pub struct Bed {
     provider: Arc<Provider>,
     upstream: Mutex<Option<JoinHandle<()>>>,
     notes: Arc<Notes>,
-    ended: tokio::sync::Mutex<mpsc::UnboundedReceiver<Ended>>,
+    ended: tokio::sync::Mutex<mpsc::UnboundedReceiver<ExchangeOutcome>>,
     gateway: Arc<Gateway>,
     pub address: std::net::SocketAddr,
     server: JoinHandle<()>,
@@ -140,7 +144,7 @@ impl Bed {
         Bed::with(more, None, |_, _| {}).await
     }
 
-    pub async fn with(more: &str, client: Option<Vendor>, change: impl FnOnce(&mut Settings, u16)) -> Bed {
+    pub async fn with(more: &str, client: Option<Vendor>, change: impl FnOnce(&mut ModelSettings, u16)) -> Bed {
         Bed::believing(&[], more, client, change).await
     }
 
@@ -149,26 +153,26 @@ impl Bed {
         roots: &[CertificateDer<'static>],
         more: &str,
         client: Option<Vendor>,
-        change: impl FnOnce(&mut Settings, u16),
+        change: impl FnOnce(&mut ModelSettings, u16),
     ) -> Bed {
         Bed::made(roots, more, client, change, |gateway| gateway).await
     }
 
     /// A gateway that hangs up on clients who take nothing for this long.
-    pub async fn stalling(stall: Duration, more: &str) -> Bed {
-        Bed::made(&[], more, None, |_, _| {}, |gateway| gateway.stalling(stall)).await
+    pub async fn with_stall_timeout(stall: Duration, more: &str) -> Bed {
+        Bed::made(&[], more, None, |_, _| {}, |gateway| gateway.with_stall_timeout(stall)).await
     }
 
     /// A gateway with this much memory for the requests of a process.
-    pub async fn spacious(bytes: usize) -> Bed {
-        Bed::made(&[], "", None, |_, _| {}, |gateway| gateway.spacious(bytes)).await
+    pub async fn with_memory_limit(bytes: usize) -> Bed {
+        Bed::made(&[], "", None, |_, _| {}, |gateway| gateway.with_memory_limit(bytes)).await
     }
 
     async fn made(
         roots: &[CertificateDer<'static>],
         more: &str,
         client: Option<Vendor>,
-        change: impl FnOnce(&mut Settings, u16),
+        change: impl FnOnce(&mut ModelSettings, u16),
         make: impl FnOnce(Gateway) -> Gateway,
     ) -> Bed {
         let dir = tempfile::tempdir().unwrap();
@@ -187,7 +191,7 @@ impl Bed {
         ]);
         let tactical = Targets(vec!["anthropic/first".into(), "spare/second".into()]);
         let mut settings =
-            Settings { providers, models: BTreeMap::from([("tactical".to_owned(), tactical)]), gateway: GatewaySettings::default() };
+            ModelSettings { providers, models: BTreeMap::from([("tactical".to_owned(), tactical)]), gateway: GatewaySettings::default() };
         change(&mut settings, port);
         let gateway = Arc::new(make(Gateway::new(&settings, Upstream::new(roots), Some(Duration::from_secs(5))).unwrap()));
         let (sender, ended) = mpsc::unbounded_channel();
@@ -198,7 +202,7 @@ impl Bed {
             stoppers: Mutex::default(),
             ended: sender,
         });
-        let session = Arc::new(Session { who: 7, key: Secret::new(KEY), client, door: notes.clone() });
+        let session = Arc::new(Session { pid: 7, key: Secret::new(KEY), client, admission: notes.clone() });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(gateway::listen(gateway.clone(), session, listener, tokio::sync::watch::channel(false).1));
@@ -217,10 +221,10 @@ impl Bed {
     }
 
     /// Another process at a listener of its own, with the same key.
-    pub async fn door(&self, who: u64) -> std::net::SocketAddr {
+    pub async fn door(&self, pid: u64) -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let session = Arc::new(Session { who, key: Secret::new(KEY), client: None, door: self.notes.clone() });
+        let session = Arc::new(Session { pid, key: Secret::new(KEY), client: None, admission: self.notes.clone() });
         self.doors.lock().unwrap().spawn(gateway::listen(self.gateway.clone(), session, listener, tokio::sync::watch::channel(false).1));
         address
     }
@@ -231,7 +235,7 @@ impl Bed {
 
     /// Stops every request there was, as an operator who cancels does.
     pub fn stop(&self, words: &str) {
-        let why = gateway::Stopped { ending: world::Ending::Cancelled, words: words.to_owned() };
+        let why = gateway::StopCause { ending: world::Ending::Cancelled, words: words.to_owned() };
         self.notes.stoppers.lock().unwrap().iter().for_each(|stopper| stopper.stop(why.clone()));
     }
 
@@ -265,7 +269,7 @@ impl Bed {
         tokio::time::timeout(LONG, wait).await.expect("the provider heard nothing");
     }
 
-    pub async fn ended(&self) -> Ended {
+    pub async fn ended(&self) -> ExchangeOutcome {
         tokio::time::timeout(LONG, self.ended.lock().await.recv()).await.expect("a request was not settled").unwrap()
     }
 
@@ -342,104 +346,6 @@ impl Bed {
         caller.ask(path, body).await;
         caller
     }
-}
-
-pub struct Caller {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-}
-
-impl Caller {
-    pub async fn ask(&mut self, path: &str, body: &str) {
-        let request = format!(
-            "POST {path} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {KEY}\r\ncookie: c=d\r\naccept-encoding: gzip\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        self.stream.write_all(request.as_bytes()).await.unwrap();
-    }
-
-    pub async fn until(&mut self, text: &str) {
-        while !String::from_utf8_lossy(&self.buffer).contains(text) {
-            assert!(tokio::time::timeout(LONG, self.stream.read_buf(&mut self.buffer)).await.expect("nothing came").unwrap() > 0);
-        }
-    }
-
-    /// Is there any answer within this time?
-    pub async fn hears_within(&mut self, time: Duration) -> bool {
-        tokio::time::timeout(time, self.stream.read_buf(&mut self.buffer)).await.is_ok()
-    }
-
-    pub async fn half_close(&mut self) {
-        self.stream.shutdown().await.unwrap();
-    }
-
-    pub async fn answer(&mut self) -> Answer {
-        read_answer(&mut self.stream, &mut self.buffer).await
-    }
-
-    pub async fn rest(&mut self) -> Answer {
-        self.answer().await
-    }
-}
-
-pub struct Answer {
-    pub head: String,
-    pub body: Vec<u8>,
-    /// The connection ended before the answer did.
-    pub torn: bool,
-}
-
-impl Answer {
-    pub fn status(&self) -> u16 {
-        self.head.split_whitespace().nth(1).unwrap_or("0").parse().unwrap()
-    }
-}
-
-async fn read_answer(stream: &mut (impl AsyncReadExt + Unpin), buffer: &mut Vec<u8>) -> Answer {
-    let read = async {
-        let end = loop {
-            if let Some(at) = find(buffer, b"\r\n\r\n") {
-                break at + 4;
-            }
-            if stream.read_buf(buffer).await.unwrap_or(0) == 0 {
-                return Answer { head: String::from_utf8_lossy(buffer).into(), body: Vec::new(), torn: true };
-            }
-        };
-        let head = String::from_utf8_lossy(&buffer[..end]).to_lowercase();
-        buffer.drain(..end);
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map(|n| n.parse::<usize>().unwrap());
-        let mut body = Vec::new();
-        if let Some(length) = length {
-            while buffer.len() < length {
-                if stream.read_buf(buffer).await.unwrap_or(0) == 0 {
-                    return Answer { head, body: std::mem::take(buffer), torn: true };
-                }
-            }
-            body.extend(buffer.drain(..length));
-            return Answer { head, body, torn: false };
-        }
-        loop {
-            while let Some(at) = find(buffer, b"\r\n") {
-                let size = usize::from_str_radix(std::str::from_utf8(&buffer[..at]).unwrap(), 16).unwrap();
-                if buffer.len() < at + 2 + size + 2 {
-                    break;
-                }
-                body.extend_from_slice(&buffer[at + 2..at + 2 + size]);
-                buffer.drain(..at + 2 + size + 2);
-                if size == 0 {
-                    return Answer { head, body, torn: false };
-                }
-            }
-            if stream.read_buf(buffer).await.unwrap_or(0) == 0 {
-                return Answer { head, body, torn: true };
-            }
-        }
-    };
-    tokio::time::timeout(LONG * 3, read).await.expect("the gateway did not answer")
-}
-
-fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
-    bytes.windows(what.len()).position(|window| window == what)
 }
 
 async fn accept(listener: TcpListener, provider: Arc<Provider>) {

@@ -1,8 +1,8 @@
-//! Cassettes on the road: a tape takes down what passes, a reel answers in a provider's place.
+//! Cassettes in use: a writer records what passes, an upstream answers in a provider's place.
 //!
-//! **Invariant.** What a tape could not write is told, and nothing more passes it: a recording has no gaps that nobody knows of.
+//! **Invariant.** When a writer fails, its next request is refused with the reason: a recording has no gaps that nobody knows of.
 
-use super::{Answer, Exchange, Player, Recorder, Redact};
+use super::{Exchange, Player, RecordedResponse, Recorder, Redact};
 use dialect::{Dialect, TimedChunk};
 use hyper::body::Bytes;
 use hyper::header::HeaderMap;
@@ -18,20 +18,20 @@ const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 const PLAYERS_MAX: usize = 256;
 
 /// A cassette that is being recorded; any number of requests share it.
-pub struct Tape {
+pub struct CassetteWriter {
     path: PathBuf,
     recorder: Mutex<Recorder>,
     broken: Mutex<Option<String>>,
 }
 
-impl Tape {
+impl CassetteWriter {
     /// A new recording, or one that goes on.
-    pub fn open(path: &Path, redact: Redact) -> std::io::Result<Tape> {
-        Ok(Tape { path: path.to_owned(), recorder: Mutex::new(Recorder::open(path, redact)?), broken: Mutex::new(None) })
+    pub fn open(path: &Path, redact: Redact) -> std::io::Result<CassetteWriter> {
+        Ok(CassetteWriter { path: path.to_owned(), recorder: Mutex::new(Recorder::open(path, redact)?), broken: Mutex::new(None) })
     }
 
     /// Why it takes down nothing more.
-    pub fn broken(&self) -> Option<String> {
+    pub fn fault(&self) -> Option<String> {
         self.broken.lock().clone()
     }
 
@@ -54,27 +54,27 @@ fn beside_workers<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// One exchange while it happens.
-pub(crate) struct Taking {
-    tape: Arc<Tape>,
+pub(crate) struct ExchangeRecording {
+    cassette: Arc<CassetteWriter>,
     exchange: Exchange,
     bytes: usize,
     last: Instant,
 }
 
-impl Taking {
+impl ExchangeRecording {
     pub fn new(
-        tape: Arc<Tape>,
+        cassette: Arc<CassetteWriter>,
         dialect: Dialect,
         method: &str,
         path: &str,
         headers: &HeaderMap,
         body: &[u8],
         answer: &HeaderMap,
-    ) -> Taking {
-        let answer = Answer { status: 0, headers: texts(answer), chunks: Vec::new(), complete: false };
+    ) -> ExchangeRecording {
+        let answer = RecordedResponse { status: 0, headers: texts(answer), chunks: Vec::new(), complete: false };
         let exchange =
             Exchange { dialect, method: method.to_owned(), path: path.to_owned(), headers: texts(headers), body: body.to_vec(), answer };
-        Taking { tape, exchange, bytes: 0, last: Instant::now() }
+        ExchangeRecording { cassette, exchange, bytes: 0, last: Instant::now() }
     }
 
     pub fn see(&mut self, data: &Bytes) {
@@ -92,7 +92,7 @@ impl Taking {
     pub fn end(mut self, status: u16, complete: bool) -> Result<(), String> {
         self.exchange.answer.status = status;
         self.exchange.answer.complete = complete && self.bytes <= ANSWER_BYTES_MAX;
-        self.tape.record(&self.exchange)
+        self.cassette.record(&self.exchange)
     }
 }
 
@@ -102,28 +102,28 @@ fn texts(headers: &HeaderMap) -> Vec<(String, String)> {
 }
 
 /// A cassette as a provider. Each process plays it from the start.
-pub(crate) struct Reel {
+pub(crate) struct CassetteUpstream {
     file: PathBuf,
     /// Keep the pauses that were recorded.
     timing: bool,
     players: Mutex<BTreeMap<u64, Player>>,
 }
 
-impl std::fmt::Debug for Reel {
+impl std::fmt::Debug for CassetteUpstream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Reel({})", self.file.display())
+        write!(f, "CassetteUpstream({})", self.file.display())
     }
 }
 
-impl Reel {
-    pub fn new(file: PathBuf, timing: bool) -> Reel {
-        Reel { file, timing, players: Mutex::default() }
+impl CassetteUpstream {
+    pub fn new(file: PathBuf, timing: bool) -> CassetteUpstream {
+        CassetteUpstream { file, timing, players: Mutex::default() }
     }
 
-    /// The recorded answer to a request of process `who`, or why there is none.
-    pub fn play(&self, who: u64, dialect: Dialect, path: &str, body: &[u8], redact: &Redact) -> Result<Answer, String> {
+    /// The recorded answer to a request of process `pid`, or why there is none.
+    pub fn play(&self, pid: u64, dialect: Dialect, path: &str, body: &[u8], redact: &Redact) -> Result<RecordedResponse, String> {
         let mut players = self.players.lock();
-        let player = match players.entry(who) {
+        let player = match players.entry(pid) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
                 let wrong = |error: &dyn std::fmt::Display| format!("the cassette `{}` cannot be played: {error}", self.file.display());

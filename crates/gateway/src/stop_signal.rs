@@ -7,7 +7,7 @@ use world::Ending;
 
 /// Why a request was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stopped {
+pub struct StopCause {
     pub ending: Ending,
     /// For the client.
     pub words: String,
@@ -15,30 +15,30 @@ pub struct Stopped {
 
 /// Ends one request.
 #[derive(Debug)]
-pub struct Stopper(watch::Sender<Option<Stopped>>);
+pub struct StopHandle(watch::Sender<Option<StopCause>>);
 
-impl Stopper {
-    pub fn stop(&self, why: Stopped) {
+impl StopHandle {
+    pub fn stop(&self, why: StopCause) {
         self.0.send_if_modified(|stopped| stopped.is_none() && stopped.replace(why).is_none());
     }
 }
 
 /// The request's own side of it.
 #[derive(Clone, Debug)]
-pub struct Stop(watch::Receiver<Option<Stopped>>);
+pub struct StopSignal(watch::Receiver<Option<StopCause>>);
 
-impl Stop {
-    pub fn new() -> (Stopper, Stop) {
+impl StopSignal {
+    pub fn new() -> (StopHandle, StopSignal) {
         let (sender, receiver) = watch::channel(None);
-        (Stopper(sender), Stop(receiver))
+        (StopHandle(sender), StopSignal(receiver))
     }
 
-    pub(crate) fn now(&self) -> Option<Stopped> {
+    pub(crate) fn now(&self) -> Option<StopCause> {
         self.0.borrow().clone()
     }
 
     /// Waits until it is stopped; `None` when nobody can stop it any more.
-    pub(crate) async fn stopped(&mut self) -> Option<Stopped> {
+    pub(crate) async fn stopped(&mut self) -> Option<StopCause> {
         self.0.wait_for(Option::is_some).await.ok()?.clone()
     }
 }

@@ -10,28 +10,28 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const KIB: usize = 1024;
 
 #[derive(Debug)]
-pub(crate) struct Spaces {
+pub(crate) struct MemoryQuota {
     kib: u32,
     each: Mutex<HashMap<u64, Weak<Semaphore>>>,
 }
 
 /// Room for one request.
-pub(crate) type Space = Arc<(OwnedSemaphorePermit, Arc<Semaphore>)>;
+pub(crate) type MemoryLease = Arc<(OwnedSemaphorePermit, Arc<Semaphore>)>;
 
-impl Spaces {
-    pub fn new(bytes: usize) -> Spaces {
-        Spaces { kib: u32::try_from(bytes / KIB).unwrap_or(u32::MAX).max(1), each: Mutex::default() }
+impl MemoryQuota {
+    pub fn new(bytes: usize) -> MemoryQuota {
+        MemoryQuota { kib: u32::try_from(bytes / KIB).unwrap_or(u32::MAX).max(1), each: Mutex::default() }
     }
 
     /// Waits until there is room for so many bytes of this process.
-    pub async fn take(&self, who: u64, bytes: usize) -> Option<Space> {
+    pub async fn take(&self, pid: u64, bytes: usize) -> Option<MemoryLease> {
         let semaphore = {
             let mut each = self.each.lock();
-            let known = each.get(&who).and_then(Weak::upgrade);
+            let known = each.get(&pid).and_then(Weak::upgrade);
             known.unwrap_or_else(|| {
                 each.retain(|_, space| space.strong_count() > 0);
                 let new = Arc::new(Semaphore::new(self.kib as usize));
-                each.insert(who, Arc::downgrade(&new));
+                each.insert(pid, Arc::downgrade(&new));
                 new
             })
         };
@@ -49,8 +49,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_process_waits_for_itself_and_for_nobody_else() {
-        let spaces = Spaces::new(64 * KIB);
-        let soon = async |who, bytes| tokio::time::timeout(Duration::from_secs(1), spaces.take(who, bytes)).await.ok().flatten();
+        let spaces = MemoryQuota::new(64 * KIB);
+        let soon = async |pid, bytes| tokio::time::timeout(Duration::from_secs(1), spaces.take(pid, bytes)).await.ok().flatten();
         let first = soon(1, 40 * KIB).await.unwrap();
         assert!(soon(1, 30 * KIB).await.is_none() && soon(2, 64 * KIB).await.is_some());
         let second = soon(1, 24 * KIB).await.unwrap();

@@ -12,7 +12,7 @@ use std::time::Duration;
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// An answer on its way. Dropping it cancels the request.
-pub struct Answer {
+pub struct InProcessResponse {
     pub status: u16,
     pub retry_after: Option<Duration>,
     /// Whoever answered said that asking again is of no use.
@@ -23,15 +23,15 @@ pub struct Answer {
 /// An answer that broke off, or a request that could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unheard(String);
+pub struct NoResponse(String);
 
 impl Gateway {
     /// Makes a request for a process that has no socket here.
-    pub async fn ask(&self, session: &Session, path: &str, body: Vec<u8>) -> Result<Answer, Unheard> {
-        let key = HeaderValue::from_str(session.key.reveal()).map_err(|error| Unheard(error.to_string()))?;
+    pub async fn ask(&self, session: &Session, path: &str, body: Vec<u8>) -> Result<InProcessResponse, NoResponse> {
+        let key = HeaderValue::from_str(session.key.reveal()).map_err(|error| NoResponse(error.to_string()))?;
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = path.parse().map_err(|error| Unheard(format!("`{path}` is no path: {error}")))?;
+        *request.uri_mut() = path.parse().map_err(|error| NoResponse(format!("`{path}` is no path: {error}")))?;
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
@@ -39,17 +39,17 @@ impl Gateway {
         let (head, body) = self.answer(session, request).await.into_parts();
         let seconds = head.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse().ok());
         let settled = head.headers.get("x-should-retry").is_some_and(|again| again == "false");
-        Ok(Answer { status: head.status.as_u16(), retry_after: seconds.map(Duration::from_secs), settled, body })
+        Ok(InProcessResponse { status: head.status.as_u16(), retry_after: seconds.map(Duration::from_secs), settled, body })
     }
 }
 
-impl Answer {
+impl InProcessResponse {
     /// The next piece; `None` at the end, when what it cost is on record.
-    pub async fn piece(&mut self) -> Result<Option<Bytes>, Unheard> {
+    pub async fn piece(&mut self) -> Result<Option<Bytes>, NoResponse> {
         loop {
             match self.body.frame().await {
                 None => return Ok(None),
-                Some(Err(broken)) => return Err(Unheard(broken.to_string())),
+                Some(Err(broken)) => return Err(NoResponse(broken.to_string())),
                 Some(Ok(frame)) => {
                     if let Ok(piece) = frame.into_data() {
                         return Ok(Some(piece));

@@ -3,7 +3,7 @@
 //! A request is read whole, because it is decided by what is in it. **Invariant.** A body that is too long, or a client that stops in the
 //! middle, is not waited for.
 
-use crate::door::Denial;
+use crate::admission::Denial;
 use dialect::DenialKind;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
@@ -24,7 +24,7 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return Err(no(DenialKind::BadRequest, "the gateway reads requests; send this one uncompressed"));
+        return Err(Denial::new(DenialKind::BadRequest, "the gateway reads requests; send this one uncompressed"));
     }
     let mut body = pin!(body);
     let mut first = Bytes::new();
@@ -32,14 +32,14 @@ where
     loop {
         let frame = match tokio::time::timeout(STALL, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(error))) => return Err(no(DenialKind::BadRequest, format!("the request broke off: {}", error.into()))),
+            Ok(Some(Err(error))) => return Err(Denial::new(DenialKind::BadRequest, format!("the request broke off: {}", error.into()))),
             Ok(None) => break,
-            Err(_) => return Err(no(DenialKind::BadRequest, format!("the request did not go on for {} s", STALL.as_secs()))),
+            Err(_) => return Err(Denial::new(DenialKind::BadRequest, format!("the request did not go on for {} s", STALL.as_secs()))),
         };
         // Trailers say nothing that counts.
         let Ok(data) = frame.into_data() else { continue };
         if first.len().max(more.len()) + data.len() > REQUEST_BYTES_MAX {
-            return Err(no(DenialKind::TooLarge, format!("the request is longer than {} MiB", REQUEST_BYTES_MAX / 1024 / 1024)));
+            return Err(Denial::new(DenialKind::TooLarge, format!("the request is longer than {} MiB", REQUEST_BYTES_MAX / 1024 / 1024)));
         }
         if first.is_empty() {
             first = data;
@@ -51,10 +51,6 @@ where
         more.extend_from_slice(&data);
     }
     Ok(if more.is_empty() { first } else { more.into() })
-}
-
-fn no(kind: DenialKind, message: impl Into<String>) -> Denial {
-    Denial { kind, message: message.into(), retry_after: None }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The road from a client to a provider and back, over real sockets, with a provider that does what it is told.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
-#[path = "road/bed.rs"]
+#[path = "bed/bed.rs"]
 mod bed;
 
 use bed::{Bed, Said, head, sse};
@@ -246,7 +246,7 @@ async fn overload_goes_to_the_next_provider_and_each_is_asked_for_at_the_door() 
 }
 
 /// A provider that takes the subscription of `claude`, whose token has run out.
-async fn with_login(dir: &std::path::Path, client: Option<gateway::Client>) -> Bed {
+async fn with_login(dir: &std::path::Path, client: Option<gateway::VendorClient>) -> Bed {
     let file = dir.join("credentials.json");
     std::fs::write(&file, r#"{"claudeAiOauth":{"accessToken":"at-1","refreshToken":"rt-1","expiresAt":1,"scopes":["x"]},"other":1}"#)
         .unwrap();
@@ -265,7 +265,7 @@ async fn with_login(dir: &std::path::Path, client: Option<gateway::Client>) -> B
 #[tokio::test]
 async fn a_login_is_renewed_here_and_put_into_requests_of_its_own_client() {
     let dir = tempfile::tempdir().unwrap();
-    let bed = with_login(dir.path(), Some(gateway::Client::Claude)).await;
+    let bed = with_login(dir.path(), Some(gateway::VendorClient::Claude)).await;
     let renewed = r#"{"access_token":"at-2","refresh_token":"rt-2","expires_in":3600}"#;
     bed.will(vec![Said::Text(head(200, &format!("content-length: {}", renewed.len())) + renewed)]);
     for _ in 0..2 {
@@ -292,7 +292,7 @@ async fn a_login_is_renewed_here_and_put_into_requests_of_its_own_client() {
 #[tokio::test]
 async fn a_login_is_for_nobody_else() {
     let dir = tempfile::tempdir().unwrap();
-    for client in [None, Some(gateway::Client::Codex)] {
+    for client in [None, Some(gateway::VendorClient::Codex)] {
         let bed = with_login(dir.path(), client).await;
         let answer = bed.post("/v1/messages", r#"{"model":"claude-x"}"#).await;
         assert_eq!(answer.status(), 403);
@@ -304,7 +304,7 @@ async fn a_login_is_for_nobody_else() {
 #[tokio::test]
 async fn a_login_that_cannot_be_renewed_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
-    let bed = with_login(dir.path(), Some(gateway::Client::Claude)).await;
+    let bed = with_login(dir.path(), Some(gateway::VendorClient::Claude)).await;
     bed.will(vec![Said::Text(head(400, "content-length: 4") + "rt-1")]);
     let answer = bed.post("/v1/messages", r#"{"model":"claude-x"}"#).await;
     let body = String::from_utf8_lossy(&answer.body).to_string();

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// One answer of the tape.
+/// One answer of the model.
 pub enum Line {
     Says(&'static str, Vec<(&'static str, Value)>),
     Status(u16, &'static str),
@@ -34,7 +34,7 @@ pub enum Line {
     Held(&'static str, usize),
 }
 
-pub struct Tape {
+pub struct FakeModel {
     dialect: Dialect,
     pub context_tokens: u64,
     pub summary_tokens: u64,
@@ -50,9 +50,9 @@ pub struct Tape {
     pub gate: Arc<Semaphore>,
 }
 
-impl Tape {
-    pub fn new(dialect: Dialect, lines: Vec<Line>) -> Arc<Tape> {
-        Arc::new(Tape {
+impl FakeModel {
+    pub fn new(dialect: Dialect, lines: Vec<Line>) -> Arc<FakeModel> {
+        Arc::new(FakeModel {
             dialect,
             context_tokens: 100_000,
             summary_tokens: 100_000,
@@ -96,7 +96,7 @@ impl ResponseBody for Pieces {
     }
 }
 
-impl Model for Tape {
+impl Model for FakeModel {
     fn info(&self, purpose: Purpose) -> ModelInfo {
         let context_tokens = if purpose == Purpose::Summary { self.summary_tokens } else { self.context_tokens };
         ModelInfo { dialect: self.dialect, model: "m-1".into(), context_tokens, output_tokens_max: 8_000 }
@@ -112,7 +112,7 @@ impl Model for Tape {
         self.asked.lock().unwrap().push((purpose, path, serde_json::from_slice(&body).unwrap()));
         self.times.lock().unwrap().push(Instant::now());
         let summary = (purpose == Purpose::Summary).then(|| self.summaries.lock().unwrap().pop_front()).flatten();
-        let line = summary.or_else(|| self.lines.lock().unwrap().pop_front()).expect("the tape is at its end");
+        let line = summary.or_else(|| self.lines.lock().unwrap().pop_front()).expect("the model is at its end");
         let (mut retry_after, mut settled, mut free) = (None, false, usize::MAX);
         let (status, body) = match line {
             Line::Says(text, calls) => (200, events(self.dialect, text, &calls, "end", tokens)),

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 /// Name of a soak, and a part of the names of its tests that no other test has.
 const SOAKS: &[(&str, &str)] = &[
     ("kills", "killed_before_each"),
+    ("undo", "killed_at_each_step_of_an_undo"),
     ("power", "power_goes"),
     ("edits", "edits::edits_"),
     ("merges", "overlays_of_any_kind"),

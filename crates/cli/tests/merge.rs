@@ -98,14 +98,14 @@ fn a_followed_diff_ends_with_its_task() {
 fn hostile_large_and_odd_files_are_shown_safely() {
     let site = Site::new(&[("crlf.txt", "a\r\nb\r\n"), ("bare.txt", "x")]);
     let script = "call shell.run command=[\"sh\", \"-c\", \"printf 'a\\\\033]0;owned\\\\007\\\\342\\\\200\\\\256b\\\\n' > evil.txt; \
-                  d=\\\"$(printf 'n\\\\n+++ b')\\\"; mkdir \\\"$d\\\"; echo x > \\\"$d/$(printf 'fake\\\\033[2J')\\\"; head -c 10485760 /dev/zero | tr '\\\\0' a > big.txt; \
+                  d=\\\"$(printf 'n\\\\n+++ b')\\\"; mkdir \\\"$d\\\"; echo x > \\\"$d/$(printf 'fake\\\\033[2J')\\\"; head -c 2097152 /dev/zero | tr '\\\\0' a > big.txt; \
                   head -c 100 /dev/zero > bin; printf 'A\\\\r\\\\nb\\\\r\\\\n' > crlf.txt; printf y > bare.txt; \
                   mkdir many; for i in $(seq 60); do echo $i > many/$i; done\"]\ndone\n";
     let task = act(&site, script);
     let shown = site.ok(&["merge", "show", &task]);
     assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}') && !shown.contains('\u{7}'));
     for part in [
-        "too large to show: nothing becomes 10485760 bytes (sha256 ",
+        "too large to show: nothing becomes 2097152 bytes (sha256 ",
         "binary: nothing becomes 100 bytes (sha256 ",
         "No newline at end of file",
         "66 files changed",

@@ -10,6 +10,9 @@ pub fn lint(arguments: &[String]) -> Result<()> {
     unsafe_stays_home()?;
     crate::facts::have_one_maker()?;
     run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    // The bench's rivals are no part of the workspace, so nothing else compiles them.
+    let rivals = root().join("xtask/rivals/Cargo.toml");
+    run(cargo().args(["check", "--quiet", "--locked", "--manifest-path"]).arg(rivals).arg("--target-dir").arg(root().join("target")))?;
     crate::deny::deny()?;
     run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     // Of the whole workspace, so that what is built for it is what the tests build too.

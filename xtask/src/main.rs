@@ -57,7 +57,7 @@ const CHORES: &[Chore] = &[
         name: "bench",
         arguments: "[PART]",
         flags: &[],
-        about: "the promises of SPEC.md, each beside its reference from the same run (journal, gate, rooms, kernel)",
+        about: "the promises of SPEC.md, each beside its reference (journal, gate, rivals, rooms, kernel, gateway, weight)",
         run: bench::bench,
     },
     Chore {

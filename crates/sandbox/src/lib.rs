@@ -11,11 +11,12 @@
 //!
 //! It does not know policy, the journal, or what a job is for.
 
-#![expect(unsafe_code, reason = "system calls without a safe wrapper: fork, clone3, mount_setattr, seccomp, posix_spawn")]
+#![expect(unsafe_code, reason = "system calls without a safe wrapper: fork, clone3, mount_setattr, seccomp, posix_spawn, madvise")]
 #![cfg(target_os = "linux")]
 
 mod cgroup;
 mod changes;
+mod code;
 mod disk;
 mod door;
 pub mod egress;
@@ -50,6 +51,7 @@ mod terminal;
 mod workspace;
 
 pub use changes::{Change, ChangeKind, Changes, FileKind, Refused, changes};
+pub use code::release_code;
 pub use disk::{Held, Overfull};
 pub use fault::{SandboxError, Step};
 pub use figures::Figures;

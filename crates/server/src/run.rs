@@ -17,6 +17,9 @@ use world::limits;
 /// More than any host needs, and few enough for programs that close all they could have.
 const OPEN_FILES: u64 = 65_536;
 
+/// By then the start is over, and so is the command that caused it.
+const STARTED_AFTER: Duration = Duration::from_secs(2);
+
 /// Runs a kernel until it is told to stop. Says `ready` on stdout once it answers, or one JSON line with what, why and fix.
 pub fn run(home: &Path) -> ExitCode {
     match serve(home) {
@@ -79,6 +82,7 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher) -> Result<(), Fault> 
     let listener = listen(&path)?;
     let stop = Arc::new(Notify::new());
     announce("ready");
+    let release = tokio::spawn(release_startup_code());
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Fault::new(FaultKind::Io, "cannot listen for signals", error))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| Fault::new(FaultKind::Io, "cannot listen for signals", error))?;
     let reason = tokio::select! {
@@ -87,6 +91,7 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher) -> Result<(), Fault> 
         _ = interrupt.recv() => "SIGINT",
         () = stop.notified() => "kernel.stop",
     };
+    release.abort();
     // The socket is removed first, so that no new command connects to a kernel that stops.
     let removed = std::fs::remove_file(&path);
     let stopped = tokio::time::timeout(Duration::from_millis(limits::STOP_MS_MAX), kernel.stop(reason)).await;
@@ -94,6 +99,14 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher) -> Result<(), Fault> 
     match stopped {
         Ok(stopped) => stopped,
         Err(_) => Err(Fault::new(FaultKind::Stopping, "the kernel did not stop in time", "something still holds the journal")),
+    }
+}
+
+/// Gives back the code that only the start needed; a kernel waits for most of its life.
+async fn release_startup_code() {
+    tokio::time::sleep(STARTED_AFTER).await;
+    if let Err(error) = sandbox::release_code() {
+        eprintln!("skep: cannot release the code pages of the start: {error}");
     }
 }
 

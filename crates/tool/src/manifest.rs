@@ -4,6 +4,7 @@
 
 use crate::env;
 use crate::permission::{Permission, Permissions};
+use crate::schema::Validator;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -179,18 +180,18 @@ impl Manifest {
         if let Some(name) = self.environment.keys().find(|name| env::is_closed(name)) {
             return Some(format!("`environment.{name}` may not go into a room: it looks like a credential or a lever"));
         }
-        if let Err(error) = jsonschema::validator_for(&self.input_schema) {
+        if let Err(error) = Validator::new(&self.input_schema) {
             return Some(format!("`input_schema` is not a JSON Schema: {error}"));
         }
-        let output = match jsonschema::validator_for(&self.output_schema) {
+        let output = match Validator::new(&self.output_schema) {
             Ok(output) => output,
             Err(error) => return Some(format!("`output_schema` is not a JSON Schema: {error}")),
         };
         if self.supports.mock && self.mock_responses.is_empty() {
             return Some("`supports.mock` wants at least one of `mock_responses`".to_owned());
         }
-        let unfit = self.mock_responses.iter().enumerate().find_map(|(index, response)| Some((index, output.validate(response).err()?)));
-        unfit.map(|(index, error)| format!("`mock_responses[{index}]` does not fit `output_schema`: {error}"))
+        let unfit = self.mock_responses.iter().enumerate().find_map(|(index, response)| Some((index, output.misfit(response, "it")?)));
+        unfit.map(|(index, what)| format!("`mock_responses[{index}]` does not fit `output_schema`: {what}"))
     }
 
     /// May its job have a way out, if its template has one? Permissions that name no network are a bound like any other.

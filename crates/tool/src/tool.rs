@@ -9,8 +9,7 @@ use crate::manifest::Manifest;
 use crate::net::{Aim, Reach};
 use crate::pipeline;
 use crate::place::{Access, Place, Target};
-use crate::schema;
-use jsonschema::Validator;
+use crate::schema::{self, Validator};
 use serde_json::{Value, json};
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -189,14 +188,14 @@ impl Tool {
     /// Does a result fit the schema? One that does not is the tool's fault, never the caller's.
     pub(crate) fn check_output(&self, value: &Value) -> Result<(), ToolFault> {
         let Manifest { name, output_schema, .. } = &self.manifest;
-        match schema::misfit(self.validator(&self.output, output_schema), value, "its output") {
+        match self.validator(&self.output, output_schema).misfit(value, "its output") {
             Some(what) => Err(ToolFault::InvalidOutput { tool: name.clone(), what }),
             None => Ok(()),
         }
     }
 
     fn validator<'a>(&self, cell: &'a OnceLock<Validator>, schema: &Value) -> &'a Validator {
-        cell.get_or_init(|| match jsonschema::validator_for(schema) {
+        cell.get_or_init(|| match Validator::new(schema) {
             Ok(validator) => validator,
             Err(error) => panic!("a schema of `{}` is broken: {error}", self.manifest.name),
         })

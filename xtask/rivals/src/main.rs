@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use cedar_policy::{Authorizer, Context, Decision, Entities, EntityUid, PolicySet, Request, RestrictedExpression};
-use policy::{OwnedFacts, Policy, RealPath, Standing, Verdict, decide};
+use policy::{Facts, Policy, RealPath, Standing, Verdict, decide};
 use regorus::languages::rego::compiler::Compiler;
 use regorus::rvm::vm::RegoVM;
 use regorus::{Engine, Rc, Value};
@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
+use world::Mode;
 
 const ALLOWED: &str = "src/server/http/routes.rs";
 const DENIED: &str = "src/module4/lib.rs";
@@ -81,13 +82,30 @@ fn ours(rules: usize) -> Fallible<u64> {
         writeln!(text, "  - {{ name: r{number}, match: {{ syscall: fs.write, path_glob: '{glob}' }}, action: deny }}")?;
     }
     let (policy, _) = Policy::parse(&text, "rivals.yaml")?;
-    let mut call = OwnedFacts::of("fs.write");
-    (call.caller, call.role, call.user) = ("foreman.1".into(), "worker".into(), "ada".into());
-    (call.tier, call.zone, call.workflow_state) = ("operational".into(), "zone-1".into(), "idle".into());
-    (call.size, call.sandbox, call.network) = (Some(1_000), Some("code-executor".into()), Some("none".into()));
     measure(|path| {
-        let paths = [RealPath::Inside(path)];
-        let facts = call.on(&paths, None);
+        let facts = Facts {
+            tool: "fs.write",
+            read_only: false,
+            paths: &[RealPath::Inside(path)],
+            caller: "foreman.1",
+            caller_tags: &[],
+            role: "worker",
+            tier: "operational",
+            user: "ada",
+            zone: "zone-1",
+            mode: Mode::Act,
+            run_mode: "live",
+            workflow_state: "idle",
+            command: None,
+            host: None,
+            method: None,
+            size: Some(1_000),
+            sandbox: Some("code-executor"),
+            network: Some("none"),
+            port: None,
+            token: None,
+            opinions: &[],
+        };
         Ok(matches!(decide(&policy, &facts, &Standing::default()), Verdict::Allow(_)))
     })
 }

@@ -1,4 +1,4 @@
-//! The sandbox's promised numbers, measured side by side: `cargo run --release -p sandbox --example sandbox_bench`.
+//! The sandbox's promised numbers, measured side by side: `cargo run --release -p benches --bin bench-sandbox`.
 //!
 //! Prints medians as JSON. All contenders start `/bin/true` and wait for its end, interleaved in one loop, so that a busy
 //! machine is busy for all of them. `fifty_at_once_ms` is the wall time of fifty concurrent jobs.

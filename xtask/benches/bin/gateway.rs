@@ -1,6 +1,6 @@
 //! What the gateway costs: the real `skep` between a client and a provider on this machine, beside the same client without it.
 //!
-//! `gateway_bench SKEP SOAK_SECONDS` prints one JSON object. Every request passes the door: it is decided, reserved and on disk before it
+//! `bench-gateway SKEP SOAK_SECONDS` prints one JSON object. Every request passes the door: it is decided, reserved and on disk before it
 //! goes out.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a measurement that cannot go on ends")]
 

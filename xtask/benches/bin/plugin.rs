@@ -1,4 +1,4 @@
-//! What an opinion costs, from the kernel's side of the pipe: `cargo run --release -p plugin --example plugin_bench`.
+//! What an opinion costs, from the kernel's side of the pipe: `cargo run --release -p benches --bin bench-plugin`.
 //!
 //! Prints one JSON line. `p50_us` is for one call after the other without a pause, the worst for a child that sets the next stage
 //! between calls; `paced_p50_us` for calls with a little time between them, as an agent makes them; `hundred_ms` for a hundred at

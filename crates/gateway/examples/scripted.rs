@@ -2,7 +2,7 @@
 //!
 //! Prints its base URL and a line for each request; keeps the requests in FOLDER if one is given.
 
-#[path = "../tests/http/http.rs"]
+#[path = "../tests/it/http.rs"]
 mod http;
 
 use gateway::script::ModelScript;

@@ -23,15 +23,9 @@ impl Validator {
         let mut compiler = Compiler::new();
         compiler.use_loader(Box::new(Nothing));
         let mut schemas = Schemas::new();
-        let compiled = compiler.add_resource(PLACE, schema.clone()).and_then(|()| compiler.compile(PLACE, &mut schemas));
-        match compiled {
-            Ok(index) => Ok(Validator { schemas, index }),
-            Err(CompileError::ValidationError { src, .. }) => {
-                let (field, error) = first(&src);
-                Err(what(&field, error, "the schema"))
-            }
-            Err(error) => Err(format!("{error:#}").replace(PLACE, "")),
-        }
+        compiler.add_resource(PLACE, schema.clone()).map_err(|error| flaw(&error))?;
+        let index = compiler.compile(PLACE, &mut schemas).map_err(|error| flaw(&error))?;
+        Ok(Validator { schemas, index })
     }
 
     /// What of a value does not fit; `whole` is how the value itself is called.
@@ -39,6 +33,17 @@ impl Validator {
         let error = self.schemas.validate(value, self.index).err()?;
         let (field, error) = first(&error);
         Some(what(&field, error, whole))
+    }
+}
+
+/// What is wrong with a schema, in words of its author.
+fn flaw(error: &CompileError) -> String {
+    match error {
+        CompileError::ValidationError { src, .. } => {
+            let (field, error) = first(src);
+            what(&field, error, "the schema")
+        }
+        error => format!("{error:#}").replace(PLACE, ""),
     }
 }
 

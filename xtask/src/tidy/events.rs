@@ -7,24 +7,24 @@ use std::path::Path;
 
 /// Kinds without a scenario: the test that names each, from the workspace's root, and why no scenario can.
 const ELSEWHERE: &[Elsewhere] = &[
-    Elsewhere { kind: "journal.resealed", test: "crates/cli/tests/doubt.rs", _why: DIES },
-    Elsewhere { kind: "call.lost", test: "crates/cli/tests/crash.rs", _why: DIES },
-    Elsewhere { kind: "model.held", test: "crates/cli/tests/bill.rs", _why: DIES },
-    Elsewhere { kind: "budget.lost", test: "crates/cli/tests/lease.rs", _why: "this version reads it and does not write it" },
+    Elsewhere { kind: "journal.resealed", test: "crates/cli/tests/it/doubt.rs", _why: DIES },
+    Elsewhere { kind: "call.lost", test: "crates/cli/tests/it/crash.rs", _why: DIES },
+    Elsewhere { kind: "model.held", test: "crates/cli/tests/it/bill.rs", _why: DIES },
+    Elsewhere { kind: "budget.lost", test: "crates/cli/tests/it/lease.rs", _why: "this version reads it and does not write it" },
     Elsewhere {
         kind: "workspace.based",
-        test: "crates/cli/tests/crash.rs",
+        test: "crates/cli/tests/it/crash.rs",
         _why: "it comes when the base is read, at another place each time",
     },
-    Elsewhere { kind: "proc.exited", test: "crates/cli/tests/cancel.rs", _why: COMMAND },
-    Elsewhere { kind: "task.tried", test: "crates/cli/tests/merge.rs", _why: COMMAND },
-    Elsewhere { kind: "blob.forgotten", test: "crates/cli/tests/doubt.rs", _why: COMMAND },
-    Elsewhere { kind: "call.retried", test: "crates/testkit/tests/door/web.rs", _why: "it needs a server that fails once" },
-    Elsewhere { kind: "budget.warned", test: "crates/cli/tests/gateway.rs", _why: MODEL },
-    Elsewhere { kind: "budget.asked", test: "crates/cli/tests/spending.rs", _why: MODEL },
-    Elsewhere { kind: "budget.returned", test: "crates/cli/tests/gateway.rs", _why: MODEL },
-    Elsewhere { kind: "budget.reconciled", test: "crates/cli/tests/bill.rs", _why: MODEL },
-    Elsewhere { kind: "model.released", test: "crates/cli/tests/bill.rs", _why: MODEL },
+    Elsewhere { kind: "proc.exited", test: "crates/cli/tests/it/cancel.rs", _why: COMMAND },
+    Elsewhere { kind: "task.tried", test: "crates/cli/tests/it/merge.rs", _why: COMMAND },
+    Elsewhere { kind: "blob.forgotten", test: "crates/cli/tests/it/doubt.rs", _why: COMMAND },
+    Elsewhere { kind: "call.retried", test: "crates/testkit/tests/kernel/door/web.rs", _why: "it needs a server that fails once" },
+    Elsewhere { kind: "budget.warned", test: "crates/cli/tests/it/gateway.rs", _why: MODEL },
+    Elsewhere { kind: "budget.asked", test: "crates/cli/tests/it/spending.rs", _why: MODEL },
+    Elsewhere { kind: "budget.returned", test: "crates/cli/tests/it/gateway.rs", _why: MODEL },
+    Elsewhere { kind: "budget.reconciled", test: "crates/cli/tests/it/bill.rs", _why: MODEL },
+    Elsewhere { kind: "model.released", test: "crates/cli/tests/it/bill.rs", _why: MODEL },
 ];
 
 const DIES: &str = "a kernel must die for it, and a scenario's lives in the test's own process";

@@ -1,0 +1,164 @@
+//! A project, a home and the real `skep`, for tests that use it as a person does.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+pub mod provider;
+pub mod screen;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+pub struct Site {
+    pub folder: tempfile::TempDir,
+}
+
+impl Site {
+    /// A git project with `files` committed. Also makes this test the parent of every orphan, so that `leftovers` can count them.
+    pub fn new(files: &[(&str, &str)]) -> Site {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+        let site = Site { folder: tempfile::Builder::new().prefix("skep-site-").tempdir().unwrap() };
+        std::fs::create_dir(site.project()).unwrap();
+        site.git(&["init", "-q", "-b", "main"]);
+        files.iter().for_each(|(path, text)| site.write(path, text));
+        site.git(&["add", "-A"]);
+        site.git(&["commit", "-q", "--allow-empty", "-m", "a start"]);
+        site
+    }
+
+    pub fn project(&self) -> PathBuf {
+        self.folder.path().join("project")
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.project().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.project().join(path)).unwrap()
+    }
+
+    pub fn git(&self, arguments: &[&str]) {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(self.project()).args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(arguments);
+        let output = command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
+        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// A script for the scripted brain; gives the value of `--brain`.
+    pub fn script(&self, text: &str) -> String {
+        let path = self.folder.path().join("script");
+        std::fs::write(&path, text).unwrap();
+        format!("script:{}", path.display())
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_skep"));
+        command.args(arguments).current_dir(self.project()).stdin(Stdio::null());
+        command.env("SKEP_HOME", self.home()).env("NO_COLOR", "1").env_remove("SKEP_FAULT");
+        command
+    }
+
+    pub fn skep(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Runs a command that must succeed and gives what it printed.
+    #[track_caller]
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.skep(arguments);
+        assert!(output.status.success(), "skep {arguments:?}: {}\n{}", output.status, text(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let arguments: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
+        let printed = self.ok(&arguments);
+        serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {printed}"))
+    }
+
+    /// Runs a command that must fail with this exit code, and gives all it printed.
+    #[track_caller]
+    pub fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.skep(arguments);
+        assert_eq!(output.status.code(), Some(code), "skep {arguments:?}\n{}", text(&output));
+        text(&output)
+    }
+
+    /// A kernel of our own in the foreground, for tests that end it by force.
+    pub fn kernel(&self, fault: Option<&str>) -> Child {
+        let mut command = self.command(&["kernel", "run"]);
+        if let Some(fault) = fault {
+            command.env("SKEP_FAULT", fault);
+        }
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        // An early death closes the pipe; whoever asked for a fault expects that.
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line).unwrap();
+        assert!(fault.is_some() || line == "ready\n", "{line}");
+        child
+    }
+
+    pub fn records(&self, arguments: &[&str]) -> Vec<Value> {
+        let arguments: Vec<&str> = ["journal", "export"].iter().chain(arguments).copied().collect();
+        self.ok(&arguments).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    pub fn count(&self, kind: &str) -> usize {
+        self.records(&[]).iter().filter(|record| record["type"] == kind).count()
+    }
+
+    /// What is left when the kernel is stopped: processes, workspaces and mounts. Waits for those that are on their way out.
+    pub fn leftovers(&self) -> Vec<String> {
+        drop(self.skep(&["kernel", "stop"]));
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let mut left = children();
+            left.extend(entries(&self.home().join("work")));
+            let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+            left.extend(mounts.lines().filter(|line| line.contains(&*self.folder.path().to_string_lossy())).map(str::to_owned));
+            if left.is_empty() || Instant::now() > end {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        drop(self.skep(&["kernel", "stop"]));
+    }
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    entries.map(|entry| entry.unwrap().path().display().to_string()).collect()
+}
+
+/// Processes below this test that still run; those that ended are collected on the way.
+fn children() -> Vec<String> {
+    use rustix::process::{WaitOptions, wait};
+    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+    let me = std::process::id().to_string();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let Some((_, after)) = stat.rsplit_once(") ") else { continue };
+        if after.split(' ').nth(1) == Some(me.as_str()) {
+            found.push(stat);
+        }
+    }
+    found
+}
+
+pub fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}

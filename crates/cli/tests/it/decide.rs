@@ -1,0 +1,297 @@
+//! Rules, grants and tokens as a person uses them.
+
+use crate::common::Site;
+use wire::table::ZoneTrust;
+
+const OPEN: &str = "\
+capabilities:
+- {name: all, match: {syscall: '*'}, action: allow, reason: a test}
+- name: ask-src
+  match: {syscall: fs.write, path_glob: 'src/**'}
+  action: require_review
+  reason: source is precious
+  examples: {match: [{syscall: fs.write, path: src/a}], not_match: [{syscall: fs.write, path: docs/a}]}
+";
+const CLOSED: &str = "- {name: no-a, match: {syscall: fs.read, path_glob: a.txt}, action: deny, reason: no more}\n";
+
+fn ready() -> Site {
+    let site = Site::new(&[(".skep/policy.yaml", OPEN), ("a.txt", "hello\n")]);
+    site.ok(&["trust", "--yes"]);
+    site
+}
+
+#[track_caller]
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is not said in:\n{text}");
+    }
+}
+
+#[test]
+fn rules_are_checked_explained_and_tried_before_they_are_in_force() {
+    let site = ready();
+    says(&site.ok(&["policy", "test"]), &["✓ .skep/policy.yaml  2 rules, 2 examples that hold"]);
+    let new = site.folder.path().join("new.yaml");
+    let new = new.to_str().unwrap();
+    std::fs::write(new, OPEN.replace("syscall: '*'", "sycsall: '*'")).unwrap();
+    says(&site.fails(1, &["policy", "check", new]), &["new.yaml:2:", "sycsall", "1 error"]);
+    says(&site.fails(2, &["policy", "update", new, "--yes"]), &["cannot be put in force"]);
+    std::fs::write(new, OPEN.replace("path: src/a", "path: doc/a")).unwrap();
+    says(&site.fails(1, &["policy", "test", new]), &["new.yaml:", "1 error"]);
+    says(
+        &site.ok(&["policy", "explain", "fs.write", "path=src/a", "content=x"]),
+        &["◍ Writing src/a  review", "ask-src", "source is precious"],
+    );
+
+    (0..6).for_each(|_| drop(site.ok(&["call", "fs.read", "path=a.txt"])));
+    std::fs::write(new, format!("{OPEN}{CLOSED}")).unwrap();
+    let tried = site.ok(&["policy", "trial", new]);
+    says(&tried, &["[BREAKING]", "fs.read a.txt", "allow → deny", "no-a", "6 breaking"]);
+    assert_eq!(tried.matches("[BREAKING]").count(), 6, "{tried}");
+    assert_eq!(site.json(&["policy", "trial", new, "--last", "2"])["tried"], 2);
+    // Six breaking changes are no matter of a flag, and before a yes nothing is written.
+    says(&site.fails(2, &["policy", "update", new, "--yes"]), &["break 6 calls", "--phrase"]);
+    site.ok(&["policy", "update", new, "--phrase", "break 5 calls"]);
+    assert_eq!(site.read(".skep/policy.yaml"), OPEN);
+    site.ok(&["call", "fs.read", "path=a.txt"]);
+    says(&site.ok(&["policy", "update", new, "--phrase", "break 7 calls"]), &["+- {name: no-a", "✓ policy version 2 is in force"]);
+    assert_eq!(site.read(".skep/policy.yaml"), format!("{OPEN}{CLOSED}"));
+    says(&site.fails(3, &["call", "fs.read", "path=a.txt"]), &["no-a"]);
+    says(&site.ok(&["policy", "log", "--diff"]), &["version 2", "+- {name: no-a", "version 1"]);
+    says(&site.ok(&["policy", "types"]), &["rule("]);
+    // A yes to one file is no yes to another that came with a clone.
+    site.write("skep.yml", "limits: { calls: 5 }\n");
+    std::fs::write(new, OPEN).unwrap();
+    says(&site.fails(11, &["policy", "update", new, "--yes"]), &["more than `.skep/policy.yaml`", "skep trust"]);
+    assert_eq!(site.read(".skep/policy.yaml"), format!("{OPEN}{CLOSED}"));
+}
+
+#[test]
+fn whatever_puts_a_policy_in_force_wants_the_phrase() {
+    use wire::method::zone::ZoneTrustParams;
+    let site = ready();
+    (0..21).for_each(|_| drop(site.ok(&["call", "fs.read", "path=a.txt"])));
+    // Positive control: what breaks nothing is a matter of a flag.
+    site.write(".skep/policy.yaml", &format!("{OPEN}# a word\n"));
+    says(&site.ok(&["trust", "--yes"]), &["version 2 is in force"]);
+    let closed = format!("{OPEN}{CLOSED}");
+    site.write(".skep/policy.yaml", &closed);
+    says(&site.fails(2, &["trust", "--yes"]), &["[BREAKING]", "21 breaking", "break 21 calls", "--phrase"]);
+    says(&site.fails(2, &["policy", "update", "--yes", "--last", "1"]), &["break 21 calls"]);
+    says(&site.ok(&["trust", "--yes", "--phrase", "break 5 calls"]), &["[BREAKING]"]);
+    // Neither a client of its own nor a restart is a way around.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let asked = |phrase: Option<&str>| {
+        runtime.block_on(async {
+            let mut kernel = wire::KernelClient::connect(&site.home()).await.unwrap();
+            let path = site.project().canonicalize().unwrap().to_str().unwrap().to_owned();
+            let shown = kernel.call::<ZoneTrust>(&ZoneTrustParams { path: path.clone(), hash: None, phrase: None }).await.unwrap();
+            assert_eq!((shown.breaking, shown.phrase.as_deref()), (21, Some("break 21 calls")));
+            kernel.call::<ZoneTrust>(&ZoneTrustParams { path, hash: Some(shown.hash), phrase: phrase.map(Into::into) }).await
+        })
+    };
+    says(&asked(None).unwrap_err().to_string(), &["would deny 21 of the last 21 calls"]);
+    says(&asked(Some("break 20 calls")).unwrap_err().to_string(), &["would deny 21"]);
+    site.ok(&["kernel", "stop"]);
+    site.ok(&["init"]);
+    says(&site.ok(&["call", "fs.read", "path=a.txt"]), &["hello"]);
+    site.write(".skep/policy.yaml", "");
+    says(&site.fails(2, &["trust", "--yes"]), &["break 22 calls"]);
+    site.write(".skep/policy.yaml", &closed);
+    says(&site.ok(&["trust", "--phrase", "break 22 calls"]), &["version 3 is in force"]);
+    says(&site.fails(3, &["call", "fs.read", "path=a.txt"]), &["no-a"]);
+}
+
+/// The review that a call waits for.
+#[track_caller]
+fn asked(text: &str) -> String {
+    let word = text.split([' ', '`', ':']).find(|word| word.strip_prefix("r-").is_some_and(|n| n.parse::<u64>().is_ok()));
+    word.unwrap_or_else(|| panic!("no review in:\n{text}")).to_owned()
+}
+
+#[test]
+fn a_yes_to_a_cut_question_wants_its_whole_to_be_seen() {
+    let site = ready();
+    let kept = || std::fs::read_dir(site.home().join("vault")).unwrap().count();
+    let long = format!("content={}evil-tail", "all is well\n".repeat(400));
+    let write = ["call", "fs.write", "path=src/b", &long];
+    says(&site.fails(4, &write), &["r-1"]);
+    let shown = site.ok(&["review", "show", "r-1"]);
+    says(&shown, &["a yes covers all of it", "skep review show r-1 --full"]);
+    assert!(!shown.contains("evil-tail"), "the record is cut");
+    says(&site.fails(9, &["review", "allow", "r-1"]), &["r-1 was not shown whole", "skep review show r-1 --full"]);
+    says(&site.fails(9, &["review", "allow", "r-1", "--always", "--seen", "00000000"]), &["not shown whole"]);
+    // It outlives its kernel, and the answer.
+    site.ok(&["kernel", "stop"]);
+    says(&site.ok(&["review", "show", "r-1", "--full"]), &["evil-tail", "skep review allow r-1 --seen "]);
+    let seen = site.json(&["review", "show", "r-1", "--full"])["seen"].as_str().unwrap().to_owned();
+    assert_eq!(kept(), 1);
+    says(&site.ok(&["review", "allow", "r-1", "--seen", &seen]), &["✓ r-1 allowed"]);
+    assert_eq!(kept(), 0);
+    says(&site.ok(&["call", "--task", "task-1", "fs.write", "path=src/b", &long]), &["allowed"]);
+    // What the record leaves out as a secret is no less a part of the call.
+    says(&site.fails(4, &["call", "fs.write", "path=src/c", "content=password=hunter2-evil-tail"]), &["r-3"]);
+    assert!(!site.ok(&["review", "show", "r-3"]).contains("evil-tail"));
+    site.fails(9, &["review", "allow", "r-3"]);
+    says(&site.ok(&["review", "show", "r-3", "--full"]), &["hunter2-evil-tail"]);
+    site.ok(&["review", "deny", "r-3"]);
+    assert_eq!(kept(), 0);
+    // Positive control: what is shown whole is a matter of one word.
+    says(&site.fails(4, &["call", "fs.write", "path=src/d", "content=short"]), &["r-4"]);
+    says(&site.ok(&["review", "allow", "r-4"]), &["✓ r-4 allowed"]);
+}
+
+#[test]
+fn a_diff_shows_what_a_terminal_hides() {
+    let asks = "- {name: asks, match: {syscall: merge.apply}, action: require_review, reason: look}\n";
+    let site = Site::new(&[(".skep/policy.yaml", &format!("{OPEN}{asks}")), ("a.txt", "hello\n")]);
+    site.ok(&["trust", "--yes"]);
+    // One byte that is no text, fillers and joiners: nothing of it hides a line.
+    let script = r"printf '#!/bin/sh\n# \377\nrm\343\205\244 -rf \342\240\200 x\357\270\217\n' > run.sh";
+    let command = format!("command={}", serde_json::json!(["sh", "-c", script]));
+    site.ok(&["call", "shell.run", &command]);
+    let shown = site.ok(&["diff", "task-1"]);
+    says(&shown, &["created run.sh", "+# \\xff", "+rm\\u{3164} -rf \\u{2800} x\\u{fe0f}"]);
+    assert!(!shown.contains("binary"), "{shown}");
+    says(&site.ok(&["review", "show", "r-1"]), &["+rm\\u{3164}"]);
+    says(&site.ok(&["merge", "task-1", "--yes"]), &["+3 −0"]);
+    // What is really no text is told by size and hash, and its question is no matter of one word.
+    let script = "printf '\\177ELF\\000\\000\\000\\000' > program";
+    let command = format!("command={}", serde_json::json!(["sh", "-c", script]));
+    site.ok(&["call", "shell.run", &command]);
+    says(&site.ok(&["diff", "task-2"]), &["binary: nothing becomes 8 bytes (sha256 "]);
+    says(&site.fails(9, &["review", "allow", "r-2"]), &["r-2 was not shown whole"]);
+    says(
+        &site.ok(&["review", "show", "r-2", "--full"]),
+        &["created program", "binary: nothing", "skep diff task-2 --file PATH", "--seen "],
+    );
+    let output = site.skep(&["diff", "task-2", "--file", "program"]);
+    assert_eq!(output.stdout, b"\x7fELF\0\0\0\0");
+    says(&site.ok(&["merge", "task-2", "--yes"]), &["created  program", "binary: nothing becomes 8 bytes"]);
+}
+
+#[test]
+fn a_wide_yes_lasts_until_it_is_taken_back() {
+    let site = ready();
+    let write = ["call", "fs.write", "path=src/b", "content=x"];
+    says(&site.fails(4, &write), &["r-1"]);
+    site.ok(&["review", "allow", "r-1", "--for", "user", "--paths", "src/**", "--ttl", "10m", "--hide", "bytes"]);
+    let wrote = site.json(&write);
+    assert_eq!((&wrote["ok"], &wrote["decision"]), (&true.into(), &"allowed".into()), "{wrote}");
+    site.ok(&["call", "fs.write", "path=src/c", "content=x"]);
+    let listed = site.ok(&["grant", "list"]);
+    says(&listed, &["✓ g-1  fs.write on src/**  user ", "left", "hides bytes"]);
+    says(&site.ok(&["grant", "revoke", "g-1"]), &["✓ g-1 revoked"]);
+    let again = asked(&site.fails(4, &write));
+    site.ok(&["review", "deny", &again, "--for-good", "--for", "process", "--instead", "fs.write", "path=docs/b", "--reason", "docs only"]);
+    says(&site.fails(3, &write), &["docs only"]);
+    says(&site.ok(&["grant", "list"]), &["✗ b-1", "docs only", "instead fs.write path=docs/b"]);
+    says(&site.ok(&["grant", "revoke", "b-1"]), &["✓ b-1 lifted"]);
+    assert_ne!(asked(&site.fails(4, &write)), again);
+    says(&site.fails(5, &["grant", "revoke", "g-9"]), &["there is no grant `g-9`", "fix"]);
+    site.fails(2, &["grant", "revoke", "nine"]);
+}
+
+#[test]
+fn a_token_is_for_the_process_that_got_it() {
+    let site = ready();
+    let skep = env!("CARGO_BIN_EXE_skep");
+    let write = format!("{skep} call fs.write path=src/b content=x --token \"$SKEP_TOKEN\"");
+    let issue = ["token", "issue", "fs.write", "--paths", "src/**", "--max-ops", "2", "--ttl", "5m", "--", "sh", "-c"];
+    let with = |line: &str| -> Vec<String> { issue.iter().map(ToString::to_string).chain([line.to_owned()]).collect() };
+    // The same process, by another name.
+    let same = with(&format!("exec {write}"));
+    says(&site.ok(&same.iter().map(String::as_str).collect::<Vec<_>>()), &["✓ fs.write allowed", "token:t-1"]);
+    // A child of it is another process.
+    let child = with(&format!("{write}; exit $?"));
+    let said = crate::common::text(&site.skep(&child.iter().map(String::as_str).collect::<Vec<_>>()));
+    assert!(!said.contains("✓ fs.write allowed"), "{said}");
+    let token = site.ok(&["token", "issue", "fs.read"]);
+    assert!(token.trim_end().chars().all(|c| c.is_ascii_graphic()) && token.lines().count() == 1, "{token}");
+}
+
+#[test]
+fn a_journal_is_verified_without_a_kernel() {
+    let site = ready();
+    site.ok(&["kernel", "stop"]);
+    says(&site.ok(&["journal", "verify", "--offline"]), &["✓ the chain of", "is whole"]);
+    assert!(!site.home().join("kernel.sock").exists(), "a kernel was started");
+    // A journal that is none keeps the kernel from starting; verify says so and looks at the files itself.
+    for name in ["journal.db-wal", "journal.db-shm"] {
+        drop(std::fs::remove_file(site.home().join(name)));
+    }
+    std::fs::write(site.home().join("journal.db"), "this is no journal".repeat(100)).unwrap();
+    let output = site.skep(&["journal", "verify"]);
+    let said = crate::common::text(&output);
+    assert!(!output.status.success(), "{said}");
+    says(&said, &["without a kernel"]);
+}
+
+/// Seven calls of one kind; then what is in force changes in another file than the rules, and that wants the phrase as well.
+#[test]
+fn masks_extensions_and_modes_count_among_breaking_changes() {
+    let site = ready();
+    (0..7).for_each(|_| drop(site.ok(&["call", "fs.read", "path=a.txt"])));
+    // Positive control: a mask and an extension that break nothing.
+    site.write("skep.yml", "mask: [elsewhere/]\n");
+    site.write(".skep/rules/no.ts", "export default rule(\"no\", (call) => call.tool === \"fs.delete\" ? deny(\"never\") : pass());\n");
+    says(&site.ok(&["trust", "--yes"]), &["version 2 is in force"]);
+    site.write("skep.yml", "mask: [a.txt]\n");
+    says(&site.fails(2, &["trust", "--yes"]), &["[BREAKING]", "break 7 calls", "masked"]);
+    site.write("skep.yml", "mask: [elsewhere/]\n");
+    site.write(".skep/rules/no.ts", "export default rule(\"no\", (call) => call.tool === \"fs.read\" ? deny(\"never\") : pass());\n");
+    says(&site.fails(2, &["trust", "--yes"]), &["[BREAKING]", "break 7 calls", "never"]);
+    says(&site.fails(2, &["policy", "update", "--yes"]), &["break 7 calls"]);
+    says(&site.ok(&["call", "fs.read", "path=a.txt"]), &["hello"]);
+    says(&site.ok(&["trust", "--phrase", "break 8 calls"]), &["version 3 is in force"]);
+    says(&site.fails(3, &["call", "fs.read", "path=a.txt"]), &["never"]);
+}
+
+/// What a call was is on record: where it ran, and whether it was made in earnest.
+#[test]
+fn a_trial_knows_rooms_and_modes_of_past_calls() {
+    let site = ready();
+    (0..6).for_each(|_| drop(site.ok(&["call", "shell.run", "command=[\"true\"]", "template=integration-test", "--mode", "dry_run"])));
+    let new = site.folder.path().join("new.yaml");
+    let new = new.to_str().unwrap();
+    for (fits, other) in
+        [("mode: dry_run", "mode: live"), ("network: restricted", "network: none"), ("sandbox: integration-test", "sandbox: default")]
+    {
+        for (field, breaking) in [(fits, 6), (other, 0)] {
+            std::fs::write(new, format!("{OPEN}- {{name: no, match: {{syscall: shell.run, {field}}}, action: deny, reason: no}}\n"))
+                .unwrap();
+            assert_eq!(site.json(&["policy", "trial", new])["breaking"], breaking, "{field}");
+        }
+    }
+}
+
+#[test]
+fn two_files_do_not_share_the_last_use_of_a_yes() {
+    let site = ready();
+    site.write("src/x", "old\n");
+    let brain = site.script("call fs.write path=src/b content=x\ncall fs.write path=src/c content=x\ndone\n");
+    site.skep(&["act", "write", "--brain", &brain, "--await"]);
+    // Two calls use two of three; the merge of two files has one left, and the other is asked about.
+    site.ok(&["review", "allow", "r-1", "--for", "user", "--paths", "src/**", "--uses", "3"]);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while site.count("task.parked") < 2 {
+        assert!(std::time::Instant::now() < end, "{}", site.ok(&["log", "task-1"]));
+    }
+    let shown = site.ok(&["review", "show", "r-2"]);
+    says(&shown, &["src/c: source is precious"]);
+    assert!(!shown.contains("src/b: source is precious"), "{shown}");
+    says(&site.ok(&["merge", "task-1", "--yes"]), &["created"]);
+    let started = site.records(&["--kind", "merge.started"]);
+    assert_eq!(started[0]["payload"]["grants"], serde_json::json!(["g-1", "g-2"]), "{started:?}");
+}
+
+#[test]
+fn a_diff_says_that_a_new_name_can_be_run() {
+    let site = Site::new(&[(".skep/policy.yaml", OPEN), ("a.txt", "hello\n")]);
+    site.ok(&["trust", "--yes"]);
+    let script = "printf 'echo hi\\n' > run; chmod +x run; printf 'hi\\n' > plain; mv a.txt b.txt; chmod +x b.txt";
+    site.ok(&["call", "shell.run", &format!("command={}", serde_json::json!(["sh", "-c", script]))]);
+    let shown = site.ok(&["diff", "task-1"]);
+    says(&shown, &["mode 755: it can be run", "mode 644 becomes 755"]);
+    assert_eq!(shown.matches("mode ").count(), 2, "{shown}");
+}

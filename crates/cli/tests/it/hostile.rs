@@ -1,0 +1,186 @@
+//! Projects whose own files are links, pipes, devices or without end: the kernel answers, shows nothing of them, and stops when told to.
+
+use crate::common::Site;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+const SECRET: &str = "correct-horse-battery-staple";
+
+/// Everything that can stand at a file's place and is no file.
+const KINDS: &[&str] = &["pipe", "secret", "endless", "dangling", "round", "folder", "socket", "sparse"];
+
+fn site() -> Site {
+    let site = Site::new(&[("a.txt", "hello\n")]);
+    fs::create_dir(site.folder.path().join("private")).unwrap();
+    fs::write(site.folder.path().join("private/config"), format!("token {SECRET}\n")).unwrap();
+    site
+}
+
+fn put(site: &Site, name: &str, kind: &str) {
+    let path = site.project().join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+        fs::remove_dir_all(&path).unwrap();
+    } else {
+        drop(fs::remove_file(&path));
+    }
+    match kind {
+        "pipe" => mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap(),
+        "secret" => symlink(site.folder.path().join("private/config"), &path).unwrap(),
+        "endless" => symlink("/dev/zero", &path).unwrap(),
+        "dangling" => symlink("nowhere", &path).unwrap(),
+        "round" => symlink(path.file_name().unwrap(), &path).unwrap(),
+        "folder" => fs::create_dir(&path).unwrap(),
+        "socket" => drop(std::os::unix::net::UnixListener::bind(&path).unwrap()),
+        "sparse" => fs::File::create(&path).unwrap().set_len(1 << 40).unwrap(),
+        text => fs::write(&path, text).unwrap(),
+    }
+}
+
+/// What may be told of any of them: never what a link led to.
+#[track_caller]
+fn refused(site: &Site, code: i32, arguments: &[&str], part: &str) {
+    let told = site.fails(code, arguments);
+    assert!(told.contains(part), "`{part}` is not said in:\n{told}");
+    assert!(!told.contains(SECRET), "{told}");
+}
+
+#[test]
+fn proposals_are_ordinary_files_or_refused() {
+    let site = site();
+    site.ok(&["init"]);
+    for name in ["skep.yml", ".skep/policy.yaml", ".skep/rules/own.ts"] {
+        let before = fs::read_to_string(site.project().join(name)).unwrap_or_default();
+        for kind in KINDS {
+            put(&site, name, kind);
+            refused(&site, 2, &["trust"], &format!("`{name}` is not an ordinary file"));
+            // The rest goes on, under the policy in force.
+            site.ok(&["status"]);
+            site.ok(&["call", "fs.read", "path=a.txt"]);
+        }
+        if before.is_empty() {
+            fs::remove_file(site.project().join(name)).unwrap();
+        } else {
+            put(&site, name, &before);
+        }
+        site.ok(&["trust"]);
+    }
+    // The folder they lie in.
+    fs::rename(site.project().join(".skep"), site.folder.path().join("elsewhere")).unwrap();
+    symlink(site.folder.path().join("elsewhere"), site.project().join(".skep")).unwrap();
+    refused(&site, 2, &["trust"], "a link or another file system is on the way to it");
+    assert!(!format!("{:?}", site.records(&[])).contains(SECRET));
+}
+
+#[test]
+fn the_command_reads_a_project_s_rules_as_carefully() {
+    let site = site();
+    site.ok(&["init"]);
+    let before = site.read(".skep/policy.yaml");
+    for kind in KINDS {
+        put(&site, ".skep/policy.yaml", kind);
+        let told = crate::common::text(&site.skep(&["policy", "check"]));
+        assert!(told.contains("cannot read `.skep/policy.yaml`") && !told.contains(SECRET), "{kind}: {told}");
+    }
+    put(&site, ".skep/policy.yaml", &before);
+    site.ok(&["policy", "check"]);
+}
+
+#[test]
+fn a_script_that_a_project_names_is_a_file_of_it() {
+    let site = site();
+    site.ok(&["init"]);
+    let config = site.read("skep.yml");
+    let trust = |brain: &str| {
+        site.write("skep.yml", &format!("{config}\nbrain: 'script:{brain}'\n"));
+        site.ok(&["trust", "--yes"]);
+    };
+    trust("brain.skep");
+    put(&site, "brain.skep", "say hello\ndone\n");
+    site.ok(&["act", "x", "--await"]);
+    for kind in KINDS {
+        put(&site, "brain.skep", kind);
+        refused(&site, 5, &["act", "x"], "cannot read the script");
+    }
+    fs::remove_file(site.project().join("brain.skep")).unwrap();
+    for outside in ["../private/config", &format!("{}/private/config", site.folder.path().display()), ".env"] {
+        site.write(".env", &format!("{SECRET}\n"));
+        trust(outside);
+        refused(&site, 5, &["act", "x"], "cannot read the script");
+    }
+    // The operator may name any file of their own.
+    let own = site.script("say hello\ndone\n");
+    site.ok(&["act", "x", "--await", "--brain", &own]);
+    assert!(!format!("{:?}", site.records(&[])).contains(SECRET));
+}
+
+/// `.git` as a file that leads elsewhere: no room shows what it names.
+#[test]
+fn a_room_shows_no_folder_that_a_git_file_names() {
+    let site = site();
+    site.ok(&["init"]);
+    let real = site.folder.path().join("real.git");
+    fs::rename(site.project().join(".git"), &real).unwrap();
+    let home = site.home();
+    let list = |folder: &Path| {
+        let command = format!("command={}", serde_json::json!(["ls", folder]));
+        site.skep(&["call", "shell.run", &command])
+    };
+    for folder in [site.folder.path().join("private"), home.clone(), home.join("keys"), site.folder.path().to_owned(), real.clone()] {
+        fs::write(site.project().join(".git"), format!("gitdir: {}\n", folder.display())).unwrap();
+        let told = crate::common::text(&list(&folder));
+        assert!(told.contains("`.git` names a"), "{told}");
+        fs::remove_file(site.project().join(".git")).unwrap();
+    }
+    for kind in KINDS.iter().filter(|kind| **kind != "folder") {
+        put(&site, ".git", kind);
+        refused(&site, 12, &["call", "shell.run", "command=[\"ls\"]"], "`.git` cannot be used");
+        site.ok(&["status"]);
+        fs::remove_file(site.project().join(".git")).unwrap();
+    }
+    // The control: the same repository once it names the project as its work tree.
+    fs::write(site.project().join(".git"), format!("gitdir: {}\n", real.display())).unwrap();
+    fs::write(real.join("config"), format!("[core]\n\tworktree = {}\n", site.project().display())).unwrap();
+    let listed = list(&real);
+    assert!(listed.status.success() && crate::common::text(&listed).contains("objects"), "{}", crate::common::text(&listed));
+    let text = crate::common::text(&list(&site.folder.path().join("private")));
+    assert!(text.contains("No such file"), "{text}");
+}
+
+/// Nothing of HEAD goes anywhere but a commit or a branch.
+#[test]
+fn a_head_that_leads_elsewhere_is_none() {
+    let site = site();
+    for kind in KINDS.iter().copied().chain([SECRET, "ref: ../../private/config\n"]) {
+        put(&site, ".git/HEAD", kind);
+        site.ok(&["init"]);
+        let shown = site.json(&["status"]);
+        assert!(!shown.to_string().contains(SECRET) && shown.to_string().contains("\"branch\":\"?\""), "{kind}: {shown}");
+    }
+    put(&site, ".git/HEAD", "ref: refs/heads/main\n");
+    assert!(site.json(&["status"]).to_string().contains("\"branch\":\"main\""));
+    assert!(!format!("{:?}", site.records(&[])).contains(SECRET));
+}
+
+/// A kernel that looks at such a project ends when it is told to.
+#[test]
+fn a_signal_ends_the_kernel_meanwhile() {
+    let site = site();
+    site.ok(&["init"]);
+    site.ok(&["kernel", "stop"]);
+    let mut kernel = site.kernel(None);
+    let mut waiting = Vec::new();
+    for name in [".git/HEAD", "skep.yml", ".skep/policy.yaml"] {
+        put(&site, name, "pipe");
+        waiting.extend([["status"], ["trust"]].map(|arguments| site.command(&arguments).spawn().unwrap()));
+    }
+    let id = rustix::process::Pid::from_child(&kernel);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    assert!(kernel.wait().unwrap().success());
+    for mut command in waiting {
+        // Whatever it was told, by this kernel or by one that it started itself, it was told something.
+        command.wait().unwrap();
+    }
+}

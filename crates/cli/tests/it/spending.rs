@@ -1,0 +1,156 @@
+//! Caps as the person who set them meets them: who waits is seen, what is wrong is told, and a replay is free.
+
+use crate::common::Site;
+use crate::common::provider::{Open, Provider, account, eventually};
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+
+/// A site whose brain thinks with a script.
+fn scripted(answers: &str) -> Site {
+    let site = Site::new(&[("a.txt", "one\n")]);
+    std::fs::create_dir(site.home()).unwrap();
+    let file = site.folder.path().join("answers.txt");
+    std::fs::write(&file, answers).unwrap();
+    let config = format!("providers: {{p: {{url: 'script:{}', dialect: anthropic}}}}\nmodels: {{tactical: p/m}}\n", file.display());
+    std::fs::write(site.home().join("config.yml"), config).unwrap();
+    site.ok(&["init"]);
+    site
+}
+
+const FOREMAN: &str = "3";
+
+#[test]
+fn a_task_that_waits_for_its_budget_is_seen_wherever_one_looks_and_goes_on_with_the_command_that_is_told() {
+    let site = scripted("say hello\n");
+    site.ok(&["budget", "set", FOREMAN, "--tokens", "tactical=50", "--ask"]);
+    site.ok(&["ask", "what is this", "--brain", "native"]);
+    eventually("somebody is asked", || site.count("budget.asked") == 1);
+    let task = site.json(&["list", "tasks"])["tasks"][0].clone();
+    let fix = task["waits"]["fix"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned();
+    assert!(fix.starts_with("skep budget grant 3 --tokens tactical="), "{fix}");
+    for (looked, said) in [
+        (site.ok(&["list", "tasks"]), "waits for tactical tokens"),
+        (site.ok(&["status"]), "waits for tactical tokens"),
+        (site.ok(&["status"]), &*fix),
+        (site.ok(&["status", "task-1"]), &*fix),
+        (site.ok(&["log", "task-1"]), &*format!("◍ waits for tactical tokens: `{fix}`")),
+        (site.ok(&["budget"]), &*format!("a request of process 3 waits for tactical tokens: `{fix}`")),
+        (crate::common::text(&site.skep(&["review"])), &*fix),
+        (site.ok(&["journal", "log", "--kind", "budget.asked"]), &*fix),
+    ] {
+        assert!(looked.contains(said), "no `{said}` in:\n{looked}");
+    }
+    site.ok(&fix.split(' ').skip(1).collect::<Vec<_>>());
+    eventually("the task goes on", || site.json(&["list", "tasks"])["tasks"][0]["state"] == "done");
+    assert!(!site.ok(&["budget"]).contains("waits for tactical") && account(&site, 3).get("waits").is_none());
+}
+
+/// What a request holds is more than it costs. The next one waits for the difference, not for a person.
+#[test]
+fn a_request_goes_on_when_another_one_gives_back_what_it_held() {
+    let provider = Provider::start(true);
+    let site = provider.site("");
+    site.ok(&["budget", "set", "1", "--tokens", "tactical=350", "--ask"]);
+    let open = Open::new(&site);
+    let ask = || {
+        let body = r#"{"model":"tactical","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
+        let mut stream = TcpStream::connect(&open.address).unwrap();
+        let head = format!("POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {}\r\ncontent-length: {}\r\n\r\n", open.key, body.len());
+        stream.write_all((head + body).as_bytes()).unwrap();
+        stream
+    };
+    let _first = ask();
+    eventually("the provider is asked", || provider.hung.lock().unwrap().len() == 1);
+    let _second = ask();
+    eventually("the second one waits", || account(&site, 1)["waits"].as_array().is_some_and(|waits| waits.len() == 1));
+    assert_eq!(site.count("model.reserved"), 1);
+    let mut answer = provider.hung.lock().unwrap().pop().unwrap();
+    let rest = ": message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":11,\"output_tokens\":1}}}\n\n\
+        event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":7}}\n\n\
+        event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+    answer.write_all(format!("{:x}\r\n{rest}\r\n0\r\n\r\n", rest.len()).as_bytes()).unwrap();
+    eventually("the second one goes on", || site.count("model.reserved") == 2);
+    assert_eq!(site.count("budget.granted"), 0);
+    assert!(account(&site, 1).get("waits").is_none());
+}
+
+#[test]
+fn most_of_a_budget_is_told_in_the_task_and_beside_the_budget() {
+    let site = scripted("say hello\nusage in=90 out=0\n");
+    site.ok(&["budget", "set", FOREMAN, "--tokens", "tactical=40000"]);
+    site.ok(&["ask", "what is this", "--brain", "native", "--await"]);
+    let told = |site: &Site| site.ok(&["log", "task-1"]).contains("tactical tokens are spent");
+    assert!(!told(&site), "90 of 40,000 are no reason");
+    // The next one brings it over the line: what it may cost still fits, and it reports more.
+    std::fs::write(site.folder.path().join("answers.txt"), "say hello\nusage in=36000 out=0\n").unwrap();
+    site.ok(&["ask", "what is this", "--brain", "native", "--await"]);
+    let log = site.ok(&["log", "task-2"]);
+    assert!(log.contains(" of 40,000 tactical tokens are spent of process 3"), "{log}");
+    assert!(site.ok(&["budget"]).contains("90 %, nearly used up"), "{}", site.ok(&["budget"]));
+}
+
+#[test]
+fn a_provider_without_a_key_is_told_at_once_and_with_its_remedy() {
+    let site = Provider::start(false).site("");
+    std::fs::set_permissions(site.folder.path().join("key"), PermissionsExt::from_mode(0o644)).unwrap();
+    let said = site.fails(1, &["ask", "what is this", "--brain", "native", "--await"]);
+    assert!(said.contains("can be read by others") && said.contains("chmod 600"), "{said}");
+    assert_eq!(site.count("call.admitted"), 1, "asking again mends no settings");
+}
+
+#[test]
+fn a_figure_that_makes_no_sense_is_refused_with_its_reason() {
+    let site = scripted("say hello\n");
+    site.ok(&["budget", "set", FOREMAN, "--money", "1"]);
+    for (code, arguments, why) in [
+        (2, "set 3", "required"),
+        (2, "set 3 --ask", "required"),
+        (2, "set 3 --money -5", "is not an amount of dollars"),
+        (2, "set 3 --money 99999999999999", "is more than can be counted"),
+        (2, "set 3 --requests-per-minute 0", "0 is not in 1"),
+        (2, "set 3 --tokens all=5 --tokens all=7", "`all` is given twice: 5 and 7"),
+        (2, "set foreman --money 1", "`foreman` is not a pid, such as 3"),
+        (5, "set 99 --money 1", "there is no process 99"),
+        (2, "grant 3 --money 0", "that grants nothing"),
+        (2, "grant 3 --tokens tactical=5", "does not cap `tactical` tokens"),
+        (5, "grant 99 --money 1", "there is no process 99"),
+        (5, "reconcile 99 --money 1", "there is no process 99"),
+        (2, "reconcile 3 --tokens all=5", "`all` cannot be reconciled"),
+        (9, "reconcile 3 --money 0", "no money that process 3 has spent is an estimate, and none is held"),
+    ] {
+        let said = site.fails(code, &[&["budget"], &*arguments.split(' ').collect::<Vec<_>>()].concat());
+        assert!(said.contains(why), "budget {arguments}: {said}");
+    }
+    assert_eq!(account(&site, 3)["budget"]["micros"], 1_000_000, "and nothing came of any of it");
+    assert_eq!((site.count("budget.set"), site.count("budget.granted")), (1, 0));
+}
+
+#[test]
+fn a_replay_takes_nothing_from_budgets() {
+    let site = scripted("on \"greeting\"\n  call write path=hello.txt content=\"hi\\n\"\nthen\n  say done\n");
+    site.ok(&["act", "the greeting", "--brain", "native", "--record", "--await"]);
+    let used = site.json(&["usage"])["total"].clone();
+    assert!(used["input"].as_u64() > Some(0), "{used}");
+    site.ok(&["budget", "set", FOREMAN, "--tokens", "all=1"]);
+    assert!(site.ok(&["replay", "task-1"]).contains("1 call, 2 requests, changes identical"));
+    let after = site.json(&["usage"])["total"].clone();
+    assert_eq!((&after["input"], &after["output"], &after["micros"]), (&used["input"], &used["output"], &used["micros"]));
+    assert!(site.ok(&["list", "tasks"]).contains("replay of task-1"));
+    // The brain itself is at its cap.
+    let said = site.fails(1, &["act", "the greeting", "--brain", "native", "--await"]);
+    assert!(said.contains("the budget of foreman.1 does not hold it"), "{said}");
+}
+
+#[test]
+fn settings_that_the_kernel_has_not_read_are_told_until_it_has() {
+    let site = scripted("say hello\n");
+    let said = |site: &Site| crate::common::text(&site.skep(&["usage"])).contains("config.yml was changed after the kernel started");
+    assert!(!said(&site));
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(2);
+    let config = std::fs::File::options().append(true).open(site.home().join("config.yml")).unwrap();
+    config.set_modified(later).unwrap();
+    assert!(said(&site));
+    config.set_modified(later - std::time::Duration::from_secs(60)).unwrap();
+    assert!(!said(&site));
+}

@@ -1,0 +1,91 @@
+//! Blobs go with their work: what is dropped is collected on record, and what can still be taken back is not.
+
+use kernel::{Reply, Tuning};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use testkit::harness::Test;
+use testkit::stage::{self, Setup, Stage};
+use world::{Event, ReviewState, TaskState};
+
+pub fn tests() -> Vec<Test> {
+    vec![
+        Test::new("rejected_work_is_collected_on_record", || play(rejected)),
+        Test::new("a_merge_that_can_be_taken_back_keeps_what_it_needs", || play(merged)),
+    ]
+}
+
+fn play<F: Future<Output = Result<(), String>>>(test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
+    let policy = "  - { name: runs, match: { syscall: '*' }, action: allow }\n".to_owned();
+    let policy = policy + "  - { name: asks, match: { syscall: merge.apply }, action: require_review, reason: look }\n";
+    let files = vec![("a.txt".to_owned(), "old\n".to_owned())];
+    let tuning = Tuning { blob_grace_ms: 0, ..Tuning::default() };
+    stage::play(Setup { policy, files, tuning, ..Setup::default() }, test)
+}
+
+/// Changes a file, lets the task end, and gives the blob with the new content.
+async fn proposed(stage: &Stage) -> Result<String, String> {
+    let outcome = stage.call("fs.write", json!({"path": "a.txt", "content": "new\n"})).await?;
+    if !matches!(outcome.end, kernel::End::Done { ok: true, .. }) {
+        return Err(format!("{:?}", outcome.end));
+    }
+    let review = stage.kernel.ledger.look(|world| match world.tasks.get(&stage.task)?.state {
+        TaskState::Parked { review } => world.reviews.get(&review).filter(|review| review.state == ReviewState::Open).map(|r| r.id),
+        _ => None,
+    });
+    stage.answer(review.ok_or("nothing waits")?, Reply::yes()).await?;
+    stage.kernel.settled(stage.task).await.map_err(|stop| stop.to_string())?;
+    let name = stage.kernel.ledger.keep(b"new\n").map_err(|fault| fault.to_string())?;
+    collected(stage).await?;
+    if !is_there(stage, &name)? {
+        return Err("a proposal lost its content".into());
+    }
+    Ok(name)
+}
+
+async fn collected(stage: &Stage) -> Result<usize, String> {
+    stage.kernel.collect().await.map_err(|stop| stop.to_string())
+}
+
+fn is_there(stage: &Stage, name: &str) -> Result<bool, String> {
+    stage.kernel.ledger.journal().blobs().has(name).map_err(|error| error.to_string())
+}
+
+fn intact(stage: &Stage) -> Result<(), String> {
+    let report = stage.kernel.ledger.journal().verify().map_err(|error| error.to_string())?;
+    if report.is_intact() { Ok(()) } else { Err(format!("{:?}", report.findings)) }
+}
+
+async fn rejected(stage: Arc<Stage>) -> Result<(), String> {
+    let name = proposed(&stage).await?;
+    stage.kernel.reject(stage.task, "human", None).await.map_err(|stop| stop.to_string())?;
+    collected(&stage).await?;
+    if is_there(&stage, &name)? {
+        return Err(format!("rejected work is kept: {:?}", stage.events()?));
+    }
+    let on_record =
+        stage.events()?.iter().any(|event| matches!(event, Event::BlobForgotten(e) if e.blobs.contains(&name) && e.by == "kernel"));
+    if !on_record {
+        return Err("what was collected is not on record".into());
+    }
+    intact(&stage)?;
+    // What it was about is still told.
+    let diff = stage.kernel.diff(stage.task).await.map_err(|stop| stop.to_string())?;
+    if diff.files.len() != 1 || !diff.files[0].diff.contains("kept no longer") {
+        return Err(format!("{diff:?}"));
+    }
+    stage.kernel.merges().map(drop).map_err(|stop| stop.to_string())?;
+    // The same content can be kept again, and then it is there.
+    let again = stage.kernel.ledger.keep(b"new\n").map_err(|fault| fault.to_string())?;
+    if again == name && is_there(&stage, &name)? { Ok(()) } else { Err("it cannot be kept again".into()) }
+}
+
+async fn merged(stage: Arc<Stage>) -> Result<(), String> {
+    proposed(&stage).await?;
+    stage.kernel.merge(stage.task, None, BTreeMap::new(), "human").await.map_err(|stop| stop.to_string())?;
+    collected(&stage).await?;
+    intact(&stage)?;
+    stage.kernel.undo(stage.task, "human", None).await.map_err(|stop| stop.to_string())?;
+    let holds = std::fs::read_to_string(stage.bed.project().join("a.txt")).map_err(|error| error.to_string())?;
+    if holds == "old\n" { Ok(()) } else { Err(holds) }
+}

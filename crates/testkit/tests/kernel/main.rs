@@ -1,0 +1,30 @@
+//! Whole kernels in this process, each test with one of its own. One program holds all these tests, because linking is what takes long.
+
+mod blobs;
+mod door;
+mod egress;
+mod fields;
+mod overlays;
+mod rights;
+mod stall;
+
+use std::process::ExitCode;
+use testkit::harness::{self, Test};
+
+fn main() -> ExitCode {
+    if let Some(ended) = harness::child() {
+        return ended;
+    }
+    let rooms = [
+        ("blobs", blobs::tests()),
+        ("door", door::tests()),
+        ("egress", egress::tests()),
+        ("fields", fields::tests()),
+        ("overlays", overlays::tests()),
+        ("rights", rights::tests()),
+        ("stall", stall::tests()),
+    ];
+    let named = |room: &str, test: Test| Test { name: format!("{room}::{}", test.name), ..test };
+    let tests: Vec<Test> = rooms.into_iter().flat_map(|(room, tests)| tests.into_iter().map(move |test| named(room, test))).collect();
+    harness::main(&tests)
+}

@@ -1,12 +1,12 @@
 //! From a folder to a running kernel, and back to rest.
 
 use crate::ledger::{self, Ledger};
-use crate::notify::{self, Settings};
 use crate::open_workspace::OpenWorkspaces;
 use crate::outside::Outside;
+use crate::settings::OperatorSettings;
 use crate::shown::Shown;
 use crate::template::Templates;
-use crate::{Home, Kernel, Tuning, moment, queue, verify};
+use crate::{Home, Kernel, Tuning, moment, notify, queue, verify};
 use journal::{Finding, Journal, Options, Redactor};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ impl Kernel {
         kill_at: Option<(String, u64)>,
         tuning: Tuning,
     ) -> Result<Arc<Kernel>, Fault> {
-        let settings = Settings::read(&home.path).map_err(|why| {
+        let settings = OperatorSettings::read(&home.path).map_err(|why| {
             Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
         })?;
         let redactor = Arc::new(Redactor::new());

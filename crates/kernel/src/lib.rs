@@ -21,6 +21,7 @@ mod moment;
 mod native;
 mod notify;
 mod open_workspace;
+mod operator_call;
 mod outside;
 mod prompt;
 mod queue;
@@ -31,6 +32,7 @@ mod rules;
 mod runtime;
 mod scan;
 mod scratch;
+mod settings;
 mod shown;
 mod template;
 mod token;
@@ -42,13 +44,13 @@ mod zone;
 
 pub use brain::BrainSpec;
 pub use call::{End, Outcome, Request};
-pub use episode::{Ask, Called};
 pub use home::Home;
 pub use job::JobTerms;
 pub use ledger::Ledger;
 pub use merge::{APPLY as MERGE, MergeLine, Undone};
 pub use model::{CassetteView, ExchangeView, Known, Opened, Traffic, Wait};
 pub use moment::Clock;
+pub use operator_call::{CallOptions, CallReport};
 pub use queue::{Added, NewTask};
 pub use replay::{Divergence, Replayed};
 pub use review::{Question, Reply};
@@ -91,7 +93,7 @@ pub struct Kernel {
     breakers: tool::Breakers,
     tuning: Tuning,
     redactor: Arc<journal::Redactor>,
-    settings: notify::Settings,
+    settings: settings::OperatorSettings,
     /// What every room's programs find in their environment.
     environment: Vec<(String, String)>,
     outside: outside::Outside,

@@ -6,7 +6,7 @@
 mod given;
 
 use crate::Kernel;
-use crate::call::judge::{ReaderFacts, Who};
+use crate::call::{ReaderFacts, Who};
 use crate::zone::Trusted;
 use parking_lot::Mutex;
 use policy::ReadView;

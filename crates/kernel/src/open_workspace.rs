@@ -2,7 +2,7 @@
 //!
 //! **Invariant.** A task has at most one open room, and what runs in it began after `workspace.opened` was on record.
 
-use crate::call::judge::Who;
+use crate::call::Who;
 use crate::runtime::Runtime;
 use crate::scan::Scan;
 use crate::{Kernel, replay};

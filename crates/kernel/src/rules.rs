@@ -1,7 +1,6 @@
 //! The policy for people: checked, explained, tried on the past, and its own past.
 
-use crate::call::judge::{self, Around, CallFacts, Details, Who};
-use crate::call::{self, Request};
+use crate::call::{self, CallFacts, CallerRights, Details, Request, Who};
 use crate::config::Config;
 use crate::zone::{self, Bundle, POLICY_FILE};
 use crate::{Kernel, locate};
@@ -243,22 +242,22 @@ impl Kernel {
             }
             Event::ReviewAsked(e) if self.is_of(e.pid, e.task, zone) && e.tool != crate::MERGE => {
                 let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
-                let lost = e.rules.iter().any(|rule| rule == judge::LOST).then_some(e.bind);
+                let lost = e.rules.iter().any(|rule| rule == call::LOST).then_some(e.bind);
                 (self.facts_of(&past, None, zone, mask)?, Action::RequireReview, false, lost)
             }
             _ => return Ok(None),
         };
         let Some(mut call) = found else { return Ok(None) };
         let now = self.moment();
-        let around = self.ledger.look(|world| Around::call(world, &call, &now, world.now_ms)).of_the_past(lost.as_deref());
+        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).of_the_past(lost.as_deref());
         let case = Case { name, facts: call.seen().clone(), then, by_token };
         call.bind = lost.unwrap_or_default();
-        Ok(Some(PastCall { case, call, around }))
+        Ok(Some(PastCall { case, call, rights }))
     }
 
     /// Was this exact call asked about because a crash had interrupted it?
     fn was_lost(&self, bind: &str) -> bool {
-        let asked = |review: &world::Review| review.bind == bind && review.rules.iter().any(|rule| rule == judge::LOST);
+        let asked = |review: &world::Review| review.bind == bind && review.rules.iter().any(|rule| rule == call::LOST);
         self.ledger.look(|world| world.reviews.values().any(asked))
     }
 
@@ -281,7 +280,7 @@ impl Kernel {
         let text = |key: &str| input[key].as_str().map(str::to_owned);
         let mut room = found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).and_then(|found| {
             let request = Request::new(pid, task, zone.id, tool, input.clone());
-            self.template_of(&trusted, &request, found).ok().map(|template| judge::used(&template))
+            self.template_of(&trusted, &request, found).ok().map(|template| call::used(&template))
         });
         match tool {
             // What a job asked for at a door.
@@ -350,14 +349,14 @@ impl<'a> Past<'a> {
 struct PastCall {
     case: Case,
     call: CallFacts,
-    around: Around,
+    rights: CallerRights,
 }
 
 fn tried(candidate: &Policy, past: Vec<PastCall>) -> Trial {
-    let (cases, calls): (Vec<Case>, Vec<_>) = past.into_iter().map(|past| (past.case, (past.call, past.around))).unzip();
+    let (cases, calls): (Vec<Case>, Vec<_>) = past.into_iter().map(|past| (past.case, (past.call, past.rights))).unzip();
     policy::trial(&cases, |at| {
-        let (call, around): &(CallFacts, Around) = &calls[at];
-        call.judge_by(candidate, around).verdict
+        let (call, rights): &(CallFacts, CallerRights) = &calls[at];
+        call.judge_by(candidate, rights).verdict
     })
 }
 

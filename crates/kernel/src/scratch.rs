@@ -3,7 +3,7 @@
 //! **Invariant.** What is written in one reaches neither the project nor a task, and its folder goes with it; a boot sweeps what a crash left.
 
 use crate::Kernel;
-use crate::call::judge::Who;
+use crate::call::Who;
 use crate::work::{Part, Works};
 use sandbox::{Workspace, WorkspaceSpec};
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@
 //! which is the policy's to give.
 
 use crate::Kernel;
-use crate::call::{Request, judge};
+use crate::call::{self, Request};
 use crate::config::Config;
 use crate::runtime::Runtime;
 use crate::zone::Trusted;
@@ -248,7 +248,7 @@ impl Kernel {
             let own = templates.of_tool(&manifest.name, manifest.template.as_deref())?;
             let named = templates.list().filter(|named| named.profile != Profile::Strict && named.name != "brain");
             let usable = named.filter(|named| operator || templates.widens(own, named).is_none());
-            rooms.extend(std::iter::once(own).chain(usable).map(|template| (template.name.clone(), judge::used(template))));
+            rooms.extend(std::iter::once(own).chain(usable).map(|template| (template.name.clone(), call::used(template))));
         }
         Ok(rooms.into_values().collect())
     }

@@ -3,7 +3,7 @@
 //! **Invariant.** Nothing that the command writes gets into the task or the project, and it ends with whoever watches it.
 
 use crate::Kernel;
-use crate::call::judge::{self, Around, CallFacts, Details, Who};
+use crate::call::{self, CallFacts, CallerRights, Details, Who};
 use crate::scratch::Shows;
 use policy::{OwnedPath, Verdict};
 use sandbox::{Exit, Inlets, JobSpec, Profile, Stdio, Template};
@@ -100,15 +100,15 @@ impl Kernel {
         let details = Details {
             paths: vec![OwnedPath::Inside(".".into())],
             command: Some(trial.command.clone()),
-            room: Some(judge::used(&template)),
+            room: Some(call::used(&template)),
             ..Details::of(TOOL, serde_json::json!({ "command": trial.command }))
         };
         let who = Who { pid: world::Pid::OPERATOR, zone: task.zone, task: Some(task.id) };
         let mut call = CallFacts::new(self, who, trusted, details)?;
         call.ask_extensions(self).await;
         let now = self.moment();
-        let around = self.ledger.look(|world| Around::call(world, &call, &now, world.now_ms)).without_leave();
-        match call.judge(&around).verdict {
+        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_leave();
+        match call.judge(&rights).verdict {
             Verdict::Deny { refusal, .. } => Err(refusal.into()),
             Verdict::Allow(_) | Verdict::Review { .. } => Ok(template),
         }

@@ -193,6 +193,14 @@ impl Kernel {
         Ok(Some(trusted))
     }
 
+    /// The policy that holds in a zone; without one nothing may happen there.
+    pub(crate) fn in_force(&self, zone: ZoneId) -> Result<Arc<Trusted>, Stop> {
+        let none = || {
+            Refusal::new(Code::Untrusted, "no policy is in force in this zone").hint("look at the project's own files and run `skep trust`")
+        };
+        Ok(self.trusted(zone)?.ok_or_else(none)?)
+    }
+
     /// The files of a tree as they would hold if they were in force.
     pub(crate) fn proposed(&self, zone: ZoneId, bundle: &Bundle) -> Result<Arc<Trusted>, Refusal> {
         let (policy, config, sanitizer) = parse(bundle)?;

@@ -2,7 +2,7 @@
 
 use crate::rpc_error::rpc_error;
 use crate::{peer, view};
-use kernel::{Ask, Kernel, Reply, TokenWish};
+use kernel::{CallOptions, Kernel, Reply, TokenWish};
 use std::path::Path;
 use tool::RunMode;
 use wire::method::Nothing;
@@ -20,7 +20,7 @@ pub(crate) async fn call(kernel: &Kernel, params: CallRunParams, principal: &Pri
         CallMode::Mock => RunMode::Mock,
     };
     let token = params.token.map(|token| peer::bearer(principal).map(|peer| (token, peer))).transpose()?;
-    let ask = Ask { run_mode, token, ..Ask::default() };
+    let ask = CallOptions { run_mode, token, ..CallOptions::default() };
     kernel.call(Path::new(&params.path), params.task, &params.tool, params.input, ask).await.map(view::call_result).map_err(rpc_error)
 }
 
@@ -120,7 +120,7 @@ pub(crate) async fn issue(kernel: &Kernel, params: TokenIssueParams, principal: 
     let zone = kernel.zone(&top).map_err(rpc_error)?.id;
     let wish = TokenWish { tool: params.tool, paths: params.paths, max_ops: params.max_ops.unwrap_or(1), ttl_ms: params.ttl_ms };
     let (token, outcome) = kernel.issue_token(Pid::OPERATOR, zone, wish, peer::bearer(principal)?).await.map_err(rpc_error)?;
-    let call = view::call_result(kernel::Called { outcome, task: None, dropped: Vec::new() });
+    let call = view::call_result(kernel::CallReport { outcome, task: None, dropped: Vec::new() });
     let review = call.refusal.as_ref().and_then(|refusal| refusal.review);
     Ok(TokenIssueResult { token: (!token.is_empty()).then_some(token), call, review })
 }

@@ -2,7 +2,7 @@
 
 use crate::records::verification;
 use crate::rpc_error::{fault_error, rpc_error};
-use kernel::{BrainSpec, Called, End, Kernel, MergeDiff, Proposal};
+use kernel::{BrainSpec, CallReport, End, Kernel, MergeDiff, Proposal};
 use std::path::Path;
 use std::time::Duration;
 use wire::method::model::{CassetteEntry, CassetteListResult, ExchangeEntry};
@@ -226,8 +226,8 @@ pub(crate) fn tools(kernel: &Kernel) -> call::ToolListResult {
     call::ToolListResult { tools: tools.collect(), left_out: left_out.collect() }
 }
 
-pub(crate) fn call_result(called: Called) -> call::CallRunResult {
-    let Called { outcome, task, mut dropped } = called;
+pub(crate) fn call_result(called: CallReport) -> call::CallRunResult {
+    let CallReport { outcome, task, mut dropped } = called;
     let count = dropped.len() as u64;
     dropped.truncate(call::DROPPED_MAX);
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);

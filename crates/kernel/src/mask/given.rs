@@ -2,7 +2,7 @@
 //! store holds.
 
 use crate::Kernel;
-use crate::call::judge::Who;
+use crate::call::Who;
 use crate::scratch::Shows;
 use crate::zone::{self, Bundle, POLICY_FILE};
 use policy::Warning;

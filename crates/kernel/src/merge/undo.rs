@@ -4,7 +4,7 @@
 
 use super::rights;
 use crate::Kernel;
-use crate::call::judge::{self, Around, CallFacts, Details, Who};
+use crate::call::{self, CallFacts, CallerRights, Details, Who};
 use policy::{OwnedPath, Verdict};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -92,7 +92,7 @@ impl Kernel {
         for details in aside(|| details(self, plan, shows_content))? {
             let manifest = self.tools.find(&details.tool).ok().and_then(|tool| tool.manifest().template.clone());
             // The room that the operator's own call of this tool has.
-            let room = judge::used(self.templates(Some(&trusted))?.of_tool(&details.tool, manifest.as_deref())?);
+            let room = call::used(self.templates(Some(&trusted))?.of_tool(&details.tool, manifest.as_deref())?);
             let mut call = CallFacts::new(self, who, trusted.clone(), Details { room: Some(room), ..details })?;
             call.ask_extensions(self).await;
             calls.push(call.without_input());
@@ -150,8 +150,8 @@ fn bytes(kernel: &Kernel, state: &State) -> Result<u64, Fault> {
 fn denials(world: &World, calls: &[CallFacts], now: &Moment, now_ms: i64) -> Vec<(Refusal, Vec<String>)> {
     let mut found: Vec<(Refusal, Vec<String>)> = Vec::new();
     for call in calls {
-        let around = Around::call(world, call, now, now_ms).without_leave();
-        if let Verdict::Deny { refusal, rules } = call.judge(&around).verdict
+        let rights = CallerRights::call(world, call, now, now_ms).without_leave();
+        if let Verdict::Deny { refusal, rules } = call.judge(&rights).verdict
             && !found.iter().any(|(known, _)| known.reason == refusal.reason)
         {
             found.push((refusal, rules));

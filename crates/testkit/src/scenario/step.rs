@@ -4,7 +4,7 @@ use super::{Scenario, journal};
 use crate::bed::Bed;
 use brain::script::BrainScript;
 use brain::{Brain, BrainInput, Move, ToolCall};
-use kernel::{Ask, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenWish, Tuning, Verification};
+use kernel::{CallOptions, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenWish, Tuning, Verification};
 use policy::Peer;
 use sandbox::Launcher;
 use std::collections::{BTreeMap, HashMap};
@@ -346,7 +346,7 @@ impl<'a> Story<'a> {
         };
         let kernel = self.kernel()?;
         let task = self.task.filter(|task| kernel.task(*task).is_ok_and(|task| !task.state.ended()));
-        kernel.call(&self.project()?, task, &tool, input, Ask { token, ..Ask::default() }).await?;
+        kernel.call(&self.project()?, task, &tool, input, CallOptions { token, ..CallOptions::default() }).await?;
         Ok(())
     }
 

@@ -81,7 +81,7 @@ fn play<F: Future<Output = Result<(), Stop>>>(test: fn(Ground) -> F) -> Result<(
 
 async fn ask(kernel: &Kernel, pid: u64, zone: ZoneId, tool: &str, path: &str) -> Result<End, Stop> {
     let request = Request::new(Pid(pid), None, zone, tool, serde_json::json!({"path": path}));
-    Ok(kernel.make(&request).await?.end)
+    Ok(kernel.call_as(&request).await?.end)
 }
 
 async fn denied(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
@@ -152,9 +152,9 @@ async fn tried(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
     let candidate = "capabilities:\n  - { name: all, match: { syscall: '*' }, action: allow }\n";
     let told = kernel.explain(&project, None, "fs.read", serde_json::json!({"path": ".env"}), false).await?;
     assert_eq!((told.verdict, told.rules), (policy::Action::Deny, vec!["mask".to_owned()]));
-    let masked = kernel.call(&project, None, "fs.read", serde_json::json!({"path": ".env"}), kernel::Ask::default()).await?;
+    let masked = kernel.call(&project, None, "fs.read", serde_json::json!({"path": ".env"}), kernel::CallOptions::default()).await?;
     assert!(matches!(&masked.outcome.end, End::Refused(no) if no.reason.contains("is masked")), "{:?}", masked.outcome.end);
-    let denied = kernel.call(&project, None, "fs.exists", serde_json::json!({"path": "a.txt"}), kernel::Ask::default()).await?;
+    let denied = kernel.call(&project, None, "fs.exists", serde_json::json!({"path": "a.txt"}), kernel::CallOptions::default()).await?;
     assert!(matches!(denied.outcome.end, End::Refused(_)), "the control: {:?}", denied.outcome.end);
     let asked = |bind: &str, rule: &str| ReviewAsked {
         pid: Pid(3),
@@ -302,7 +302,7 @@ async fn at_once(kernel: &Arc<Kernel>, zone: ZoneId, token: Option<(String, Peer
     for _ in 0..16 {
         let (kernel, token) = (Arc::clone(kernel), token.clone());
         let request = Request { token, ..Request::new(Pid::OPERATOR, None, zone, "fs.list", serde_json::json!({"path": "."})) };
-        calls.spawn(async move { kernel.make(&request).await });
+        calls.spawn(async move { kernel.call_as(&request).await });
     }
     let mut made = 0;
     while let Some(call) = calls.join_next().await {

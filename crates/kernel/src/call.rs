@@ -220,14 +220,14 @@ fn unsupported_override(kernel: &Kernel, request: &Request, facts: &Facts) -> Op
 
 /// Who would speak about a call, and why. Decides nothing and records nothing.
 pub(crate) async fn explain(kernel: &Kernel, request: &Request, candidate: Option<&policy::Policy>) -> Result<policy::Explanation, Stop> {
-    let tool = find::tool(kernel, request)?;
+    let tool = kernel.tools.find(request)?;
     if let Some(adapted) = tool.adapted(&request.input) {
         let (name, input) = adapted?;
         return Box::pin(explain(kernel, &Request { tool: name.to_owned(), input, ..request.clone() }, candidate)).await;
     }
     let purpose = if candidate.is_some() { Purpose::ExplainOther } else { Purpose::Explain };
     let facts = facts::gather_for(kernel, request, tool, purpose).await?;
-    let now = kernel.moment();
+    let now = kernel.instance.moment();
     let rights = kernel.ledger.look(|world| CallerRights::call(world, &facts.call, &now, world.now_ms));
     Ok(facts.call.explain_by(candidate.unwrap_or(&facts.call.trusted.policy), &rights))
 }

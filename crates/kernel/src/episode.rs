@@ -25,16 +25,16 @@ pub(crate) async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
             eprintln!("skep: {id} was not compared: {fault}");
         }
     }
-    if let Err(fault) = kernel.forget_questions(Some(id)) {
+    if let Err(fault) = kernel.ledger.forget_questions(Some(id)) {
         eprintln!("skep: what was kept for questions of {id} was not deleted: {fault}");
     }
-    kernel.episodes.lock().remove(&id);
-    kernel.ready.notify_one();
+    kernel.tasks.episodes.lock().remove(&id);
+    kernel.tasks.wake();
 }
 
 /// Takes a task up where it stands.
 async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<(), Stop> {
-    let task = kernel.task(id)?;
+    let task = kernel.ledger.task(id)?;
     if let Some(merge) = task.merge.and_then(|merge| kernel.ledger.look(|world| world.merges.get(&merge).cloned())) {
         return merge::resume(kernel, &task, merge).await;
     }
@@ -61,7 +61,7 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
     let memory = memory::recall(kernel, task)?;
     let mut past = Past::of(kernel, task)?;
     let mut input =
-        BrainInput::Start { prompt: kernel.prompt(task).await?, settled: task.calls_settled, resumed: task.episodes > 0, memory };
+        BrainInput::Start { prompt: kernel.ledger.prompt(task).await?, settled: task.calls_settled, resumed: task.episodes > 0, memory };
     let mut own = OwnCalls::default();
     loop {
         let patience = Duration::from_millis(limits::NO_PROGRESS_MS);
@@ -80,12 +80,12 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
         }
         input = match next {
             Move::Say(text) => {
-                let text = kernel.redactor.text(&text).into_owned();
+                let text = kernel.ledger.redactor.text(&text).into_owned();
                 kernel.ledger.progress(pid, id, BrainSaid { pid, task: id, text })?;
                 BrainInput::Continue
             }
             Move::Report { .. } => BrainInput::Continue,
-            Move::Done(summary) => return Ok(EpisodeEnd::Done(kernel.redactor.text(&summary).into_owned())),
+            Move::Done(summary) => return Ok(EpisodeEnd::Done(kernel.ledger.redactor.text(&summary).into_owned())),
             Move::Wait(review) => return park(kernel, task, review).await,
             Move::Call(calls) => match ask_all(kernel, task, calls, &mut past).await? {
                 CallsOutcome::Results(results) => BrainInput::Results(results),
@@ -227,7 +227,7 @@ async fn fail_or_retry(kernel: &Kernel, pid: Pid, id: TaskId, stop: Stop) {
         Stop::Refused(refusal) => (refusal.reason.clone(), false),
         Stop::Failed(fault) => (fault.to_string(), matches!(fault.kind, FaultKind::DiskFull | FaultKind::Io | FaultKind::Stopping)),
     };
-    if kernel.stopping() {
+    if kernel.instance.stopping() {
         return;
     }
     // The record has one line for whoever looks at it later, so the remedy stands in it.

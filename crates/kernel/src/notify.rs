@@ -19,7 +19,7 @@ const LOOK_MS: u64 = 200;
 
 /// Follows the questions until the kernel stops.
 pub(crate) async fn run(kernel: Arc<Kernel>) {
-    let ReviewSettings { notify, deadline } = kernel.settings.review.clone();
+    let ReviewSettings { notify, deadline } = kernel.instance.settings.review.clone();
     let deadline = deadline.and_then(|text| policy::parse_duration(&text).ok());
     if notify.is_none() && deadline.is_none() {
         return;
@@ -28,7 +28,7 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
     let mut waiting = waits(&kernel);
     let mut nearly = kernel.ledger.look(warned);
     let mut follow = kernel.ledger.journal().follow();
-    while !kernel.stopping() {
+    while !kernel.instance.stopping() {
         let (waits, warned) = (waits(&kernel), kernel.ledger.look(warned));
         for text in waits.difference(&waiting).chain(warned.difference(&nearly)) {
             if let Some(command) = &notify {
@@ -60,7 +60,7 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
 
 /// Budgets at whose cap a request waits for a person.
 fn waits(kernel: &Kernel) -> BTreeSet<String> {
-    let waits = kernel.waits();
+    let waits = kernel.models.waits();
     kernel.ledger.look(|world| {
         let text = |wait: &crate::Wait| {
             let (of, what, pid) = (name(world, wait.of()), wait.what(), wait.pid);
@@ -128,7 +128,7 @@ async fn expire(kernel: &Kernel, deadline: Duration) {
         Err(fault) => Err(fault),
     };
     match refused {
-        Ok(true) => kernel.ready.notify_one(),
+        Ok(true) => kernel.tasks.wake(),
         Ok(false) => {}
         Err(fault) => eprintln!("skep: a deadline could not be recorded: {fault}"),
     }

@@ -2,6 +2,8 @@
 
 use crate::call::{self, End, Request};
 use crate::job::JobTerms;
+use crate::open_workspace::OpenWorkspaces;
+use crate::work::Tasks;
 use crate::{Kernel, episode, merge};
 use serde_json::Value;
 use std::path::Path;
@@ -40,6 +42,28 @@ impl CallReport {
     }
 }
 
+impl OpenWorkspaces {
+    /// What a task's room changed, by path, without keeping any of it.
+    async fn changed(&self, id: TaskId) -> Result<Vec<String>, Fault> {
+        let Some(desk) = self.find(id) else { return Ok(Vec::new()) };
+        let found = desk.room.changes().await.map_err(workspace::room_fault)?;
+        let paths = found.changes.iter().map(|change| &change.path).chain(found.refused.iter().map(|no| &no.path));
+        Ok(paths.map(|path| path.to_string_lossy().into_owned()).collect())
+    }
+}
+
+impl Tasks {
+    /// Takes up a parked call of the operator's own, if `id` is one.
+    async fn take_own(&self, id: TaskId) -> Result<Option<TaskId>, Stop> {
+        let task = self.ledger.task(id)?;
+        if task.mode != Mode::Call || task.merge.is_some() {
+            return Ok(None);
+        }
+        self.ledger.record(TaskStarted { pid: task.pid, task: Some(id), episode: task.episodes + 1 }).await?;
+        Ok(Some(id))
+    }
+}
+
 impl Kernel {
     /// Takes any process's call through the door; whoever accepted it says which process speaks.
     pub async fn call_as(&self, request: &Request) -> Result<call::Outcome, Fault> {
@@ -57,17 +81,17 @@ impl Kernel {
     ) -> Result<CallReport, Stop> {
         options.job.check()?;
         let top = crate::zone::locate(path)?;
-        let zone = self.zone(&top)?.id;
-        let in_room = self.tools.find(tool).is_ok_and(|tool| tool.manifest().room == tool::Room::Sandbox);
+        let zone = self.policies.zone(&top)?.id;
+        let in_room = self.tools.registry.find(tool).is_ok_and(|tool| tool.manifest().room == tool::Room::Sandbox);
         let own = match task {
-            Some(id) => self.take_own(id).await?,
-            None if in_room => Some(self.add_own(zone, format!("call {tool}")).await?),
+            Some(id) => self.tasks.take_own(id).await?,
+            None if in_room => Some(self.tasks.add_own(zone, format!("call {tool}")).await?),
             None => None,
         };
         let CallOptions { run_mode, token, live, discard, job } = options;
         let request = Request { run_mode, token, live, job, ..Request::new(Pid::OPERATOR, task.or(own), zone, tool, input) };
         let outcome = call::run(self, &request).await;
-        if let Some(refusal) = own.and_then(|id| self.cancelled(id)) {
+        if let Some(refusal) = own.and_then(|id| self.ledger.cancelled(id)) {
             return Err(refusal.into());
         }
         let Some(id) = own else { return Ok(CallReport::new(outcome?, None)) };
@@ -79,7 +103,7 @@ impl Kernel {
             }
         };
         // What a kernel on its way down ended is no outcome: the next one keeps what was written, and offers it.
-        if self.stopping() {
+        if self.instance.stopping() {
             return Err(Fault::new(FaultKind::Stopping, "the kernel is stopping", format!("{id} was interrupted"))
                 .fix(format!("the next kernel keeps what it wrote: `skep diff {id}`"))
                 .into());
@@ -89,22 +113,22 @@ impl Kernel {
             return Ok(CallReport::new(outcome, Some(id)));
         }
         if discard {
-            let dropped = self.changed(id).await;
-            merge::finish(self, &self.task(id)?, &format!("{tool}, its changes dropped as asked"), Vec::new()).await?;
+            let dropped = self.workspaces.changed(id).await;
+            merge::finish(self, &self.ledger.task(id)?, &format!("{tool}, its changes dropped as asked"), Vec::new()).await?;
             return Ok(CallReport { outcome, task: None, dropped: dropped? });
         }
-        let task = self.task(id)?;
-        self.work_on(id, merge::propose(self, &task, &request.tool)).await?;
-        let waits = !self.task(id)?.state.ended();
+        let task = self.ledger.task(id)?;
+        self.tasks.work_on(id, merge::propose(self, &task, &request.tool)).await?;
+        let waits = !self.ledger.task(id)?.state.ended();
         Ok(CallReport::new(outcome, waits.then_some(id)))
     }
 
     /// After a fault, what the operator's own call wrote is offered all the same. Where that fails too the call is over.
     async fn keep_or_fail(&self, id: TaskId, fault: &Fault) -> Result<(), Fault> {
-        if self.stopping() {
+        if self.instance.stopping() {
             return Ok(());
         }
-        let task = self.task(id).ok().filter(|task| task.workspace.is_some());
+        let task = self.ledger.task(id).ok().filter(|task| task.workspace.is_some());
         match task {
             Some(task) if self.offer(&task, &fault.to_string()).await.is_ok() => Ok(()),
             _ => episode::fail(self, Pid::OPERATOR, id, fault.to_string()).await,
@@ -122,30 +146,12 @@ impl Kernel {
     /// Offers what calls wrote that the last kernel did not bring to an end. What can't be offered stays where it is, for the next boot.
     pub(crate) async fn offer_left(self: Arc<Self>, left: Vec<TaskId>) {
         for id in left {
-            let offered = async { self.offer(&self.task(id)?, "the kernel ended").await };
+            let offered = async { self.offer(&self.ledger.task(id)?, "the kernel ended").await };
             if let Err(stop) = offered.await
-                && !self.stopping()
+                && !self.instance.stopping()
             {
                 eprintln!("skep: what {id} wrote is kept and can't be offered yet: {stop}");
             }
         }
-    }
-
-    /// What a task's room changed, by path, without keeping any of it.
-    async fn changed(&self, id: TaskId) -> Result<Vec<String>, Fault> {
-        let Some(desk) = self.desks.find(id) else { return Ok(Vec::new()) };
-        let found = desk.room.changes().await.map_err(workspace::room_fault)?;
-        let paths = found.changes.iter().map(|change| &change.path).chain(found.refused.iter().map(|no| &no.path));
-        Ok(paths.map(|path| path.to_string_lossy().into_owned()).collect())
-    }
-
-    /// Takes up a parked call of the operator's own, if `id` is one.
-    async fn take_own(&self, id: TaskId) -> Result<Option<TaskId>, Stop> {
-        let task = self.task(id)?;
-        if task.mode != Mode::Call || task.merge.is_some() {
-            return Ok(None);
-        }
-        self.ledger.record(TaskStarted { pid: task.pid, task: Some(id), episode: task.episodes + 1 }).await?;
-        Ok(Some(id))
     }
 }

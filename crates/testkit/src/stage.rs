@@ -58,7 +58,7 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
                 tags: vec![],
             };
             let task = kernel.add(new).await?.task;
-            kernel.settled(task).await?;
+            kernel.tasks.settled(task).await?;
             Ok((zone, task))
         };
         let (zone, task) = opened.await.map_err(|stop: Stop| stop.to_string())?;

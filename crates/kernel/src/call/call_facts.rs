@@ -154,12 +154,12 @@ impl CallFacts {
         if self.trusted.bundle.rules.is_empty() || self.masked.is_some() {
             return;
         }
-        let now = kernel.moment();
+        let now = kernel.instance.moment();
         let token = self.token.as_ref().and_then(|token| kernel.ledger.look(|world| token.facts(world, &now)));
         if self.seen.with_token(token.as_ref(), |facts| policy::preview(&self.trusted.policy, facts).is_settled()) {
             return;
         }
-        self.seen.opinions = kernel.opinions(self.who.zone, &self.trusted, &self.described(kernel)).await;
+        self.seen.opinions = kernel.policies.opinions(self.who.zone, &self.trusted, &self.described(kernel)).await;
     }
 
     /// The same of extensions that are in force nowhere yet, beside a policy that is not either.
@@ -173,7 +173,7 @@ impl CallFacts {
     /// to ask about.
     fn described(&self, kernel: &Kernel) -> Value {
         let mut input = self.input.clone();
-        kernel.redactor.value(&mut input);
+        kernel.ledger.redactor.value(&mut input);
         record::shorten(&mut input);
         extension::described(&self.seen, &input)
     }
@@ -220,7 +220,7 @@ impl Kernel {
     /// These processes as readers in each of these rooms. A grant counts if it is live for all of them, whatever its rate: what a room shows
     /// is not read once. Opinions of extensions are not asked.
     pub(crate) fn readers(&self, whos: &[Who], rooms: &[UsedRoom], trusted: &Arc<Trusted>) -> Result<ReaderFacts, Stop> {
-        let now = self.moment();
+        let now = self.instance.moment();
         let mut readers = ReaderFacts { own: Vec::new(), ancestors: Vec::new(), bans: Vec::new(), grants: Vec::new() };
         for (number, who) in whos.iter().enumerate() {
             let details = Details { read_only: true, ..Details::of(READ, Value::Null) };

@@ -125,11 +125,11 @@ pub(super) async fn gather(kernel: &Kernel, asked: &Request, tool: &Tool) -> Res
 }
 
 pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, purpose: Purpose) -> Result<Facts, Stop> {
-    let trusted = kernel.in_force(request.zone)?;
+    let trusted = kernel.policies.in_force(request.zone)?;
     let manifest = tool.manifest();
     let in_room = manifest.room == tool::Room::Sandbox;
     let project = PathBuf::from(origin(kernel, request)?.zone);
-    let room = in_room.then(|| kernel.template_of(&trusted, request, tool)).transpose()?;
+    let room = in_room.then(|| kernel.policies.template_of(&trusted, request, tool)).transpose()?;
     let root = match (request.task, &room) {
         (Some(task), Some(room)) if purpose == Purpose::Call => {
             Root::OpenWorkspace(kernel.workspace_for(task, request.who(), &room.name).await?)
@@ -191,7 +191,7 @@ pub(super) async fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Fac
 fn without_files(kernel: &Kernel, request: &Request, details: Details, room: Option<Template>) -> Result<Facts, Stop> {
     let project = PathBuf::from(origin(kernel, request)?.zone);
     let surroundings = Surroundings { places: Vec::new(), room, sight: None, root: Root::None, project };
-    facts(kernel, request, kernel.in_force(request.zone)?, details, surroundings)
+    facts(kernel, request, kernel.policies.in_force(request.zone)?, details, surroundings)
 }
 
 /// The facts of what a job asks for at a door of its room.
@@ -241,10 +241,10 @@ fn facts(kernel: &Kernel, request: &Request, trusted: Arc<Trusted>, details: Det
     let Surroundings { places, room, sight, root, project } = surroundings;
     let bound = |task| pattern::bind(request, task, &session, &zone, &head);
     let bind = bound(request.task);
-    let then = replays.map(|of| kernel.then(of, &request.tool, bound(Some(of)))).transpose()?;
+    let then = replays.map(|of| kernel.models.then(of, &request.tool, bound(Some(of)))).transpose()?;
     let target = NetworkTarget { host: details.host.as_deref(), port: details.port, method: details.method.as_deref() };
     let like = pattern::similar_calls(request, &bind, &places, details.command.as_deref(), target);
-    let token = request.token.as_ref().and_then(|(text, peer)| kernel.presented(text, peer.clone()));
+    let token = request.token.as_ref().and_then(|(text, peer)| kernel.ledger.presented(text, peer.clone()));
     let mut call = CallFacts::new(kernel, request.who(), trusted, details)?;
     (call.bind, call.token) = (bind, token);
     Ok(Facts { call, places, room, then, demanded: None, like, project, sight, root })
@@ -298,7 +298,7 @@ async fn hidden(
     // Only what has several names can be a hidden file by another one; then the project is looked through.
     let several = |fd: &OwnedFd| rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_nlink > 1);
     match &place.fd {
-        Some(fd) if matches!(place.found, Found::File { .. }) && several(fd) => kernel.other_name(sight, path).await,
+        Some(fd) if matches!(place.found, Found::File { .. }) && several(fd) => kernel.masks.other_name(sight, path).await,
         _ => Ok(None),
     }
 }

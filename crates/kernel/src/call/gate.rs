@@ -82,7 +82,7 @@ pub(super) async fn admit(kernel: &Kernel, request: &Request, facts: &Facts) -> 
 pub(super) async fn admit_with(kernel: &Kernel, request: &Request, facts: &Facts, with: &OnAdmit<'_>) -> Result<Option<Admission>, Fault> {
     let redacted = RedactedInput::of(kernel, request);
     // The clock is read once: nothing runs out between two looks.
-    let now = kernel.moment();
+    let now = kernel.instance.moment();
     let pending = kernel
         .ledger
         .commit(|world, now_ms| decide_locked(world, &Asked { request, facts, redacted: &redacted, now: &now, now_ms, with }))?;

@@ -221,7 +221,7 @@ pub(super) fn instead(alternative: &Alternative) -> String {
 
 /// The grant that demands another input than was asked, and the input that it demands.
 pub(super) fn demanded_input(kernel: &Kernel, call: &CallFacts, input: &Value) -> Option<(GrantId, Value)> {
-    let now = kernel.moment();
+    let now = kernel.instance.moment();
     let rights = kernel.ledger.look(|world| CallerRights::call(world, call, &now, world.now_ms));
     let grant = rights.grant_of(call)?;
     let demanded = demanded_by(grant, input)?;

@@ -60,7 +60,7 @@ impl RoomNetwork {
         if self.judge.template.network != sandbox::Network::Restricted {
             return Vec::new();
         }
-        let services = self.judge.kernel.outside.services.iter().filter(|service| service.door);
+        let services = self.judge.kernel.rooms.outside.services.iter().filter(|service| service.door);
         [(PROXY_PORT, Behind::Proxy)].into_iter().chain(services.map(|service| (service.port, Behind::Place(service.ask())))).collect()
     }
 
@@ -81,7 +81,7 @@ impl Drop for RoomNetwork {
         }
         self.over.send_replace(true);
         let judge = Arc::clone(&self.judge);
-        let hold = judge.kernel.works.begin(Part::default());
+        let hold = judge.kernel.tasks.works.begin(Part::default());
         tokio::spawn(async move {
             if let Err(fault) = close(judge, running).await {
                 eprintln!("skep: what a job did on the network is not on record: {fault}");
@@ -120,7 +120,7 @@ impl Network for RoomNetwork {
         // It tries again after 10 and 60 seconds, which is long for a no.
         env.extend(named(&["npm_config_fetch_retry_mintimeout"], "1000"));
         env.extend(named(&["npm_config_fetch_retry_maxtimeout"], "5000"));
-        let outside = &self.judge.kernel.outside;
+        let outside = &self.judge.kernel.rooms.outside;
         for service in &outside.services {
             let name = format!("SKEP_SERVICE_{}", service.name.to_ascii_uppercase().replace('-', "_"));
             let at = if service.door { format!("127.0.0.1:{}", service.port) } else { format!("{}:{}", service.host, service.port) };
@@ -229,7 +229,7 @@ impl EgressGate {
     /// grant changes.
     async fn rule(&self, ask: &Ask) -> Result<ConnectionRecord, Stop> {
         let mut known = self.known.lock().await;
-        let version = self.kernel.trusted(self.request.zone)?.map_or(0, |trusted| trusted.version);
+        let version = self.kernel.policies.trusted(self.request.zone)?.map_or(0, |trusted| trusted.version);
         // Read before it is decided anew: what changes in between is found by the next to ask.
         let basis = (version, self.kernel.ledger.look(|world| world.bans.keys().copied().collect()));
         match known.get(ask).filter(|known| known.basis == basis && self.stands(&known.answer)).map(|known| &known.answer) {
@@ -271,7 +271,7 @@ impl EgressGate {
     fn stands(&self, answer: &Answered) -> bool {
         let Answered::Yes(open) = answer else { return true };
         let Some(grant) = &open.permit.grant else { return true };
-        let over = grant.terms.until.as_ref().is_some_and(|until| until.is_over(&self.kernel.moment()));
+        let over = grant.terms.until.as_ref().is_some_and(|until| until.is_over(&self.kernel.instance.moment()));
         !over && self.kernel.ledger.look(|world| world.grants.contains_key(&grant.id))
     }
 
@@ -280,7 +280,7 @@ impl EgressGate {
             settle::refuse(&self.kernel, request, refusal.clone(), Instant::now()).await?;
             Err(refusal.into())
         };
-        let service = self.kernel.outside.service(ask).is_some();
+        let service = self.kernel.rooms.outside.service(ask).is_some();
         if let Some(hosts) = self.template.hosts.as_ref().filter(|hosts| !service && !hosts.contains(&ask.host)) {
             let reason = format!("`{}` is not one of the {} hosts of the template `{}`", ask.host, hosts.len(), self.template.name);
             return refuse(Refusal::new(Code::Denied, reason).hint("use a template that leaves it to the policy")).await;
@@ -300,7 +300,7 @@ impl EgressGate {
     }
 
     fn leave(&self, ask: &Ask, meter: ConnectionRecord) -> Leave {
-        let outside = &self.kernel.outside;
+        let outside = &self.kernel.rooms.outside;
         let (to, tls) = outside.way(ask);
         let own =
             outside.secrets.iter().map(|(_, secret)| secret).filter(|secret| self.template.secrets && secret.hosts.contains(&ask.host));
@@ -386,7 +386,7 @@ impl Meter for ConnectionRecord {
             End::Failed(why) => format!("failed: {why}"),
         };
         let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let event = NetClosed { up, down, ms, end: kernel.redactor.text(&end).into_owned(), ..closed };
+        let event = NetClosed { up, down, ms, end: kernel.ledger.redactor.text(&end).into_owned(), ..closed };
         // Ordered now; on disk at the latest with the end of its call.
         if let Err(fault) = kernel.ledger.commit(|_, _| (vec![event.into()], ())) {
             eprintln!("skep: a connection is not on record: {fault}");

@@ -20,7 +20,7 @@ impl RedactedInput {
         let original = request.input.to_string().into_bytes();
         let digest = kernel.ledger.journal().vault().digest(&original);
         let mut input = request.input.clone();
-        kernel.redactor.value(&mut input);
+        kernel.ledger.redactor.value(&mut input);
         shorten(&mut input);
         let original = (input != request.input).then_some(original);
         RedactedInput { input, digest, original }

@@ -49,7 +49,7 @@ async fn carry_out(
     let places = std::mem::take(&mut facts.places);
     let job = kernel.begin_job(request).await?;
     let pid = job.as_ref().map(JobProcess::pid);
-    let hold = kernel.works.begin(Part { task: request.task, call: Some(permit.call), job: pid });
+    let hold = kernel.tasks.works.begin(Part { task: request.task, call: Some(permit.call), job: pid });
     let network = match open_network(kernel, permit, request, &facts, pid) {
         Ok(network) => network,
         Err(fault) => {
@@ -59,7 +59,7 @@ async fn carry_out(
     };
     let work = async {
         let result = use_tool(kernel, permit, tool, request, &facts, places, network.as_ref()).await?;
-        breaker.settle(&result, kernel.tuning.clock.instant());
+        breaker.settle(&result, kernel.instance.tuning.clock.instant());
         result.map_err(|stop| stopped(request, stop))
     };
     // Dropping the work ends it: a job is killed, a connection closed, a reader stops at its next look.
@@ -83,12 +83,13 @@ async fn use_tool(
     places: Vec<Place>,
     network: Option<&RoomNetwork>,
 ) -> Result<Result<Output, ToolStop>, Fault> {
-    let no_root = || Fault::new(FaultKind::Bug, format!("`{}` was to run without a root", request.tool), kernel.home.path.display());
+    let no_root =
+        || Fault::new(FaultKind::Bug, format!("`{}` was to run without a root", request.tool), kernel.instance.home.path.display());
     let root = facts.root.fd().ok_or_else(no_root)?;
     // A walk shows nothing that a call on the path itself would not.
     let walk = Walk::of(kernel, &facts.call);
     let visible = |path: &str| !facts.hides(path) && walk.shows(path, permit.grant.is_some());
-    let secrets: Vec<tool::Secret> = kernel.outside.secrets.iter().map(|(_, secret)| secret.clone()).collect();
+    let secrets: Vec<tool::Secret> = kernel.rooms.outside.secrets.iter().map(|(_, secret)| secret.clone()).collect();
     let context = Context {
         root,
         project: &facts.project,
@@ -97,9 +98,9 @@ async fn use_tool(
         output_max: limits::OUTPUT_KEPT_MAX,
         visible: &visible,
         mode: request.run_mode,
-        reach: &kernel.tuning.reach,
+        reach: &kernel.tools.reach,
         leave: &Subcalls { kernel, request, call: permit.call },
-        environment: &kernel.environment,
+        environment: &kernel.rooms.environment,
         terms: tool::Terms {
             template: facts.room.as_ref(),
             live: request.live.as_deref(),
@@ -137,7 +138,7 @@ fn open_network(
 
 /// Comes back when the call is to end before its tool does.
 async fn cancelled(kernel: &Kernel, request: &Request, hold: &Hold) -> Refusal {
-    match request.task.and_then(|task| kernel.cancelled(task)) {
+    match request.task.and_then(|task| kernel.ledger.cancelled(task)) {
         // Cancelled after it was admitted and before it could be told.
         Some(refusal) => refusal,
         None => hold.ended().await,
@@ -184,7 +185,7 @@ struct Walk {
 impl Walk {
     fn of(kernel: &Kernel, call: &CallFacts) -> Walk {
         let call = call.by_policy_alone();
-        let now = kernel.moment();
+        let now = kernel.instance.moment();
         let rights = kernel.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_leave();
         Walk { call, rights }
     }

@@ -42,7 +42,7 @@ impl Permit {
         let level = grant.terms.observe?;
         let detail = (level == Observe::Detailed).then(|| {
             let mut detail = json!({"input": request.input, "output": whole});
-            kernel.redactor.value(&mut detail);
+            kernel.ledger.redactor.value(&mut detail);
             shorten(&mut detail);
             detail
         });
@@ -59,9 +59,9 @@ impl Permit {
 fn redact(kernel: &Kernel, whole: &mut Value) {
     let mut seen = whole.clone();
     let hidden = tool::visible(&mut seen);
-    kernel.redactor.value(whole);
+    kernel.ledger.redactor.value(whole);
     if hidden {
-        kernel.redactor.value(&mut seen);
+        kernel.ledger.redactor.value(&mut seen);
         let mut plain = whole.clone();
         tool::visible(&mut plain);
         if plain != seen {
@@ -96,7 +96,7 @@ pub(super) async fn finish(kernel: &Kernel, tool: Option<&Tool>, request: &Reque
     redact(kernel, &mut whole);
     permit.narrow(&mut whole);
     let mut value = whole.clone();
-    if let (Some(tool), Some(trusted)) = (tool, kernel.trusted(request.zone)?) {
+    if let (Some(tool), Some(trusted)) = (tool, kernel.policies.trusted(request.zone)?) {
         trusted.sanitizer.clean(tool.manifest(), &mut value);
     }
     let bytes = serde_json::to_vec(&whole).map_err(|error| Fault::new(FaultKind::Bug, "an output cannot be written", error))?;
@@ -128,7 +128,7 @@ pub(super) async fn finish(kernel: &Kernel, tool: Option<&Tool>, request: &Reque
     })?;
     let open = pending.durable().await?;
     kernel.ledger.unconfide(permit.call)?;
-    match request.task.filter(|_| !open).and_then(|task| kernel.cancelled(task)) {
+    match request.task.filter(|_| !open).and_then(|task| kernel.ledger.cancelled(task)) {
         Some(refusal) => Ok(End::Refused(refusal)),
         None => Ok(End::Done { ok, value }),
     }
@@ -137,13 +137,13 @@ pub(super) async fn finish(kernel: &Kernel, tool: Option<&Tool>, request: &Reque
 /// Is there room for more of this task's output?
 fn fits_its_share(kernel: &Kernel, request: &Request, more: u64) -> bool {
     let held = kernel.ledger.look(|world| request.task.and_then(|task| world.tasks.get(&task)).map_or(0, |task| task.blob_bytes));
-    held.saturating_add(more) <= kernel.tuning.task_blob_bytes_max
+    held.saturating_add(more) <= kernel.instance.tuning.task_blob_bytes_max
 }
 
 /// Settles a call that its caller made with its own hands, on the caller's word.
 pub(crate) async fn report(kernel: &Kernel, call: CallId, ok: bool, text: &str) -> Result<(), Fault> {
     let mut output = json!({"claimed": text});
-    kernel.redactor.value(&mut output);
+    kernel.ledger.redactor.value(&mut output);
     shorten(&mut output);
     let pending = kernel.ledger.commit(|world, _| match world.calls.get(&call) {
         Some(open) => {

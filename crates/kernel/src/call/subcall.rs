@@ -5,7 +5,7 @@
 
 use super::gate::Admission;
 use super::run::Ran;
-use super::{Request, consider, find, settle};
+use super::{Request, consider, settle};
 use crate::Kernel;
 use serde_json::{Value, json};
 use std::pin::Pin;
@@ -38,7 +38,7 @@ impl Subcalls<'_> {
             settle::refuse(self.kernel, request, refusal.clone(), start).await?;
             Err(refusal.into())
         };
-        let tool = match find::tool(self.kernel, request) {
+        let tool = match self.kernel.tools.find(request) {
             Ok(tool) => tool,
             Err(refusal) => return refuse(refusal).await,
         };
@@ -63,7 +63,7 @@ impl Subcalls<'_> {
     }
 
     fn retry(&self, attempt: u32, why: &str) -> Result<(), Fault> {
-        let why = self.kernel.redactor.text(why).into_owned();
+        let why = self.kernel.ledger.redactor.text(why).into_owned();
         let event = CallRetried { pid: self.request.pid, task: self.request.task, call: self.call, attempt, why };
         // Ordered now, on disk with what the call itself records next.
         self.kernel.ledger.commit(|_, _| (vec![event.into()], ())).map(drop)

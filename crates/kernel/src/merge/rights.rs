@@ -54,11 +54,11 @@ pub(super) struct Described {
 
 impl<'a> Rights<'a> {
     pub fn of(kernel: &'a Kernel, task: &Task) -> Result<Rights<'a>, Stop> {
-        let trusted = kernel.in_force(task.zone)?;
+        let trusted = kernel.policies.in_force(task.zone)?;
         let who = Who { pid: task.pid, zone: task.zone, task: Some(task.id) };
         // As it is now: the one that an episode began with knows no job.
-        let rooms = kernel.rooms_of(&trusted, &kernel.task(task.id)?)?;
-        let now = kernel.moment();
+        let rooms = kernel.rooms_of(&trusted, &kernel.ledger.task(task.id)?)?;
+        let now = kernel.instance.moment();
         let rights = kernel.ledger.look(|world| rights_of(world, who, &now, world.now_ms));
         Ok(Rights { kernel, trusted, who, rooms, rights: Mutex::new(rights), moves: Mutex::default() })
     }
@@ -223,14 +223,14 @@ impl Kernel {
     /// The rooms in which jobs of a task ran, in the words of rules. Where a record does not say, it may have been any that a caller gets;
     /// where none ran, it is the one of the tool that writes.
     fn rooms_of(&self, trusted: &Trusted, task: &Task) -> Result<Vec<UsedRoom>, Stop> {
-        let templates = self.templates(Some(trusted))?;
+        let templates = self.policies.templates(Some(trusted))?;
         let mut rooms = task.rooms.clone();
         if task.in_unknown_room {
             let for_callers = |template: &&Template| template.profile != Profile::Strict && template.name != "brain";
             rooms.extend(templates.list().filter(for_callers).map(used));
         }
         if rooms.is_empty() {
-            let own = self.tools.find(WRITE).ok().and_then(|tool| tool.manifest().template.clone());
+            let own = self.tools.template_of(WRITE);
             rooms.insert(used(templates.of_tool(WRITE, own.as_deref())?));
         }
         Ok(rooms.into_iter().collect())

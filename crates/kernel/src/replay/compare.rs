@@ -107,7 +107,7 @@ pub(super) fn compare(kernel: &Kernel, original: &Task, replay: &Task, end: &End
 
 fn run(kernel: &Kernel, task: &Task) -> Result<Run, Fault> {
     let mut run = Run::default();
-    for event in kernel.events(task.id, &["call.admitted", "call.refused", "call.finished", "call.lost", "model.used"])? {
+    for event in kernel.ledger.events(task.id, &["call.admitted", "call.refused", "call.finished", "call.lost", "model.used"])? {
         match event {
             Event::CallAdmitted(e) if e.tool == REQUEST => run.requests += 1,
             Event::CallAdmitted(e) if e.of.is_none() => {

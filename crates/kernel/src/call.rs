@@ -23,7 +23,7 @@ use policy::Peer;
 use serde_json::{Value, json};
 pub(crate) use settle::KEPT_CHARS;
 use std::time::{Duration, Instant};
-use tool::{RunMode, Tool, ToolUnavailable};
+use tool::{RegisteredTool, RunMode, ToolUnavailable};
 use world::{CallId, Code, Hands, Pid, Refusal, TaskId, ZoneId};
 use world::{Fault, Stop};
 
@@ -140,7 +140,7 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
 }
 
 /// Carries a call of a tool whose work a built-in one does: judged, recorded and run as that one, under its own names outside.
-async fn run_adapted(kernel: &Kernel, request: &Request, tool: &Tool, start: Instant) -> Result<Outcome, Fault> {
+async fn run_adapted(kernel: &Kernel, request: &Request, tool: &RegisteredTool, start: Instant) -> Result<Outcome, Fault> {
     let inner = match tool.adapted(&request.input) {
         Some(Ok((name, input))) => Request { tool: name.to_owned(), input, ..request.clone() },
         Some(Err(refusal)) => return settle::refuse(kernel, request, refusal, start).await,
@@ -274,7 +274,7 @@ struct Considered {
 }
 
 /// Gathers facts and decides on them; once more if the policy changed in between, then no.
-async fn consider(kernel: &Kernel, asked: &Request, tool: &Tool) -> Result<Considered, Stop> {
+async fn consider(kernel: &Kernel, asked: &Request, tool: &RegisteredTool) -> Result<Considered, Stop> {
     for _ in 0..2 {
         let mut request = asked.clone();
         let mut facts = facts::gather(kernel, &request, tool).await?;

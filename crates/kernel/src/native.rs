@@ -63,7 +63,7 @@ impl Kernel {
     }
 
     fn tools_for(&self, may_change: bool) -> Vec<ToolSpec> {
-        let manifests = self.tools.list().map(tool::Tool::manifest);
+        let manifests = self.tools.list().map(tool::RegisteredTool::manifest);
         let fit = manifests.filter(|manifest| !NOT_FOR_BRAINS.contains(&manifest.name.as_str()) && (may_change || manifest.read_only));
         let card = |manifest: &tool::Manifest| ToolSpec {
             name: manifest.name.clone(),

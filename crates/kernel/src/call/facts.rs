@@ -15,7 +15,7 @@ use sandbox::egress::Ask;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tool::{Found, Place, Real, Tool};
+use tool::{Found, Place, Real, RegisteredTool};
 use workspace::{Hidden, Sight};
 use world::Stop;
 use world::{Code, Hands, Refusal, TaskId, What};
@@ -99,11 +99,11 @@ pub(super) enum Purpose {
     ExplainOther,
 }
 
-pub(super) async fn gather(kernel: &Kernel, request: &Request, tool: &Tool) -> Result<Facts, Stop> {
+pub(super) async fn gather(kernel: &Kernel, request: &Request, tool: &RegisteredTool) -> Result<Facts, Stop> {
     gather_for(kernel, request, tool, Purpose::Call).await
 }
 
-pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, purpose: Purpose) -> Result<Facts, Stop> {
+pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &RegisteredTool, purpose: Purpose) -> Result<Facts, Stop> {
     let trusted = kernel.in_force(request.zone)?;
     let manifest = tool.manifest();
     let in_room = manifest.room == tool::Room::Sandbox;
@@ -130,7 +130,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
         host,
         port,
         method,
-        size: tool.size(&request.input).or_else(|| taken(&request.tool, &places)),
+        size: tool.size(&request.input, &places),
         room: room.as_ref().map(judge::used),
         ..Details::of(&request.tool, request.input.clone())
     };
@@ -148,15 +148,6 @@ pub(crate) fn aim(input: &serde_json::Value) -> (Option<String>, Option<u16>, Op
     let (host, port) = (url.and_then(host_of), url.and_then(tool::port_of));
     let method = host.as_ref().map(|_| input["method"].as_str().unwrap_or("GET").to_ascii_uppercase());
     (host, port, method)
-}
-
-/// Bytes of the file that a call takes away or moves. A folder's are not counted, so they are not known.
-fn taken(tool: &str, places: &[Place]) -> Option<u64> {
-    match (tool, places.first()?.found) {
-        ("fs.delete" | "fs.move", Found::File { bytes }) => Some(bytes),
-        ("fs.delete" | "fs.move", Found::Link | Found::Missing) => Some(0),
-        _ => None,
-    }
 }
 
 /// The facts of a call that the kernel itself carries out and that touches no file.
@@ -234,7 +225,7 @@ pub(crate) fn host_of(url: &str) -> Option<String> {
     tool::host_of(url)
 }
 
-fn open_places(request: &Request, tool: &Tool, root: &Root, project: &std::path::Path) -> Result<Vec<Place>, Refusal> {
+fn open_places(request: &Request, tool: &RegisteredTool, root: &Root, project: &std::path::Path) -> Result<Vec<Place>, Refusal> {
     let Some(fd) = root.bare() else { return Ok(Vec::new()) };
     tool.targets(&request.input).iter().map(|target| Place::open(fd, project, target)).collect()
 }

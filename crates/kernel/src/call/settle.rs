@@ -11,7 +11,7 @@ use crate::job::JobProcess;
 use crate::work::Part;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use tool::{Context, Output, Pass, Tool, ToolStop};
+use tool::{Context, Output, Pass, RegisteredTool, ToolStop};
 use world::event::{CallFinished, CallObserved, CallRefused, RecordsDropped};
 use world::{CallId, Code, Constraints, Event, Observe, Refusal, ReviewId, limits};
 use world::{Fault, FaultKind, Stop};
@@ -74,7 +74,7 @@ pub(super) fn shorten(value: &mut Value) {
 }
 
 /// The tool a request names, if the input fits it.
-pub(super) fn found<'a>(kernel: &'a Kernel, request: &Request) -> Result<&'a Tool, Refusal> {
+pub(super) fn found<'a>(kernel: &'a Kernel, request: &Request) -> Result<&'a RegisteredTool, Refusal> {
     let bytes = request.input.to_string().len();
     if bytes > limits::INPUT_BYTES_MAX {
         return Err(Refusal::new(Code::TooLarge, format!("the input has {bytes} bytes; {} are allowed", limits::INPUT_BYTES_MAX))
@@ -124,7 +124,7 @@ impl Permit {
     pub async fn run(
         &self,
         kernel: &Kernel,
-        tool: &Tool,
+        tool: &RegisteredTool,
         pass: Pass<'_>,
         request: &Request,
         mut facts: Facts,
@@ -310,7 +310,7 @@ fn hide(value: &mut Value, names: &[String]) {
 /// Records what a tool gave, and gives the caller what is fit to be read of it.
 pub(super) async fn finish(
     kernel: &Kernel,
-    tool: Option<&Tool>,
+    tool: Option<&RegisteredTool>,
     request: &Request,
     permit: &Permit,
     output: (Result<Output, Stop>, Duration),

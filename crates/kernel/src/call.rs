@@ -34,7 +34,7 @@ use run::Ran;
 use serde_json::{Value, json};
 pub(crate) use settle::report;
 use std::time::{Duration, Instant};
-use tool::{RunMode, Tool};
+use tool::{RegisteredTool, RunMode};
 use world::{CallId, Code, Fault, Hands, Pid, Refusal, Stop, TaskId, ZoneId};
 
 /// A call that somebody wants made.
@@ -142,7 +142,7 @@ struct Considered {
 }
 
 /// Gathers facts and decides on them; once more if the policy changed in between, then no.
-async fn consider(kernel: &Kernel, asked: &Request, tool: &Tool) -> Result<Considered, Stop> {
+async fn consider(kernel: &Kernel, asked: &Request, tool: &RegisteredTool) -> Result<Considered, Stop> {
     for _ in 0..2 {
         let (request, facts) = facts::gather(kernel, asked, tool).await?;
         if let Some(admission) = gate::admit(kernel, &request, &facts).await? {
@@ -153,7 +153,7 @@ async fn consider(kernel: &Kernel, asked: &Request, tool: &Tool) -> Result<Consi
 }
 
 /// Carries a call of a tool whose work a built-in one does: judged, recorded and run as that one, under its own names outside.
-async fn run_adapted(kernel: &Kernel, request: &Request, tool: &Tool, start: Instant) -> Result<Outcome, Fault> {
+async fn run_adapted(kernel: &Kernel, request: &Request, tool: &RegisteredTool, start: Instant) -> Result<Outcome, Fault> {
     let inner = match tool.adapted(&request.input) {
         Some(Ok((name, input))) => Request { tool: name.to_owned(), input, ..request.clone() },
         Some(Err(refusal)) => return settle::refuse(kernel, request, refusal, start).await,

@@ -68,7 +68,7 @@ impl Kernel {
 
 /// The tools that a brain is told of.
 fn tools_for(tools: &tool::Registry, may_change: bool) -> Vec<ToolSpec> {
-    let manifests = tools.list().map(tool::Tool::manifest);
+    let manifests = tools.list().map(tool::RegisteredTool::manifest);
     let fit = manifests.filter(|manifest| !NOT_FOR_BRAINS.contains(&manifest.name.as_str()) && (may_change || manifest.read_only));
     let card = |manifest: &tool::Manifest| ToolSpec {
         name: manifest.name.clone(),

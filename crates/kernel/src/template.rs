@@ -205,14 +205,13 @@ impl Policies {
     }
 
     /// The bounds of a call's job, narrowed to what its tool's manifest asks for.
-    pub(crate) fn template_of(&self, trusted: &Trusted, request: &Request, tool: &tool::Tool) -> Result<Template, Stop> {
+    pub(crate) fn template_of(&self, trusted: &Trusted, request: &Request, tool: &tool::RegisteredTool) -> Result<Template, Stop> {
         let mut template = self.template_asked(trusted, request, tool)?;
         let manifest = tool.manifest();
         if !manifest.may_use_network() {
             template.network = Network::None;
         }
-        let wants_container = manifest.runner == tool::Runner::Container;
-        if wants_container && self.runtime(request.zone, Some(&template.name))? == Runtime::Native {
+        if tool.needs_container() && self.runtime(request.zone, Some(&template.name))? == Runtime::Native {
             let reason = format!("`{}` runs in containers only, and rooms of template `{}` are native", manifest.name, template.name);
             let hint = format!("add `sandbox: {{templates: {{{}: {{runtime: podman}}}}}}` to config.yml in $SKEP_HOME", template.name);
             return Err(Refusal::new(Code::Unsupported, reason).hint(hint).into());
@@ -222,7 +221,7 @@ impl Policies {
 
     /// A caller may name a template with a way out, and the policy decides whether it gets that; in all
     /// else only the operator's own calls may be wider than the tool.
-    fn template_asked(&self, trusted: &Trusted, request: &Request, tool: &tool::Tool) -> Result<Template, Refusal> {
+    fn template_asked(&self, trusted: &Trusted, request: &Request, tool: &tool::RegisteredTool) -> Result<Template, Refusal> {
         let templates = self.templates(Some(trusted))?;
         let own = templates.of_tool(&request.tool, tool.manifest().template.as_deref())?;
         let Some(named) = request.input.get("template").and_then(serde_json::Value::as_str) else { return Ok(own.clone()) };
@@ -244,7 +243,7 @@ impl Policies {
     pub(crate) fn usable_rooms(&self, tools: &tool::Registry, trusted: &Trusted, operator: bool) -> Result<Vec<UsedRoom>, Refusal> {
         let templates = self.templates(Some(trusted))?;
         let mut rooms = BTreeMap::new();
-        for manifest in tools.list().map(tool::Tool::manifest).filter(|manifest| manifest.room == tool::Room::Sandbox) {
+        for manifest in tools.list().map(tool::RegisteredTool::manifest).filter(|manifest| manifest.room == tool::Room::Sandbox) {
             let own = templates.of_tool(&manifest.name, manifest.template.as_deref())?;
             let named = templates.list().filter(|named| named.profile != Profile::Strict && named.name != "brain");
             let usable = named.filter(|named| operator || templates.widens(own, named).is_none());

@@ -2,7 +2,7 @@
 
 use crate::call::Request;
 use crate::moment::Clock;
-use tool::{Breakers, Pass, Reach, Registry, Tool, ToolUnavailable};
+use tool::{Breakers, Pass, Reach, RegisteredTool, Registry, ToolUnavailable};
 use world::{Code, Refusal, limits};
 
 pub struct Tools {
@@ -20,7 +20,7 @@ impl Tools {
     }
 
     /// The tool a request names, if the input fits it.
-    pub(crate) fn find(&self, request: &Request) -> Result<&Tool, Refusal> {
+    pub(crate) fn find(&self, request: &Request) -> Result<&RegisteredTool, Refusal> {
         let bytes = request.input.to_string().len();
         if bytes > limits::INPUT_BYTES_MAX {
             return Err(Refusal::new(Code::TooLarge, format!("the input has {bytes} bytes; {} are allowed", limits::INPUT_BYTES_MAX))

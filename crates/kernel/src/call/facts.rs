@@ -16,7 +16,7 @@ use sandbox::egress::Ask;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tool::{Found, Place, Real, Tool};
+use tool::{Found, Place, Real, RegisteredTool};
 use workspace::{Hidden, Sight};
 use world::Stop;
 use world::{Code, Hands, Refusal, TaskId, What};
@@ -109,7 +109,7 @@ pub(super) enum Purpose {
 }
 
 /// The facts of a call that is to be made, and the call as it is to be made: a grant may demand another input than was asked.
-pub(super) async fn gather(kernel: &Kernel, asked: &Request, tool: &Tool) -> Result<(Request, Facts), Stop> {
+pub(super) async fn gather(kernel: &Kernel, asked: &Request, tool: &RegisteredTool) -> Result<(Request, Facts), Stop> {
     let mut request = asked.clone();
     let mut facts = gather_for(kernel, &request, tool, Purpose::Call).await?;
     if let Some((grant, input)) = judge::demanded_input(kernel, &facts.call, &request.input) {
@@ -124,7 +124,7 @@ pub(super) async fn gather(kernel: &Kernel, asked: &Request, tool: &Tool) -> Res
     Ok((request, facts))
 }
 
-pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, purpose: Purpose) -> Result<Facts, Stop> {
+pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &RegisteredTool, purpose: Purpose) -> Result<Facts, Stop> {
     let trusted = kernel.policies.in_force(request.zone)?;
     let manifest = tool.manifest();
     let in_room = manifest.room == tool::Room::Sandbox;
@@ -151,7 +151,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
         host,
         port,
         method,
-        size: tool.size(&request.input).or_else(|| taken(&request.tool, &places)),
+        size: tool.size(&request.input, &places),
         room: room.as_ref().map(call_facts::used),
         ..Details::of(&request.tool, request.input.clone())
     };
@@ -169,15 +169,6 @@ pub(crate) fn aim(input: &serde_json::Value) -> (Option<String>, Option<u16>, Op
     let (host, port) = (url.and_then(host_of), url.and_then(tool::port_of));
     let method = host.as_ref().map(|_| input["method"].as_str().unwrap_or("GET").to_ascii_uppercase());
     (host, port, method)
-}
-
-/// Bytes of the file that a call takes away or moves. A folder's are not counted, so they are not known.
-fn taken(tool: &str, places: &[Place]) -> Option<u64> {
-    match (tool, places.first()?.found) {
-        ("fs.delete" | "fs.move", Found::File { bytes }) => Some(bytes),
-        ("fs.delete" | "fs.move", Found::Link | Found::Missing) => Some(0),
-        _ => None,
-    }
 }
 
 /// The facts of a call that the kernel itself carries out and that touches no file.
@@ -255,7 +246,7 @@ pub(crate) fn host_of(url: &str) -> Option<String> {
     tool::host_of(url)
 }
 
-fn open_places(request: &Request, tool: &Tool, root: &Root, project: &std::path::Path) -> Result<Vec<Place>, Refusal> {
+fn open_places(request: &Request, tool: &RegisteredTool, root: &Root, project: &std::path::Path) -> Result<Vec<Place>, Refusal> {
     let Some(fd) = root.bare() else { return Ok(Vec::new()) };
     tool.targets(&request.input).iter().map(|target| Place::open(fd, project, target)).collect()
 }

@@ -4,7 +4,7 @@
 
 use super::Request;
 use crate::Kernel;
-use tool::{Lane, Pass, Tool};
+use tool::{Lane, Pass, RegisteredTool};
 use world::{Code, Refusal, limits};
 
 /// What a call is to run.
@@ -12,12 +12,12 @@ pub(super) enum Found<'a> {
     /// A tool, and the call's turn to use it.
     Tool(Turn<'a>),
     /// A tool whose work a built-in one does.
-    Adapter(&'a Tool),
+    Adapter(&'a RegisteredTool),
 }
 
 /// A tool that one call may use as soon as the gate admits it. Calls that touch the same paths wait until this is dropped.
 pub(super) struct Turn<'a> {
-    pub tool: &'a Tool,
+    pub tool: &'a RegisteredTool,
     pub breaker: Pass<'a>,
     /// Calls of a task run side by side unless they touch the same paths; then in the order they came, each seeing the one before.
     pub lane: Option<Lane>,

@@ -15,7 +15,7 @@ use crate::work::{Hold, Part};
 use policy::Verdict;
 use sandbox::Template;
 use std::time::{Duration, Instant};
-use tool::{Context, Output, Pass, Place, Tool, ToolStop};
+use tool::{Context, Output, Pass, Place, RegisteredTool, ToolStop};
 use world::{Code, Fault, FaultKind, Pid, Refusal, Stop, limits};
 
 /// What a tool gave, and how long it took.
@@ -32,7 +32,14 @@ impl Ran {
 }
 
 /// Runs the tool of an admitted call.
-pub(super) async fn run(kernel: &Kernel, permit: &Permit, tool: &Tool, breaker: Pass<'_>, request: &Request, facts: Facts) -> Ran {
+pub(super) async fn run(
+    kernel: &Kernel,
+    permit: &Permit,
+    tool: &RegisteredTool,
+    breaker: Pass<'_>,
+    request: &Request,
+    facts: Facts,
+) -> Ran {
     let start = Instant::now();
     let output = carry_out(kernel, permit, tool, breaker, request, facts).await;
     Ran { output, took: start.elapsed() }
@@ -41,7 +48,7 @@ pub(super) async fn run(kernel: &Kernel, permit: &Permit, tool: &Tool, breaker: 
 async fn carry_out(
     kernel: &Kernel,
     permit: &Permit,
-    tool: &Tool,
+    tool: &RegisteredTool,
     breaker: Pass<'_>,
     request: &Request,
     mut facts: Facts,
@@ -77,7 +84,7 @@ async fn carry_out(
 async fn use_tool(
     kernel: &Kernel,
     permit: &Permit,
-    tool: &Tool,
+    tool: &RegisteredTool,
     request: &Request,
     facts: &Facts,
     places: Vec<Place>,

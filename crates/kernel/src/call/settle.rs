@@ -7,7 +7,7 @@ use super::{End, Outcome, Request};
 use crate::Kernel;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use tool::Tool;
+use tool::RegisteredTool;
 use world::event::{CallFinished, CallObserved, RecordsDropped};
 use world::{CallId, Constraints, Event, Fault, FaultKind, Observe, Refusal, Stop, limits};
 
@@ -83,7 +83,13 @@ fn hide(value: &mut Value, names: &[String]) {
 }
 
 /// Records what a tool gave, and gives the caller what is fit to be read of it.
-pub(super) async fn finish(kernel: &Kernel, tool: Option<&Tool>, request: &Request, permit: &Permit, ran: Ran) -> Result<End, Fault> {
+pub(super) async fn finish(
+    kernel: &Kernel,
+    tool: Option<&RegisteredTool>,
+    request: &Request,
+    permit: &Permit,
+    ran: Ran,
+) -> Result<End, Fault> {
     let Ran { output, took } = ran;
     let (ok, mut whole) = match output {
         Ok(output) => (output.ok, output.value),

@@ -6,11 +6,13 @@
 //! and whenever that was done, the first commit holds what requests cost that had left and are not there.
 
 mod clean;
+mod lookup;
 mod volume;
 
 use crate::Kernel;
 use crate::model::Flights;
 use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Ticket};
+pub(crate) use lookup::{event_of, name_of};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use volume::Volume;

@@ -10,15 +10,14 @@ mod rights;
 mod undo;
 
 pub(crate) use undo::finish_undone;
-pub use undo::{MergeLine, Undone};
+pub use undo::{MergeLine, UndoOutcome};
 
-use crate::aside::apart;
-use crate::scratch::{Scratch, Shows};
+use crate::file_thread::on_own_thread;
+use crate::throwaway_room::{RoomContent, ThrowawayRoom};
 use crate::{Kernel, Ledger, Reply};
 use policy::Verdict;
 use rights::Rights;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use workspace::{
     Bases, Dirty, Freezer, Frozen, MergePlan, Origin, RoomChanges, Swaps, Tree, aside, judge_links, repository, settle, unpair,
@@ -93,12 +92,12 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
 /// A task's changes, frozen. Much of it may be read, hashed and encrypted on the way.
 async fn frozen(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
     let (task, summary) = (task.clone(), summary.to_owned());
-    apart(kernel, |kernel| async move { freeze(&kernel, &task, &summary).await }).await
+    on_own_thread(kernel, |kernel| async move { freeze(&kernel, &task, &summary).await }).await
 }
 
 async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
-    let desk = kernel.workspace_of(task.id).await?;
-    let listed = RoomChanges::of(&desk.room).await?;
+    let opened = kernel.workspace_of(task.id).await?;
+    let listed = RoomChanges::of(&opened.room).await?;
     let trusted = kernel
         .policies
         .trusted(task.zone)?
@@ -109,8 +108,8 @@ async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
     } else {
         let gate = Rights::of(kernel, task)?;
         let paths = listed.paths();
-        let scratch = kernel.scratch(task.zone, &desk.project, Shows::Repository).await?;
-        let bases = bases(kernel, task, &desk, &scratch, &paths).await?;
+        let throwaway = kernel.throwaway_room(task.zone, &opened.project, RoomContent::Repository).await?;
+        let bases = bases(kernel, task, &opened, &throwaway, &paths).await?;
         let keeping = kernel.ledger.keeping();
         let sight = kernel.sight(kernel.ledger.owner(task.id)?)?;
         let freezer = Freezer {
@@ -119,40 +118,39 @@ async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
             keep: &|bytes| keeping.keep(bytes),
             blobs: &|blob| kernel.ledger.blob(blob),
             masked: &|path| sight.masks(path).map(|by| by.to_string()),
-            upper: Tree::at(desk.work.join("upper"))?,
+            upper: Tree::at(opened.work.join("upper"))?,
             tree: tree_of(kernel, task)?,
         };
         let looked = freezer.freeze(listed).await?;
         drop(freezer);
         keeping.done()?;
-        scratch.close().await?;
+        throwaway.close().await?;
         looked
     };
     let began = kernel.ledger.task(task.id)?.workspace.and_then(|workspace| workspace.head);
-    let head = repository::head(&desk.project, &kernel.instance.home.path).await?;
+    let head = repository::head(&opened.project, &kernel.instance.home.path).await?;
     Ok(Frozen::new(task.id, summary, head, began, trusted.version, looked)?)
 }
 
-/// What the project held at these paths when a task began; git answers in `scratch`.
+/// What the project held at these paths when a task began; git answers in `throwaway`.
 pub(crate) async fn bases<'a>(
     kernel: &Kernel,
     task: &Task,
-    desk: &Arc<crate::open_workspace::OpenWorkspace>,
-    scratch: &'a Scratch,
+    opened: &Arc<crate::open_workspace::OpenWorkspace>,
+    throwaway: &'a ThrowawayRoom,
     paths: &[&str],
 ) -> Result<Bases<'a>, Stop> {
-    let base = kernel.base(task.id, desk).await?;
+    let base = kernel.base(task.id, opened).await?;
     let workspace = kernel.ledger.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a base has no workspace", task.id))?;
     let dirty = Dirty::parse(&kernel.ledger.blob(&base.blob)?)?;
-    let mut bases = Bases::at(scratch.room()?, &base, dirty, paths).await?;
-    bases.distrust(&desk.project, workspace.since_us, base.until_us, paths);
+    let mut bases = Bases::at(throwaway.room()?, &base, dirty, paths).await?;
+    bases.distrust(&opened.project, workspace.since_us, base.until_us, paths);
     Ok(bases)
 }
 
 /// The files of a task's project.
 fn tree_of(kernel: &Kernel, task: &Task) -> Result<Tree, Stop> {
-    let project = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| PathBuf::from(&zone.path)));
-    let project = project.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone is gone", task.zone))?;
+    let project = kernel.ledger.project_of(task.zone)?;
     Ok(Tree::at(project)?.exchanging(kernel.instance.tuning.exchanges_files))
 }
 
@@ -317,9 +315,9 @@ fn with_note(summary: &str, note: &str) -> String {
 pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut events: Vec<Event>) -> Result<(), Stop> {
     // A brain's work can be replayed only from what it started with. Where that can't be had, the replay says so.
     if task.mode != world::Mode::Call
-        && let Some(desk) = kernel.workspaces.find(task.id)
+        && let Some(opened) = kernel.workspaces.find(task.id)
     {
-        drop(kernel.base(task.id, &desk).await);
+        drop(kernel.base(task.id, &opened).await);
     }
     events.push(TaskFinished { pid: task.pid, task: Some(task.id), summary: summary.to_owned() }.into());
     kernel.ledger.commit(|_, _| (events, ()))?.durable().await?;
@@ -369,7 +367,7 @@ impl Kernel {
     ) -> Result<Vec<MergePath>, Stop> {
         use world::{Code, Refusal};
         let task = self.ledger.task(id)?;
-        let merge = task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned()));
+        let merge = self.ledger.merge_of(&task);
         let (TaskState::Parked { review }, Some(merge)) = (task.state, merge) else {
             let why = match task.state {
                 TaskState::Queued | TaskState::Running => "is not done yet",

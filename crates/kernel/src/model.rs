@@ -1,25 +1,23 @@
 //! Models: every request is a call through the door, paid from the caller's budget and all above it.
 //!
-//! The gateway knows the road, [`door`] who may take it; this file opens the way to it and closes it. **Invariant.** A key is good at one
+//! The gateway knows the road, [`admission`] who may take it; this file opens the way to it and closes it. **Invariant.** A key is good at one
 //! listener, for one process, as long as that lives.
 
-mod books;
+mod admission;
 mod cassette;
-mod door;
 mod flight;
 mod held;
 mod lease;
 mod room;
 mod settle;
+mod usage;
 mod wait;
 
 use crate::{Home, Kernel, Ledger};
-pub use books::Known;
-pub(crate) use books::check_budget;
+pub(crate) use admission::{Denied, ProcessAdmission};
 use cassette::Cassettes;
 pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};
-pub(crate) use door::{No, ProcessDoor};
 pub(crate) use flight::{Flights, Whose};
 use gateway::{Admission, Gateway, Secret, Session, StopCause, Upstream, VendorClient};
 pub(crate) use held::release_expired;
@@ -33,10 +31,12 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+pub use usage::ProcessAccount;
+pub(crate) use usage::check_budget;
 pub use wait::Wait;
 pub(crate) use wait::Waited;
 use wait::Waiting;
-use world::event::{ProcExited, ProcSpawned};
+use world::event::ProcSpawned;
 use world::{Code, Ending, Pid, Refusal, ZoneId};
 use world::{Fault, FaultKind, Stop};
 
@@ -187,7 +187,7 @@ fn prices(home: &std::path::Path) -> Result<gateway::price::Prices, String> {
 
 /// A process's way to the gateway.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct GatewayAccess {
     pub pid: Pid,
     pub address: SocketAddr,
     pub key: Secret,
@@ -234,12 +234,7 @@ impl Models {
     /// Ends a program's way to models; it is told why, at every request that is on the way.
     pub(crate) async fn cancel_gateway(&self, pid: Pid, by: &str) -> Result<(), Fault> {
         let why = format!("process {pid} was cancelled by {by}");
-        let pending = self.ledger.commit(|world, _| {
-            let alive = world.processes.get(&pid).is_some_and(|process| process.state.alive());
-            let exited = ProcExited { pid, task: None, killed: true, reason: format!("cancelled by {by}") };
-            (alive.then(|| exited.into()).into_iter().collect(), ())
-        })?;
-        pending.durable().await?;
+        self.ledger.record_exit(pid, true, format!("cancelled by {by}")).await?;
         // Each request that is on the way ends and says so; then whoever opened the gateway ends its program and hangs up.
         let settled = self.stop_requests_of(Whose::Process(pid), &why);
         let heard = self.close_listeners(pid);
@@ -260,12 +255,7 @@ impl Models {
     /// The program is gone.
     pub async fn close_gateway(&self, pid: Pid) -> Result<(), Fault> {
         self.dismiss(pid);
-        let pending = self.ledger.commit(|world, _| {
-            let alive = world.processes.get(&pid).is_some_and(|process| process.role == CLIENT && process.state.alive());
-            let exited = ProcExited { pid, task: None, killed: false, reason: "its program ended".into() };
-            (alive.then(|| exited.into()).into_iter().collect(), ())
-        })?;
-        pending.durable().await
+        self.ledger.record_exit(pid, false, "its program ended".into()).await
     }
 }
 
@@ -283,11 +273,16 @@ impl Kernel {
 
     /// A process at the gateway without a socket, for brains that run inside the kernel's process: `gateway().answer(&session, …)`.
     pub fn session_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>) -> Result<Session, Fault> {
-        self.models.session_with(pid, client, Arc::new(ProcessDoor::of(self, pid, zone)))
+        self.models.session_with(pid, client, Arc::new(ProcessAdmission::of(self, pid, zone)))
     }
 
     /// Opens the gateway on 127.0.0.1 to a program outside any room, as a process of its own.
-    pub async fn open_gateway(self: &Arc<Self>, zone: ZoneId, client: Option<VendorClient>, traffic: Traffic) -> Result<Opened, Stop> {
+    pub async fn open_gateway(
+        self: &Arc<Self>,
+        zone: ZoneId,
+        client: Option<VendorClient>,
+        traffic: Traffic,
+    ) -> Result<GatewayAccess, Stop> {
         if !self.models.loopback {
             return Err(Refusal::new(Code::Unsupported, "the gateway is closed to programs outside rooms")
                 .hint("write `gateway: {loopback: true}` into config.yml in $SKEP_HOME, then `skep kernel stop`")
@@ -313,6 +308,6 @@ impl Kernel {
             return Err(stop);
         }
         let key = self.attend(pid, zone, client, listener)?;
-        Ok(Opened { pid, address, key })
+        Ok(GatewayAccess { pid, address, key })
     }
 }

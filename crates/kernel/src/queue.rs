@@ -5,7 +5,7 @@
 
 use crate::model::{Whose, file_of};
 use crate::policies::Policies;
-use crate::work::{Part, Tasks};
+use crate::work::{Tasks, WorkKey};
 use crate::{Kernel, Ledger, episode, zone};
 use brain::BrainSpec;
 use brain::script::BrainScript;
@@ -38,7 +38,7 @@ pub struct NewTask {
 
 /// What is special about a task from its start.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Marks {
+pub(crate) struct TaskMarks {
     pub record: bool,
     pub replays: Option<TaskId>,
     pub tags: Vec<String>,
@@ -136,7 +136,7 @@ impl Tasks {
         brain: String,
         priority: i64,
         calls_max: Option<u64>,
-        marks: Marks,
+        marks: TaskMarks,
     ) -> Result<TaskId, Stop> {
         let original = self.ledger.keep_prompt(&prompt).await?;
         let pending = self.ledger.commit(|world, _| {
@@ -160,8 +160,8 @@ impl Tasks {
     }
 
     /// A task that holds one call of the operator's own, already taken up.
-    pub(crate) async fn add_own(&self, zone: ZoneId, prompt: String) -> Result<TaskId, Stop> {
-        let id = self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None, Marks::default()).await?;
+    pub(crate) async fn add_operator_call(&self, zone: ZoneId, prompt: String) -> Result<TaskId, Stop> {
+        let id = self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None, TaskMarks::default()).await?;
         self.ledger.record(world::event::TaskStarted { pid: Pid::OPERATOR, task: Some(id), episode: 1 }).await?;
         Ok(id)
     }
@@ -197,7 +197,7 @@ impl Kernel {
             (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
             (wanted, limit) => wanted.or(limit),
         };
-        let marks = Marks { record: new.record || self.models.record, replays: None, tags: tags(new.tags)? };
+        let marks = TaskMarks { record: new.record || self.models.record, replays: None, tags: tags(new.tags)? };
         let id = self.tasks.enqueue(proposal.zone, None, new.mode, new.prompt, brain, new.priority, calls_max, marks).await?;
         self.tasks.wake();
         Ok(Added { task: id, process: proposal.process, branch: proposal.branch, initialised: !proposal.created.is_empty() })
@@ -308,7 +308,7 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
         for (pid, id) in ready(&kernel) {
             let mut episodes = kernel.tasks.episodes.lock();
             if !kernel.instance.stopping() && !episodes.contains_key(&id) {
-                let (kernel, hold) = (kernel.clone(), kernel.tasks.works.begin(Part::of_task(id)));
+                let (kernel, hold) = (kernel.clone(), kernel.tasks.works.begin(WorkKey::of_task(id)));
                 let work = async move {
                     episode::run(kernel, pid, id).await;
                     drop(hold);

@@ -10,7 +10,7 @@ use super::run::Ran;
 use super::{Request, facts, settle};
 use crate::Kernel;
 use crate::model::{GATEWAY_PORT, RoomModels};
-use crate::work::Part;
+use crate::work::WorkKey;
 use parking_lot::Mutex;
 use sandbox::egress::{self, Ask, Behind, End, Judge, Leave, Meter, No, Patience, Ruling, Swap, Tally};
 use sandbox::{Door, Template};
@@ -60,7 +60,7 @@ impl RoomNetwork {
         if self.judge.template.network != sandbox::Network::Restricted {
             return Vec::new();
         }
-        let services = self.judge.kernel.rooms.outside.services.iter().filter(|service| service.door);
+        let services = self.judge.kernel.rooms.host_services.services.iter().filter(|service| service.door);
         [(PROXY_PORT, Behind::Proxy)].into_iter().chain(services.map(|service| (service.port, Behind::Place(service.ask())))).collect()
     }
 
@@ -81,7 +81,7 @@ impl Drop for RoomNetwork {
         }
         self.over.send_replace(true);
         let judge = Arc::clone(&self.judge);
-        let hold = judge.kernel.tasks.works.begin(Part::default());
+        let hold = judge.kernel.tasks.works.begin(WorkKey::default());
         tokio::spawn(async move {
             if let Err(fault) = close(judge, running).await {
                 eprintln!("skep: what a job did on the network is not on record: {fault}");
@@ -120,14 +120,14 @@ impl Network for RoomNetwork {
         // It tries again after 10 and 60 seconds, which is long for a no.
         env.extend(named(&["npm_config_fetch_retry_mintimeout"], "1000"));
         env.extend(named(&["npm_config_fetch_retry_maxtimeout"], "5000"));
-        let outside = &self.judge.kernel.rooms.outside;
-        for service in &outside.services {
+        let host_services = &self.judge.kernel.rooms.host_services;
+        for service in &host_services.services {
             let name = format!("SKEP_SERVICE_{}", service.name.to_ascii_uppercase().replace('-', "_"));
             let at = if service.door { format!("127.0.0.1:{}", service.port) } else { format!("{}:{}", service.host, service.port) };
             env.push((name, at));
         }
         if self.judge.template.secrets {
-            env.extend(outside.secrets.iter().map(|(name, secret)| (name.clone(), secret.sentinel.clone())));
+            env.extend(host_services.secrets.iter().map(|(name, secret)| (name.clone(), secret.sentinel.clone())));
         }
         env.extend(models);
         env
@@ -280,7 +280,7 @@ impl EgressGate {
             settle::refuse(&self.kernel, request, refusal.clone(), Instant::now()).await?;
             Err(refusal.into())
         };
-        let service = self.kernel.rooms.outside.service(ask).is_some();
+        let service = self.kernel.rooms.host_services.service(ask).is_some();
         if let Some(hosts) = self.template.hosts.as_ref().filter(|hosts| !service && !hosts.contains(&ask.host)) {
             let reason = format!("`{}` is not one of the {} hosts of the template `{}`", ask.host, hosts.len(), self.template.name);
             return refuse(Refusal::new(Code::Denied, reason).hint("use a template that leaves it to the policy")).await;
@@ -300,10 +300,13 @@ impl EgressGate {
     }
 
     fn leave(&self, ask: &Ask, meter: ConnectionRecord) -> Leave {
-        let outside = &self.kernel.rooms.outside;
-        let (to, tls) = outside.way(ask);
-        let own =
-            outside.secrets.iter().map(|(_, secret)| secret).filter(|secret| self.template.secrets && secret.hosts.contains(&ask.host));
+        let host_services = &self.kernel.rooms.host_services;
+        let (to, tls) = host_services.way(ask);
+        let own = host_services
+            .secrets
+            .iter()
+            .map(|(_, secret)| secret)
+            .filter(|secret| self.template.secrets && secret.hosts.contains(&ask.host));
         let swaps =
             own.map(|secret| Swap { sentinel: secret.sentinel.clone(), secret: secret.value.clone(), header: secret.header.clone() });
         Leave { to, tls, swaps: swaps.collect(), meter: Box::new(meter) }

@@ -3,7 +3,7 @@
 
 use crate::Kernel;
 use crate::call::Who;
-use crate::scratch::Shows;
+use crate::throwaway_room::RoomContent;
 use crate::zone::{self, Bundle, POLICY_FILE};
 use policy::Warning;
 use std::collections::BTreeSet;
@@ -63,14 +63,14 @@ impl Kernel {
 
     /// Every path that git's store has a content of, by commits, reflogs and the index; false where only the index was looked at.
     async fn stored(&self, zone: ZoneId, top: &Path) -> Result<(BTreeSet<String>, bool), Stop> {
-        let scratch = self.scratch(zone, top, Shows::Repository).await?;
+        let throwaway = self.throwaway_room(zone, top, RoomContent::Repository).await?;
         let objects = ["rev-list", "--objects", "--filter=object:type=blob", "--all", "--reflog", "--indexed-objects"];
-        let history = tokio::time::timeout(HISTORY_MAX, git(scratch.room()?, &objects, None)).await;
+        let history = tokio::time::timeout(HISTORY_MAX, git(throwaway.room()?, &objects, None)).await;
         let (listed, whole) = match history {
             Ok(Ok(listed)) => (listed, true),
-            Ok(Err(_)) | Err(_) => (git(scratch.room()?, &["ls-files", "-z"], None).await?, false),
+            Ok(Err(_)) | Err(_) => (git(throwaway.room()?, &["ls-files", "-z"], None).await?, false),
         };
-        scratch.close().await?;
+        throwaway.close().await?;
         let listed = tokio::task::spawn_blocking(move || {
             let text = String::from_utf8_lossy(&listed);
             let path = |entry: &str| if whole { entry.split_once(' ').map(|(_, path)| path.to_owned()) } else { Some(entry.to_owned()) };

@@ -4,7 +4,7 @@
 //! traffic is to be recorded asks no model unrecorded: a cassette that can't be opened or written is a refusal.
 
 use super::Models;
-use crate::replay::Yeses;
+use crate::replay::RecordedApprovals;
 use gateway::Provider;
 use gateway::cassette::{CassetteWriter, Player, Redact};
 use parking_lot::Mutex;
@@ -35,7 +35,7 @@ pub(crate) struct Cassettes {
     /// Tasks whose recorded pauses are kept in a replay.
     pub timed: Mutex<HashSet<TaskId>>,
     /// What was said yes to in tasks that are being replayed.
-    pub yeses: Mutex<HashMap<TaskId, Arc<Yeses>>>,
+    pub approvals: Mutex<HashMap<TaskId, Arc<RecordedApprovals>>>,
 }
 
 impl Cassettes {

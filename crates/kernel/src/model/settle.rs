@@ -237,17 +237,17 @@ impl Settlement for ModelPass {
         let flight = Flight { call, pid, task, provider, model, tier, tokens: self.reserved.0, micros: self.reserved.1, lease: self.lease };
         Box::pin(async move {
             let noted = self.kernel.models.flights.leaves(&self.place, flight).await;
-            noted.map_err(|fault| super::door::denial(DenialKind::Upstream, fault.to_string()))?;
+            noted.map_err(|fault| super::admission::denial(DenialKind::Upstream, fault.to_string()))?;
             // INVARIANT: noted first. So whoever folds the world again knows of it, or it is not there any more and does not leave.
             if self.permit.stands(&self.kernel) {
                 return Ok(());
             }
-            Err(super::door::denial(DenialKind::Upstream, "its admission could not be recorded"))
+            Err(super::admission::denial(DenialKind::Upstream, "its admission could not be recorded"))
         })
     }
 
     fn recorded(&mut self) -> BoxedFuture<'_, Result<(), Denial>> {
-        Box::pin(async move { self.admitted().await.map_err(|fault| super::door::denial(DenialKind::Upstream, fault.to_string())) })
+        Box::pin(async move { self.admitted().await.map_err(|fault| super::admission::denial(DenialKind::Upstream, fault.to_string())) })
     }
 
     fn settle(mut self: Box<Self>, end: ExchangeOutcome) -> BoxedFuture<'static, ()> {

@@ -52,7 +52,7 @@ impl Kernel {
         let ledger = Arc::new(ledger);
         let (flights, sent) = crate::model::Flights::open(&home.path, ledger.look(|world| world.starts))?;
         let flights = Arc::new(flights);
-        ledger.heed(flights.clone());
+        ledger.watch_flights(flights.clone());
         let models = Models::new(ledger.clone(), &home, &settings.models(), flights)?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
         let host_services = HostServices::read(&settings, &home.path, &tuning.variables).map_err(bad_settings)?;
@@ -84,7 +84,7 @@ impl Kernel {
             .await?;
         kernel.models.flights.begin(kernel.ledger.look(|world| world.starts)).await?;
         for call in lost {
-            kernel.ledger.unconfide(call)?;
+            kernel.ledger.delete_original(call)?;
         }
         kernel.ledger.forget_questions(None)?;
         kernel.ledger.forget_ended_originals()?;

@@ -20,7 +20,7 @@ mod subcall;
 use crate::Kernel;
 use crate::job::JobTerms;
 pub(crate) use call_facts::{CallFacts, Details, ReaderFacts, Who, used};
-pub(crate) use facts::aim;
+pub(crate) use facts::network_target;
 use facts::{Facts, Purpose};
 use find::{Found, Turn};
 use gate::Admission;

@@ -62,30 +62,30 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
         if nothing {
             let reason = "every change is left out".to_owned();
             events.push(MergeRejected { pid, task: id, merge, by: "kernel".into(), reason: reason.clone() }.into());
-            return (events, Next::Reject(reason));
+            return (events, AfterProposal::Reject(reason));
         }
         match verdict {
-            Verdict::Allow(_) => (events, Next::Test(merge)),
+            Verdict::Allow(_) => (events, AfterProposal::Test(merge)),
             Verdict::Deny { refusal, .. } => {
                 events.push(MergeRejected { pid, task: id, merge, by: "policy".into(), reason: refusal.reason.clone() }.into());
-                (events, Next::Reject(refusal.reason))
+                (events, AfterProposal::Reject(refusal.reason))
             }
             Verdict::Review { reasons, rules } => {
                 events.extend(question(world, task, &frozen, reasons, rules));
-                (events, Next::Wait)
+                (events, AfterProposal::Wait)
             }
         }
     })?;
     match pending.durable().await? {
-        Next::Test(merge) => match auto::test(kernel, task, merge, &frozen, &trusted.config).await? {
+        AfterProposal::Test(merge) => match auto::test(kernel, task, merge, &frozen, &trusted.config).await? {
             None => begin_apply(kernel, task, merge, frozen, Agreed::Policy).await,
             Some(doubt) => {
                 let pending = kernel.ledger.commit(|world, _| (question(world, task, &frozen, vec![doubt], Vec::new()), ()))?;
                 Ok(pending.durable().await?)
             }
         },
-        Next::Reject(reason) => finish(kernel, task, &with_note(summary, &format!("not merged: {reason}")), Vec::new()).await,
-        Next::Wait => Ok(()),
+        AfterProposal::Reject(reason) => finish(kernel, task, &with_note(summary, &format!("not merged: {reason}")), Vec::new()).await,
+        AfterProposal::Wait => Ok(()),
     }
 }
 
@@ -183,7 +183,7 @@ fn question(world: &World, task: &Task, frozen: &Frozen, mut reasons: Vec<String
 /// The call that a merge is, as policies name it.
 pub const APPLY: &str = "merge.apply";
 
-enum Next {
+enum AfterProposal {
     /// A rule lets it pass, if the tests do.
     Test(MergeId),
     Reject(String),
@@ -199,20 +199,20 @@ pub(crate) async fn resume(kernel: &Kernel, task: &Task, merge: Merge) -> Result
             finish(kernel, task, &frozen.summary, Vec::new()).await
         }
         MergeState::Proposed => match answer_of(kernel, task) {
-            Some((Answer::Allow, by)) => match moved(kernel, task, &frozen).await? {
+            Some((Answer::Allow, by)) => match stale_reason(kernel, task, &frozen).await? {
                 None => {
                     frozen.resolve(&merge.sides);
                     begin_apply(kernel, task, merge.id, frozen, Agreed::Person { by: &by, sides: &merge.sides }).await
                 }
                 // The answer is void, and a new question is asked on what is true now.
-                Some(why) => again(kernel, task, merge.id, &frozen.summary, why).await,
+                Some(why) => propose_again(kernel, task, merge.id, &frozen.summary, why).await,
             },
             Some((Answer::Deny, by)) => {
                 reject(kernel, task, merge.id, &by, "refused in review").await?;
                 finish(kernel, task, &with_note(&frozen.summary, &format!("changes rejected by {by}")), Vec::new()).await
             }
             None if task.state == TaskState::Running => {
-                again(kernel, task, merge.id, &frozen.summary, "the kernel ended before it was decided").await
+                propose_again(kernel, task, merge.id, &frozen.summary, "the kernel ended before it was decided").await
             }
             None => Ok(()),
         },
@@ -220,7 +220,7 @@ pub(crate) async fn resume(kernel: &Kernel, task: &Task, merge: Merge) -> Result
 }
 
 /// Drops a proposal and makes it anew.
-async fn again(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str, why: &str) -> Result<(), Stop> {
+async fn propose_again(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str, why: &str) -> Result<(), Stop> {
     reject(kernel, task, merge, "kernel", why).await?;
     if task.state != TaskState::Running {
         kernel.ledger.record(world::event::TaskStarted { pid: task.pid, task: Some(task.id), episode: task.episodes }).await?;
@@ -237,7 +237,7 @@ fn answer_of(kernel: &Kernel, task: &Task) -> Option<(Answer, String)> {
 }
 
 /// What is no longer as it was when the question was asked.
-async fn moved(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<&'static str>, Stop> {
+async fn stale_reason(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<&'static str>, Stop> {
     let zone = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| (zone.path.clone(), zone.policy_version)));
     let Some((path, version)) = zone else { return Ok(Some("the zone is gone")) };
     Ok(if repository::head(path.as_ref(), &kernel.instance.home.path).await? != frozen.head {
@@ -286,7 +286,7 @@ async fn begin_apply(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: F
     match pending.durable().await? {
         None => apply_rest(kernel, task, merge, &frozen.summary, Some(&snapshot)).await,
         // The answer is void, and a new question is asked on what is true now.
-        Some(why) => Box::pin(again(kernel, task, merge, &frozen.summary, &why)).await,
+        Some(why) => Box::pin(propose_again(kernel, task, merge, &frozen.summary, &why)).await,
     }
 }
 

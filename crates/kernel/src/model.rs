@@ -56,9 +56,9 @@ const HEARD_MAX: Duration = Duration::from_secs(2);
 
 /// Who is told that a process's way to models is over, and why.
 #[derive(Default)]
-pub(crate) struct Ends(Mutex<HashMap<Pid, watch::Sender<Option<String>>>>);
+pub(crate) struct CancelNotices(Mutex<HashMap<Pid, watch::Sender<Option<String>>>>);
 
-impl Ends {
+impl CancelNotices {
     fn open(&self, pid: Pid) {
         self.0.lock().entry(pid).or_default();
     }
@@ -108,7 +108,7 @@ pub struct Models {
     pub(crate) cassettes: Cassettes,
     pub(crate) leases: lease::Leases,
     pub(crate) flights: Arc<Flights>,
-    pub(crate) ends: Ends,
+    pub(crate) cancel_notices: CancelNotices,
     waiting: Waiting,
     loopback: bool,
     listeners: Mutex<HashMap<Pid, Vec<Listener>>>,
@@ -145,7 +145,7 @@ impl Models {
             cassettes: Cassettes::default(),
             leases: lease::Leases::default(),
             flights,
-            ends: Ends::default(),
+            cancel_notices: CancelNotices::default(),
             waiting: Waiting::default(),
             loopback: settings.gateway.loopback,
             listeners: Mutex::default(),
@@ -211,7 +211,7 @@ impl Models {
     /// Ends a process's way to the gateway, with every request that is on it.
     pub fn dismiss(&self, pid: Pid) {
         self.cassettes.forget((pid, None));
-        self.ends.forget(pid);
+        self.cancel_notices.forget(pid);
         for listener in self.listeners.lock().remove(&pid).unwrap_or_default() {
             listener.task.abort();
         }
@@ -240,7 +240,7 @@ impl Models {
         let heard = self.close_listeners(pid);
         // A client that takes nothing of its answer does not hold this up.
         drop(tokio::time::timeout(HEARD_MAX, heard).await);
-        let closed = self.ends.tell(pid, &why);
+        let closed = self.cancel_notices.tell(pid, &why);
         let over = tokio::time::timeout(ENDED_MAX, async { tokio::join!(settled, closed) }).await;
         self.dismiss(pid);
         let late = |_| Fault::new(FaultKind::Bug, "its way to models is closed, but its program did not end", "it hears nothing");
@@ -249,7 +249,7 @@ impl Models {
 
     /// Comes back when somebody cancels the process, with the reason.
     pub async fn gateway_cancelled(&self, pid: Pid) -> String {
-        self.ends.of(pid).await
+        self.cancel_notices.of(pid).await
     }
 
     /// The program is gone.
@@ -264,7 +264,7 @@ impl Kernel {
     pub fn attend(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>, listener: TcpListener) -> Result<Secret, Fault> {
         let session = Arc::new(self.session_of(pid, zone, client)?);
         let key = session.key.clone();
-        self.models.ends.open(pid);
+        self.models.cancel_notices.open(pid);
         let (closing, is_closing) = watch::channel(false);
         let task = tokio::spawn(gateway::listen(self.models.gateway.clone(), session, listener, is_closing)).abort_handle();
         self.models.listeners.lock().entry(pid).or_default().push(Listener { closing, task });
@@ -303,7 +303,7 @@ impl Kernel {
             )
         })?;
         let pid = pending.durable().await?;
-        if let Err(stop) = self.models.wire_up(pid, &traffic).await {
+        if let Err(stop) = self.models.set_up_traffic(pid, &traffic).await {
             self.models.close_gateway(pid).await?;
             return Err(stop);
         }

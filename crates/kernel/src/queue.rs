@@ -140,7 +140,7 @@ impl Tasks {
     ) -> Result<TaskId, Stop> {
         let original = self.ledger.keep_prompt(&prompt).await?;
         let pending = self.ledger.commit(|world, _| {
-            let Some(pid) = pid.or_else(|| zone::crew(world, zone).map(|process| process.pid)) else {
+            let Some(pid) = pid.or_else(|| zone::zone_process(world, zone).map(|process| process.pid)) else {
                 return (Vec::new(), Err(Refusal::new(Code::NotFound, "the zone has no process")));
             };
             let waiting = world.tasks.values().filter(|task| task.pid == pid && task.state == TaskState::Queued).count();
@@ -189,9 +189,9 @@ impl Kernel {
             .trusted(proposal.zone)?
             .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
         let brain = match (&new.brain, &trusted.config.brain) {
-            (Some(asked), _) => self.brain_of(proposal.zone, asked, &proposal.path, Named::ByOperator).await?,
-            (None, Some(own)) => self.brain_of(proposal.zone, own, &proposal.path, Named::ByProject).await?,
-            (None, None) => self.brain_of(proposal.zone, "native", &proposal.path, Named::ByOperator).await?,
+            (Some(asked), _) => self.brain_of(proposal.zone, asked, &proposal.path, NamedBy::Operator).await?,
+            (None, Some(own)) => self.brain_of(proposal.zone, own, &proposal.path, NamedBy::Project).await?,
+            (None, None) => self.brain_of(proposal.zone, "native", &proposal.path, NamedBy::Operator).await?,
         };
         let calls_max = match (new.calls_max, trusted.config.limits.calls) {
             (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
@@ -216,7 +216,7 @@ impl Kernel {
         self.tasks.end_work(id, &format!("{id} was cancelled by {by}")).await?;
         settled.await;
         for call in calls {
-            self.ledger.unconfide(call)?;
+            self.ledger.delete_original(call)?;
         }
         self.ledger.forget_questions(Some(id))?;
         self.workspaces.end_workspace(id).await?;
@@ -226,7 +226,7 @@ impl Kernel {
     }
 
     /// The brain a task will have. A script is read and kept now, so that a later change of the file changes nothing.
-    async fn brain_of(&self, zone: ZoneId, name: &str, top: &Path, named: Named) -> Result<String, Stop> {
+    async fn brain_of(&self, zone: ZoneId, name: &str, top: &Path, named: NamedBy) -> Result<String, Stop> {
         let unknown = |unknown: brain::UnknownBrain| Refusal::new(Code::Unsupported, unknown.to_string()).hint(BrainSpec::KNOWN);
         let spec = BrainSpec::parse(name).map_err(unknown)?;
         if let Some(model) = spec.model() {
@@ -244,17 +244,17 @@ impl Kernel {
 
 /// Whose word it is that a task has this brain.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Named {
-    ByOperator,
+enum NamedBy {
+    Operator,
     /// `brain` in skep.yml: a pull may put anything at that path.
-    ByProject,
+    Project,
 }
 
 /// The text of a script. The operator may name any file; a project names its own, and none that no brain may see.
-async fn script(top: &Path, file: &str, named: Named) -> Result<String, Stop> {
+async fn script(top: &Path, file: &str, named: NamedBy) -> Result<String, Stop> {
     let path = top.join(file);
     // The operator's way to say "an empty one".
-    if named == Named::ByOperator && path == Path::new("/dev/null") {
+    if named == NamedBy::Operator && path == Path::new("/dev/null") {
         return Ok(String::new());
     }
     let bad = |why: String| {
@@ -263,10 +263,10 @@ async fn script(top: &Path, file: &str, named: Named) -> Result<String, Stop> {
     };
     let (folder, name) = match (path.strip_prefix(top), path.parent(), path.file_name()) {
         (Ok(inside), ..) => (top.to_owned(), inside.to_owned()),
-        (_, Some(parent), Some(name)) if named == Named::ByOperator => (parent.to_owned(), PathBuf::from(name)),
+        (_, Some(parent), Some(name)) if named == NamedBy::Operator => (parent.to_owned(), PathBuf::from(name)),
         _ => return Err(bad("it is not a file of the project".into()).into()),
     };
-    if named == Named::ByProject && Names::new(top, &[])?.find(&name.to_string_lossy()).is_some() {
+    if named == NamedBy::Project && Names::new(top, &[])?.find(&name.to_string_lossy()).is_some() {
         return Err(bad("no brain may see it".into()).into());
     }
     let read = reader::bounded(move || Folder::open(&folder)?.read(name, SCRIPT_BYTES_MAX)).await?;

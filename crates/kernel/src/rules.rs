@@ -272,7 +272,7 @@ impl Kernel {
         };
         let Some(mut call) = found else { return Ok(None) };
         let now = self.instance.moment();
-        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).of_the_past(lost.as_deref());
+        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).for_past_call(lost.as_deref());
         let case = Case { name, facts: call.seen().clone(), then, by_token };
         call.bind = lost.unwrap_or_default();
         Ok(Some(PastCall { case, call, rights }))
@@ -283,7 +283,7 @@ impl Kernel {
         let Past { pid, task, tool, input, paths, size, rooms, run_mode } = *past;
         let found = self.tools.registry.find(tool).ok();
         let trusted = self.policies.in_force(zone.id)?;
-        let (mut host, mut port, mut method) = call::aim(input);
+        let (mut host, mut port, mut method) = call::network_target(input);
         let (mut command, mut tier) = (found.and_then(|tool| tool.command(input)), String::new());
         let text = |key: &str| input[key].as_str().map(str::to_owned);
         let mut room = found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).and_then(|found| {

@@ -107,7 +107,7 @@ impl Kernel {
         let mut call = CallFacts::new(self, who, trusted, details)?;
         call.ask_extensions(self).await;
         let now = self.instance.moment();
-        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_leave();
+        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_grants();
         match call.judge(&rights).verdict {
             Verdict::Deny { refusal, .. } => Err(refusal.into()),
             Verdict::Allow(_) | Verdict::Review { .. } => Ok(template),

@@ -104,7 +104,7 @@ impl Policies {
         let zone = self.zone(top)?;
         let (bundle, hash) = read_bundle(top).await?;
         let in_force = self.trusted(zone.id)?.map(|trusted| trusted.bundle.clone()).unwrap_or_default();
-        let process = self.ledger.look(|world| crew(world, zone.id).map(|p| p.name.clone())).unwrap_or_default();
+        let process = self.ledger.look(|world| zone_process(world, zone.id).map(|p| p.name.clone())).unwrap_or_default();
         let diff = if in_force == bundle { String::new() } else { difference(&in_force, &bundle) };
         Ok(PolicyProposal {
             zone: zone.id,
@@ -290,7 +290,7 @@ impl Kernel {
 }
 
 /// The process that does a zone's work.
-pub(crate) fn crew(world: &world::World, zone: ZoneId) -> Option<&world::Process> {
+pub(crate) fn zone_process(world: &world::World, zone: ZoneId) -> Option<&world::Process> {
     world.processes.values().find(|process| process.zone == Some(zone) && process.state.alive())
 }
 

@@ -142,7 +142,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Regist
     };
     let sight = kernel.sight(request.who())?;
     let places = open_places(request, tool, &root, &project)?;
-    let (host, port, method) = aim(&request.input);
+    let (host, port, method) = network_target(&request.input);
     let details = Details {
         run_mode: request.run_mode,
         read_only: tool.reads_only(&request.input),
@@ -164,7 +164,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Regist
 }
 
 /// Where a call of the web aims. Left out, the method is GET, and a rule about GET means that too.
-pub(crate) fn aim(input: &serde_json::Value) -> (Option<String>, Option<u16>, Option<String>) {
+pub(crate) fn network_target(input: &serde_json::Value) -> (Option<String>, Option<u16>, Option<String>) {
     let url = input["url"].as_str();
     let (host, port) = (url.and_then(host_of), url.and_then(tool::port_of));
     let method = host.as_ref().map(|_| input["method"].as_str().unwrap_or("GET").to_ascii_uppercase());

@@ -193,7 +193,7 @@ impl Walk {
     fn of(kernel: &Kernel, call: &CallFacts) -> Walk {
         let call = call.by_policy_alone();
         let now = kernel.instance.moment();
-        let rights = kernel.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_leave();
+        let rights = kernel.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_grants();
         Walk { call, rights }
     }
 

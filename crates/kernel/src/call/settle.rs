@@ -133,7 +133,7 @@ pub(super) async fn finish(
         false => (Vec::new(), false),
     })?;
     let open = pending.durable().await?;
-    kernel.ledger.unconfide(permit.call)?;
+    kernel.ledger.delete_original(permit.call)?;
     match request.task.filter(|_| !open).and_then(|task| kernel.ledger.cancelled(task)) {
         Some(refusal) => Ok(CallEnd::Refused(refusal)),
         None => Ok(CallEnd::Done { ok, value }),
@@ -158,5 +158,5 @@ pub(crate) async fn report(kernel: &Kernel, call: CallId, ok: bool, text: &str) 
         None => (Vec::new(), ()),
     })?;
     pending.durable().await?;
-    kernel.ledger.unconfide(call)
+    kernel.ledger.delete_original(call)
 }

@@ -54,7 +54,7 @@ impl Kernel {
 
     /// What the zone's process could see if these files were in force; `None` where nobody works there yet.
     fn proposed_sight(&self, zone: ZoneId, top: &Path, bundle: &Bundle) -> Result<Option<Sight>, Stop> {
-        let Some(pid) = self.ledger.look(|world| zone::crew(world, zone).map(|process| process.pid)) else { return Ok(None) };
+        let Some(pid) = self.ledger.look(|world| zone::zone_process(world, zone).map(|process| process.pid)) else { return Ok(None) };
         // What does not parse is told by the check itself.
         let Ok(proposed) = self.policies.proposed(zone, bundle) else { return Ok(None) };
         let made_of = self.made_of(top.to_owned(), &[Who { pid, zone, task: None }], &proposed)?;

@@ -101,7 +101,7 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
         ok: doubt.is_none(),
     };
     kernel.ledger.record(tested).await?;
-    if doubt.is_none() && super::moved(kernel, task, frozen).await?.is_some() {
+    if doubt.is_none() && super::stale_reason(kernel, task, frozen).await?.is_some() {
         return Ok(Some("the project changed while the tests ran".into()));
     }
     Ok(doubt)

@@ -152,7 +152,7 @@ fn bytes(kernel: &Kernel, state: &State) -> Result<u64, Fault> {
 fn denials(world: &World, calls: &[CallFacts], now: &Moment, now_ms: i64) -> Vec<(Refusal, Vec<String>)> {
     let mut found: Vec<(Refusal, Vec<String>)> = Vec::new();
     for call in calls {
-        let rights = CallerRights::call(world, call, now, now_ms).without_leave();
+        let rights = CallerRights::call(world, call, now, now_ms).without_grants();
         if let Verdict::Deny { refusal, rules } = call.judge(&rights).verdict
             && !found.iter().any(|(known, _)| known.reason == refusal.reason)
         {

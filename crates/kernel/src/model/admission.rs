@@ -3,7 +3,7 @@
 //! **Invariant.** What a request may cost at most is reserved in the commit that admits it, and that is on disk before it leaves, or drawn
 //! from a lease that is; so requests that race, a stream that is cancelled and a kernel that dies can't spend what is not there.
 
-use super::flight::Flying;
+use super::flight::InFlightRequest;
 use super::settle::Paid;
 use super::wait::{Wait, Waited};
 use super::{REQUEST, settle, usage};
@@ -63,7 +63,7 @@ impl Admission for ProcessAdmission {
 
     fn replay(&self) -> Option<Arc<gateway::Provider>> {
         let kernel = self.kernel.upgrade()?;
-        kernel.models.reel(self.pid, self.task(&kernel))
+        kernel.models.cassette_player(self.pid, self.task(&kernel))
     }
 
     fn admit<'a>(&'a self, model_request: &'a ModelRequest<'a>) -> BoxedFuture<'a, Result<Admitted, Denial>> {
@@ -154,7 +154,7 @@ impl ProcessAdmission {
         let allowed = kernel.policies.trusted(self.zone).map_err(failed)?.and_then(|trusted| trusted.config.providers.clone());
         let task = self.task(kernel);
         // A recording is the project's own traffic, whoever answered it then.
-        let replayed = kernel.models.reel(self.pid, task).is_some();
+        let replayed = kernel.models.cassette_player(self.pid, task).is_some();
         if !replayed && allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == model_request.provider)) {
             let reason = format!("this project does not use `{}`", model_request.provider);
             let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
@@ -167,7 +167,7 @@ impl ProcessAdmission {
         let Estimate { context, output_max, price, .. } = estimate;
         // What is on tape was paid for then.
         let (tokens, micros) = if replayed { (0, 0) } else { (estimate.tokens, estimate.micros) };
-        let cassette = kernel.models.tape(self.pid, task).map_err(failed)?;
+        let cassette = kernel.models.cassette_writer(self.pid, task).map_err(failed)?;
         let request = self.request(kernel, model_request, output_max);
         // Decided under the ledger's lock: how it is paid for, or which cap it does not fit under.
         let paid: Mutex<Option<Payment>> = Mutex::new(None);
@@ -209,16 +209,16 @@ impl ProcessAdmission {
                     _ => (None, None),
                 };
                 let ahead = permit.is_ahead();
-                let flying = Flying { pid, task, of: request.of, call: permit.call() };
-                let (place, stop) = kernel.models.flights.enter(flying);
+                let in_flight = InFlightRequest { pid, task, of: request.of, call: permit.call() };
+                let (place, stop) = kernel.models.flights.enter(in_flight);
                 let paid = Paid { price, reserved: (tokens, micros), lease, share };
-                let mut pass = settle::ModelPass::new(kernel.clone(), request, permit, model_request, paid, replayed, place);
+                let mut pass = settle::ModelSettlement::new(kernel.clone(), request, permit, model_request, paid, replayed, place);
                 if !ahead {
                     pass.admitted().await.map_err(failed)?;
                 }
                 Ok(Admitted { output_max, record: kernel.models.record, cassette, stop, settlement: Box::new(pass) })
             }
-            Ok(call::ModelAdmission::No(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(kernel, tier, refusal, paid).await),
+            Ok(call::ModelAdmission::Refused(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(kernel, tier, refusal, paid).await),
             Err(Stop::Failed(fault)) => Err(failed(fault)),
         }
     }

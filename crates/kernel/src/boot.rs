@@ -5,19 +5,18 @@ use crate::instance::Instance;
 use crate::ledger::{self, Ledger};
 use crate::model::Models;
 use crate::open_workspace::OpenWorkspaces;
-use crate::outside::Outside;
 use crate::policies::Policies;
 use crate::runtime::Rooms;
+use crate::services::HostServices;
 use crate::settings::OperatorSettings;
-use crate::shown::Shown;
 use crate::template::Templates;
 use crate::tools::Tools;
 use crate::work::Tasks;
-use crate::{Home, Kernel, Tuning, moment, notify, queue, verify};
+use crate::{Home, Kernel, Tuning, boottime, notify, queue, verify};
 use journal::{Finding, Journal, Options, Redactor};
 use std::sync::Arc;
 use std::time::Duration;
-use workspace::aside;
+use workspace::{HostBinds, aside};
 use world::budget::{crash, lease};
 use world::event::{CallLost, JournalResealed, KernelStarted, KernelStopped, ProcExited, ProcSpawned, TaskFailed, WorkspaceClosed};
 use world::{Event, Mode, Pid, TaskId, TaskState, World};
@@ -46,18 +45,18 @@ impl Kernel {
             |why: String| Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME");
         let settings = OperatorSettings::read(&home.path).map_err(bad_settings)?;
         let templates = Templates::of_operator(&settings.sandbox).map_err(bad_settings)?;
-        let host_binds = Shown::read(&settings.sandbox.show, &home.path).map_err(bad_settings)?;
+        let host_binds = HostBinds::read(&settings.sandbox.show, &home.path).map_err(bad_settings)?;
         let options = Options { names: verify::blob_names, ..options };
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
         let (ledger, broken) = Ledger::open(journal, Arc::new(Redactor::new()))?;
         let ledger = Arc::new(ledger);
         let (flights, sent) = crate::model::Flights::open(&home.path, ledger.look(|world| world.starts))?;
         let flights = Arc::new(flights);
-        ledger.heed(flights.clone());
+        ledger.watch_flights(flights.clone());
         let models = Models::new(ledger.clone(), &home, &settings.models(), flights)?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
-        let outside = Outside::read(&settings, &home.path, &tuning.variables).map_err(bad_settings)?;
-        for (_, secret) in &outside.secrets {
+        let host_services = HostServices::read(&settings, &home.path, &tuning.variables).map_err(bad_settings)?;
+        for (_, secret) in &host_services.secrets {
             ledger.redactor.register(&secret.value);
         }
         let (launcher, fixed) = (Arc::new(launcher), settings.runtime);
@@ -67,7 +66,7 @@ impl Kernel {
             blobs: BlobCollector::new(ledger.clone(), Duration::from_millis(tuning.blob_grace_ms)),
             tools: Tools::new(tools(&home), tuning.reach.clone(), tuning.clock.clone()),
             policies: Policies::new(ledger.clone(), launcher.clone(), &home.path, templates, fixed),
-            rooms: Rooms::new(launcher, &home.path, fixed, host_binds, environment, outside),
+            rooms: Rooms::new(launcher, &home.path, fixed, host_binds, environment, host_services),
             workspaces: OpenWorkspaces::new(ledger.clone()),
             masks: Arc::default(),
             models,
@@ -85,7 +84,7 @@ impl Kernel {
             .await?;
         kernel.models.flights.begin(kernel.ledger.look(|world| world.starts)).await?;
         for call in lost {
-            kernel.ledger.unconfide(call)?;
+            kernel.ledger.delete_original(call)?;
         }
         kernel.ledger.forget_questions(None)?;
         kernel.ledger.forget_ended_originals()?;
@@ -179,7 +178,7 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding], left:
         events.push(spawned(Pid::KERNEL, None, "kernel").into());
         events.push(spawned(Pid::OPERATOR, Some(Pid::KERNEL), "operator").into());
     }
-    events.push(KernelStarted { pid, task, version: env!("CARGO_PKG_VERSION").into(), boot: moment::boot_id() }.into());
+    events.push(KernelStarted { pid, task, version: env!("CARGO_PKG_VERSION").into(), boot: boottime::boot_id() }.into());
     events.extend(verify::doubts(world, findings, 0));
     if unsealed > 0 {
         events.push(JournalResealed { pid, task, unsealed }.into());

@@ -20,7 +20,7 @@ mod subcall;
 use crate::Kernel;
 use crate::job::JobTerms;
 pub(crate) use call_facts::{CallFacts, Details, ReaderFacts, Who, used};
-pub(crate) use facts::aim;
+pub(crate) use facts::network_target;
 use facts::{Facts, Purpose};
 use find::{Found, Turn};
 use gate::Admission;
@@ -83,19 +83,19 @@ impl Request {
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct CallOutcome {
     /// `None` while a person is being asked.
     pub call: Option<CallId>,
     /// The rules that spoke.
     pub rules: Vec<String>,
-    pub end: End,
+    pub end: CallEnd,
     /// Time from the request to the decision, and from there to the end.
     pub gate: Duration,
     pub run: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum End {
+pub enum CallEnd {
     /// The tool ran; `ok` is its own word for success.
     Done {
         ok: bool,
@@ -109,7 +109,7 @@ pub enum End {
 }
 
 /// Carries one call from request to outcome: find, facts, gate, run, settle.
-pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, Fault> {
+pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<CallOutcome, Fault> {
     let start = Instant::now();
     let Turn { tool, breaker, lane: _lane } = match find::find(kernel, request).await {
         Ok(Found::Tool(turn)) => turn,
@@ -123,15 +123,15 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<Outcome, F
     };
     let (permit, rules) = match admission {
         Admission::Admitted { permit, rules } => (permit, rules),
-        no => return Ok(Outcome::not_admitted(no, start)),
+        no => return Ok(CallOutcome::not_admitted(no, start)),
     };
     let gate = start.elapsed();
     if request.hands == Hands::Caller {
-        return Ok(Outcome { call: Some(permit.call), rules, end: End::CallerExecutes, gate, run: Duration::ZERO });
+        return Ok(CallOutcome { call: Some(permit.call), rules, end: CallEnd::CallerExecutes, gate, run: Duration::ZERO });
     }
     let ran = run::run(kernel, &permit, tool, breaker, &request, facts).await;
     let end = settle::finish(kernel, Some(tool), &request, &permit, ran).await?;
-    Ok(Outcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
+    Ok(CallOutcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
 }
 
 /// A call with its facts and the gate's word on it. The request may differ from what was asked where a grant overrides its input.
@@ -153,7 +153,7 @@ async fn consider(kernel: &Kernel, asked: &Request, tool: &RegisteredTool) -> Re
 }
 
 /// Carries a call of a tool whose work a built-in one does: judged, recorded and run as that one, under its own names outside.
-async fn run_adapted(kernel: &Kernel, request: &Request, tool: &RegisteredTool, start: Instant) -> Result<Outcome, Fault> {
+async fn run_adapted(kernel: &Kernel, request: &Request, tool: &RegisteredTool, start: Instant) -> Result<CallOutcome, Fault> {
     let inner = match tool.adapted(&request.input) {
         Some(Ok((name, input))) => Request { tool: name.to_owned(), input, ..request.clone() },
         Some(Err(refusal)) => return settle::refuse(kernel, request, refusal, start).await,
@@ -162,21 +162,21 @@ async fn run_adapted(kernel: &Kernel, request: &Request, tool: &RegisteredTool, 
     let outcome = Box::pin(run(kernel, &inner)).await?;
     let end = match outcome.end {
         // A body that refused or failed says so in place of a result.
-        End::Done { ok: false, value } if value["error"].is_string() && value["reason"].is_string() => match tool.adapted_absence() {
-            Some(absent) if value["error"] == json!(Code::NotFound) => End::Done { ok: true, value: absent },
-            _ => End::Done { ok: false, value },
+        CallEnd::Done { ok: false, value } if value["error"].is_string() && value["reason"].is_string() => match tool.adapted_absence() {
+            Some(absent) if value["error"] == json!(Code::NotFound) => CallEnd::Done { ok: true, value: absent },
+            _ => CallEnd::Done { ok: false, value },
         },
-        End::Done { ok, value } => match tool.adapted_output(request.run_mode, value) {
-            Ok(value) => End::Done { ok, value },
-            Err(refusal) => End::Refused(refusal),
+        CallEnd::Done { ok, value } => match tool.adapted_output(request.run_mode, value) {
+            Ok(value) => CallEnd::Done { ok, value },
+            Err(refusal) => CallEnd::Refused(refusal),
         },
-        End::Refused(refusal) if refusal.code == Code::NotFound => match tool.adapted_absence() {
-            Some(value) => End::Done { ok: true, value },
-            None => End::Refused(refusal),
+        CallEnd::Refused(refusal) if refusal.code == Code::NotFound => match tool.adapted_absence() {
+            Some(value) => CallEnd::Done { ok: true, value },
+            None => CallEnd::Refused(refusal),
         },
         other => other,
     };
-    Ok(Outcome { end, ..outcome })
+    Ok(CallOutcome { end, ..outcome })
 }
 
 /// Carries a call that the kernel itself carries out, through the same gate.
@@ -184,7 +184,7 @@ pub(crate) async fn run_syscall(
     kernel: &Kernel,
     request: &Request,
     work: impl Future<Output = Result<Value, Fault>>,
-) -> Result<Outcome, Stop> {
+) -> Result<CallOutcome, Stop> {
     let start = Instant::now();
     let facts = facts::of_syscall(kernel, request).await?;
     if let Some(no) = unsupported_override(kernel, request, &facts) {
@@ -195,13 +195,13 @@ pub(crate) async fn run_syscall(
     };
     let (permit, rules) = match admission {
         Admission::Admitted { permit, rules } => (permit, rules),
-        no => return Ok(Outcome::not_admitted(no, start)),
+        no => return Ok(CallOutcome::not_admitted(no, start)),
     };
     let gate = start.elapsed();
     let value = work.await?;
     let ran = Ran::well(value, start.elapsed().saturating_sub(gate));
     let end = settle::finish(kernel, None, request, &permit, ran).await?;
-    Ok(Outcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
+    Ok(CallOutcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
 }
 
 /// What a call was to be decided on changed meanwhile, twice.
@@ -232,14 +232,14 @@ pub(crate) async fn explain(kernel: &Kernel, request: &Request, candidate: Optio
     Ok(facts.call.explain_by(candidate.unwrap_or(&facts.call.trusted.policy), &rights))
 }
 
-impl Outcome {
+impl CallOutcome {
     /// The end of a call that was not admitted.
-    fn not_admitted(admission: Admission, start: Instant) -> Outcome {
+    fn not_admitted(admission: Admission, start: Instant) -> CallOutcome {
         let (call, end, rules) = match admission {
-            Admission::Refused { call, refusal, rules } => (Some(call), End::Refused(refusal), rules),
-            Admission::Pending { refusal, rules } => (None, End::Pending(refusal), rules),
-            Admission::Admitted { permit, rules } => (Some(permit.call), End::CallerExecutes, rules),
+            Admission::Refused { call, refusal, rules } => (Some(call), CallEnd::Refused(refusal), rules),
+            Admission::Pending { refusal, rules } => (None, CallEnd::Pending(refusal), rules),
+            Admission::Admitted { permit, rules } => (Some(permit.call), CallEnd::CallerExecutes, rules),
         };
-        Outcome { call, rules, end, gate: start.elapsed(), run: Duration::ZERO }
+        CallOutcome { call, rules, end, gate: start.elapsed(), run: Duration::ZERO }
     }
 }

@@ -128,8 +128,7 @@ impl BlobCollector {
                 ..Filter::default()
             })? {
                 let names = BlobNames::of(&record.kind, record.payload().map_err(ledger::fault)?).kept;
-                let event = serde_json::from_str(&record.line);
-                let event: Event = event.map_err(|error| Fault::new(FaultKind::Bug, "a record does not read", error))?;
+                let event = ledger::event_of(&record)?;
                 if matches!(event, Event::WorkspaceBased(_) | Event::MergeProposed(_) | Event::MergeStarted(_)) {
                     let of = match &event {
                         Event::MergeProposed(e) => merges.iter().find(|merge| merge.id == e.merge),

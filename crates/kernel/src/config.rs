@@ -5,15 +5,15 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    pub test: Test,
-    pub merge: Merge,
+    pub test: TestConfig,
+    pub merge: MergeConfig,
     /// Who makes the rooms of this project, where the operator has not fixed it.
-    pub runtime: Option<crate::runtime::Runtime>,
+    pub runtime: Option<crate::runtime::RoomRuntime>,
     /// The brain of a task that names none.
     pub brain: Option<String>,
     /// What the built-in brain keeps in sight however long its work gets.
     pub pins: Vec<String>,
-    pub limits: Limits,
+    pub limits: LimitsConfig,
     /// Names for models, beside those of the operator's config.yml: `tactical: [anthropic/claude-sonnet-4-5]`.
     pub models: gateway::ModelNames,
     /// The only providers this project uses; without it, all that the operator set up.
@@ -28,21 +28,21 @@ pub struct Config {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Test {
+pub struct TestConfig {
     /// What `test.run` runs, as an argument list.
     pub command: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Merge {
+pub struct MergeConfig {
     /// Globs of paths that may be merged unread, where a rule allows merges and the tests pass. Without any, nothing is.
     pub safe: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct LimitsConfig {
     /// Calls one task may make.
     pub calls: Option<u64>,
 }

@@ -2,7 +2,7 @@
 
 mod memory;
 
-use crate::call::{self, End, Request};
+use crate::call::{self, CallEnd, Request};
 use crate::{Kernel, merge};
 use brain::script::BrainScript;
 use brain::{Brain, BrainInput, BrainSpec, CallResult, Move, OwnCallId, ToolCall};
@@ -35,7 +35,7 @@ pub(crate) async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
 /// Takes a task up where it stands.
 async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<(), Stop> {
     let task = kernel.ledger.task(id)?;
-    if let Some(merge) = task.merge.and_then(|merge| kernel.ledger.look(|world| world.merges.get(&merge).cloned())) {
+    if let Some(merge) = kernel.ledger.merge_of(&task) {
         return merge::resume(kernel, &task, merge).await;
     }
     kernel.ledger.record(TaskStarted { pid, task: Some(id), episode: task.episodes + 1 }).await?;
@@ -98,14 +98,14 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
                 own.check_free(id)?;
                 let outcome = ask(kernel, task, call, Hands::Caller).await?;
                 match outcome.end {
-                    End::Pending(Refusal { review: Some(review), .. }) => {
+                    CallEnd::Pending(Refusal { review: Some(review), .. }) => {
                         own.close(kernel).await?;
                         return park(kernel, task, review).await;
                     }
-                    End::Refused(refusal) | End::Pending(refusal) => {
+                    CallEnd::Refused(refusal) | CallEnd::Pending(refusal) => {
                         BrainInput::OwnCallRefused { id, reason: refusal.reason, hint: refusal.hint }
                     }
-                    End::CallerExecutes | End::Done { .. } => {
+                    CallEnd::CallerExecutes | CallEnd::Done { .. } => {
                         own.0.extend(outcome.call.map(|call| (id, call)));
                         BrainInput::OwnCallAllowed(id)
                     }
@@ -162,10 +162,10 @@ async fn ask_all(kernel: &Kernel, task: &Task, calls: Vec<ToolCall>, past: &mut 
         match known {
             Some(ended) => Ok((Some(ended), None)),
             None => Ok(match ask(kernel, task, call, Hands::Kernel).await?.end {
-                End::Done { ok, value } => (Some(CallResult::Output { ok, value }), None),
-                End::Pending(Refusal { review: Some(review), .. }) => (None, Some(review)),
-                End::Refused(refusal) | End::Pending(refusal) => (Some(CallResult::Refused(refusal)), None),
-                End::CallerExecutes => unreachable!("leave is for the caller's own hands"),
+                CallEnd::Done { ok, value } => (Some(CallResult::Output { ok, value }), None),
+                CallEnd::Pending(Refusal { review: Some(review), .. }) => (None, Some(review)),
+                CallEnd::Refused(refusal) | CallEnd::Pending(refusal) => (Some(CallResult::Refused(refusal)), None),
+                CallEnd::CallerExecutes => unreachable!("leave is for the caller's own hands"),
             }),
         }
     });
@@ -176,7 +176,7 @@ async fn ask_all(kernel: &Kernel, task: &Task, calls: Vec<ToolCall>, past: &mut 
     })
 }
 
-async fn ask(kernel: &Kernel, task: &Task, call: ToolCall, hands: Hands) -> Result<call::Outcome, Stop> {
+async fn ask(kernel: &Kernel, task: &Task, call: ToolCall, hands: Hands) -> Result<call::CallOutcome, Stop> {
     let request = Request { hands, ..Request::new(task.pid, Some(task.id), task.zone, &call.tool, call.input) };
     Ok(call::run(kernel, &request).await?)
 }

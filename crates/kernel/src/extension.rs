@@ -14,7 +14,7 @@ use world::{Fault, FaultKind, Stop};
 use world::{Mode, Refusal, ZoneId};
 
 /// The extensions of one version of one zone's policy.
-pub(crate) struct Zoned {
+pub(crate) struct ZoneExtensions {
     version: u64,
     started: Arc<OnceCell<Extensions>>,
 }
@@ -44,7 +44,7 @@ impl Policies {
     pub(crate) async fn opinions(&self, zone: ZoneId, trusted: &Trusted, call: &Value) -> Vec<Opinion> {
         let cell = {
             let mut all = self.extensions.lock();
-            let fresh = || Zoned { version: trusted.version, started: Arc::new(OnceCell::new()) };
+            let fresh = || ZoneExtensions { version: trusted.version, started: Arc::new(OnceCell::new()) };
             let zoned = all.entry(zone).or_insert_with(fresh);
             if zoned.version != trusted.version {
                 *zoned = fresh();

@@ -7,7 +7,7 @@ use crate::Kernel;
 use crate::call::Request;
 use crate::template::SANDBOX_RUN;
 use world::Fault;
-use world::event::{BudgetSet, ProcExited, ProcSpawned};
+use world::event::{BudgetSet, ProcSpawned};
 use world::{Budget, Event, Pid, Refusal, World};
 
 /// The role of every job's process.
@@ -41,13 +41,7 @@ impl JobProcess {
 
     pub async fn end(self, kernel: &Kernel, killed: bool) -> Result<(), Fault> {
         let reason = if killed { "its command was ended" } else { "its command ended" };
-        let pid = self.pid;
-        let pending = kernel.ledger.commit(|world, _| {
-            let alive = world.processes.get(&pid).is_some_and(|process| process.state.alive());
-            let exited = ProcExited { pid, task: None, killed, reason: reason.into() };
-            (alive.then(|| exited.into()).into_iter().collect(), ())
-        })?;
-        pending.durable().await
+        kernel.ledger.record_exit(self.pid, killed, reason.into()).await
     }
 }
 

@@ -6,11 +6,13 @@
 //! and whenever that was done, the first commit holds what requests cost that had left and are not there.
 
 mod clean;
+mod lookup;
 mod volume;
 
 use crate::Kernel;
 use crate::model::Flights;
 use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Ticket};
+pub(crate) use lookup::{event_of, name_of};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use volume::Volume;
@@ -184,7 +186,7 @@ impl Ledger {
     }
 
     /// Knows from now on which requests have left.
-    pub(crate) fn heed(&self, flights: std::sync::Arc<Flights>) {
+    pub(crate) fn watch_flights(&self, flights: std::sync::Arc<Flights>) {
         self.flights.get_or_init(|| flights);
     }
 
@@ -260,12 +262,12 @@ impl Ledger {
     }
 
     /// Keeps the exact input of a call, or of a question, until it is settled.
-    pub(crate) fn confide(&self, of: impl std::fmt::Display, bytes: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn keep_original(&self, of: impl std::fmt::Display, bytes: &[u8]) -> Result<(), Fault> {
         aside(|| self.journal.vault().put(&of.to_string(), bytes)).map_err(fault)
     }
 
     /// Deletes the exact input of a call or a question, if it was kept.
-    pub(crate) fn unconfide(&self, of: impl std::fmt::Display) -> Result<(), Fault> {
+    pub(crate) fn delete_original(&self, of: impl std::fmt::Display) -> Result<(), Fault> {
         let (vault, name) = (self.journal.vault(), of.to_string());
         if vault.has(&name) { aside(|| vault.delete(&name)).map(drop).map_err(fault) } else { Ok(()) }
     }

@@ -17,14 +17,14 @@ use world::{Fault, FaultKind, Pid, Refusal, Stop, TaskId};
 
 /// What a sight was made of: as long as it is the same, so is the sight.
 #[derive(Debug, PartialEq)]
-struct MadeOf {
+struct SightKey {
     project: PathBuf,
     version: u64,
     extra: Vec<String>,
     readers: ReaderFacts,
 }
 
-impl MadeOf {
+impl SightKey {
     fn sight(&self, policy: &policy::Policy) -> Result<Sight, Refusal> {
         Sight::new(self.project.clone(), &self.extra, ReadView::new(policy, self.readers.lend()))
     }
@@ -35,14 +35,14 @@ impl MadeOf {
 pub(crate) struct Masks {
     walks: Walks,
     /// The last ones with what each was made of, newest last.
-    sights: Mutex<Vec<(MadeOf, Arc<Sight>)>>,
+    sights: Mutex<Vec<(SightKey, Arc<Sight>)>>,
 }
 
 /// Sights that are kept: of a few processes in a few projects.
 const SIGHTS_MAX: usize = 16;
 
 impl Masks {
-    fn sight(&self, made_of: MadeOf, policy: &policy::Policy) -> Result<Arc<Sight>, Refusal> {
+    fn sight(&self, made_of: SightKey, policy: &policy::Policy) -> Result<Arc<Sight>, Refusal> {
         let mut sights = self.sights.lock();
         if let Some(place) = sights.iter().position(|(known, _)| *known == made_of) {
             let known = sights.remove(place);
@@ -95,9 +95,9 @@ impl Kernel {
         Ok(self.masks.sight(made_of, &trusted.policy)?)
     }
 
-    fn made_of(&self, project: PathBuf, whos: &[Who], trusted: &Arc<Trusted>) -> Result<MadeOf, Stop> {
+    fn made_of(&self, project: PathBuf, whos: &[Who], trusted: &Arc<Trusted>) -> Result<SightKey, Stop> {
         let rooms = self.policies.usable_rooms(&self.tools.registry, trusted, whos.iter().any(|who| who.pid == Pid::OPERATOR))?;
         let readers = self.readers(whos, &rooms, trusted)?;
-        Ok(MadeOf { project, version: trusted.version, extra: trusted.config.mask.clone(), readers })
+        Ok(SightKey { project, version: trusted.version, extra: trusted.config.mask.clone(), readers })
     }
 }

@@ -10,15 +10,14 @@ mod rights;
 mod undo;
 
 pub(crate) use undo::finish_undone;
-pub use undo::{MergeLine, Undone};
+pub use undo::{MergeLine, UndoOutcome};
 
-use crate::aside::apart;
-use crate::scratch::{Scratch, Shows};
+use crate::file_thread::on_own_thread;
+use crate::throwaway_room::{RoomContent, ThrowawayRoom};
 use crate::{Kernel, Ledger, Reply};
 use policy::Verdict;
 use rights::Rights;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use workspace::{
     Bases, Dirty, Freezer, Frozen, MergePlan, Origin, RoomChanges, Swaps, Tree, aside, judge_links, repository, settle, unpair,
@@ -63,42 +62,42 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
         if nothing {
             let reason = "every change is left out".to_owned();
             events.push(MergeRejected { pid, task: id, merge, by: "kernel".into(), reason: reason.clone() }.into());
-            return (events, Next::Reject(reason));
+            return (events, AfterProposal::Reject(reason));
         }
         match verdict {
-            Verdict::Allow(_) => (events, Next::Test(merge)),
+            Verdict::Allow(_) => (events, AfterProposal::Test(merge)),
             Verdict::Deny { refusal, .. } => {
                 events.push(MergeRejected { pid, task: id, merge, by: "policy".into(), reason: refusal.reason.clone() }.into());
-                (events, Next::Reject(refusal.reason))
+                (events, AfterProposal::Reject(refusal.reason))
             }
             Verdict::Review { reasons, rules } => {
                 events.extend(question(world, task, &frozen, reasons, rules));
-                (events, Next::Wait)
+                (events, AfterProposal::Wait)
             }
         }
     })?;
     match pending.durable().await? {
-        Next::Test(merge) => match auto::test(kernel, task, merge, &frozen, &trusted.config).await? {
+        AfterProposal::Test(merge) => match auto::test(kernel, task, merge, &frozen, &trusted.config).await? {
             None => begin_apply(kernel, task, merge, frozen, Agreed::Policy).await,
             Some(doubt) => {
                 let pending = kernel.ledger.commit(|world, _| (question(world, task, &frozen, vec![doubt], Vec::new()), ()))?;
                 Ok(pending.durable().await?)
             }
         },
-        Next::Reject(reason) => finish(kernel, task, &with_note(summary, &format!("not merged: {reason}")), Vec::new()).await,
-        Next::Wait => Ok(()),
+        AfterProposal::Reject(reason) => finish(kernel, task, &with_note(summary, &format!("not merged: {reason}")), Vec::new()).await,
+        AfterProposal::Wait => Ok(()),
     }
 }
 
 /// A task's changes, frozen. Much of it may be read, hashed and encrypted on the way.
 async fn frozen(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
     let (task, summary) = (task.clone(), summary.to_owned());
-    apart(kernel, |kernel| async move { freeze(&kernel, &task, &summary).await }).await
+    on_own_thread(kernel, |kernel| async move { freeze(&kernel, &task, &summary).await }).await
 }
 
 async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
-    let desk = kernel.workspace_of(task.id).await?;
-    let listed = RoomChanges::of(&desk.room).await?;
+    let opened = kernel.workspace_of(task.id).await?;
+    let listed = RoomChanges::of(&opened.room).await?;
     let trusted = kernel
         .policies
         .trusted(task.zone)?
@@ -109,8 +108,8 @@ async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
     } else {
         let gate = Rights::of(kernel, task)?;
         let paths = listed.paths();
-        let scratch = kernel.scratch(task.zone, &desk.project, Shows::Repository).await?;
-        let bases = bases(kernel, task, &desk, &scratch, &paths).await?;
+        let throwaway = kernel.throwaway_room(task.zone, &opened.project, RoomContent::Repository).await?;
+        let bases = bases(kernel, task, &opened, &throwaway, &paths).await?;
         let keeping = kernel.ledger.keeping();
         let sight = kernel.sight(kernel.ledger.owner(task.id)?)?;
         let freezer = Freezer {
@@ -119,40 +118,39 @@ async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
             keep: &|bytes| keeping.keep(bytes),
             blobs: &|blob| kernel.ledger.blob(blob),
             masked: &|path| sight.masks(path).map(|by| by.to_string()),
-            upper: Tree::at(desk.work.join("upper"))?,
+            upper: Tree::at(opened.work.join("upper"))?,
             tree: tree_of(kernel, task)?,
         };
         let looked = freezer.freeze(listed).await?;
         drop(freezer);
         keeping.done()?;
-        scratch.close().await?;
+        throwaway.close().await?;
         looked
     };
     let began = kernel.ledger.task(task.id)?.workspace.and_then(|workspace| workspace.head);
-    let head = repository::head(&desk.project, &kernel.instance.home.path).await?;
+    let head = repository::head(&opened.project, &kernel.instance.home.path).await?;
     Ok(Frozen::new(task.id, summary, head, began, trusted.version, looked)?)
 }
 
-/// What the project held at these paths when a task began; git answers in `scratch`.
+/// What the project held at these paths when a task began; git answers in `throwaway`.
 pub(crate) async fn bases<'a>(
     kernel: &Kernel,
     task: &Task,
-    desk: &Arc<crate::open_workspace::OpenWorkspace>,
-    scratch: &'a Scratch,
+    opened: &Arc<crate::open_workspace::OpenWorkspace>,
+    throwaway: &'a ThrowawayRoom,
     paths: &[&str],
 ) -> Result<Bases<'a>, Stop> {
-    let base = kernel.base(task.id, desk).await?;
+    let base = kernel.base(task.id, opened).await?;
     let workspace = kernel.ledger.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a base has no workspace", task.id))?;
     let dirty = Dirty::parse(&kernel.ledger.blob(&base.blob)?)?;
-    let mut bases = Bases::at(scratch.room()?, &base, dirty, paths).await?;
-    bases.distrust(&desk.project, workspace.since_us, base.until_us, paths);
+    let mut bases = Bases::at(throwaway.room()?, &base, dirty, paths).await?;
+    bases.distrust(&opened.project, workspace.since_us, base.until_us, paths);
     Ok(bases)
 }
 
 /// The files of a task's project.
 fn tree_of(kernel: &Kernel, task: &Task) -> Result<Tree, Stop> {
-    let project = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| PathBuf::from(&zone.path)));
-    let project = project.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone is gone", task.zone))?;
+    let project = kernel.ledger.project_of(task.zone)?;
     Ok(Tree::at(project)?.exchanging(kernel.instance.tuning.exchanges_files))
 }
 
@@ -185,7 +183,7 @@ fn question(world: &World, task: &Task, frozen: &Frozen, mut reasons: Vec<String
 /// The call that a merge is, as policies name it.
 pub const APPLY: &str = "merge.apply";
 
-enum Next {
+enum AfterProposal {
     /// A rule lets it pass, if the tests do.
     Test(MergeId),
     Reject(String),
@@ -201,20 +199,20 @@ pub(crate) async fn resume(kernel: &Kernel, task: &Task, merge: Merge) -> Result
             finish(kernel, task, &frozen.summary, Vec::new()).await
         }
         MergeState::Proposed => match answer_of(kernel, task) {
-            Some((Answer::Allow, by)) => match moved(kernel, task, &frozen).await? {
+            Some((Answer::Allow, by)) => match stale_reason(kernel, task, &frozen).await? {
                 None => {
                     frozen.resolve(&merge.sides);
                     begin_apply(kernel, task, merge.id, frozen, Agreed::Person { by: &by, sides: &merge.sides }).await
                 }
                 // The answer is void, and a new question is asked on what is true now.
-                Some(why) => again(kernel, task, merge.id, &frozen.summary, why).await,
+                Some(why) => propose_again(kernel, task, merge.id, &frozen.summary, why).await,
             },
             Some((Answer::Deny, by)) => {
                 reject(kernel, task, merge.id, &by, "refused in review").await?;
                 finish(kernel, task, &with_note(&frozen.summary, &format!("changes rejected by {by}")), Vec::new()).await
             }
             None if task.state == TaskState::Running => {
-                again(kernel, task, merge.id, &frozen.summary, "the kernel ended before it was decided").await
+                propose_again(kernel, task, merge.id, &frozen.summary, "the kernel ended before it was decided").await
             }
             None => Ok(()),
         },
@@ -222,7 +220,7 @@ pub(crate) async fn resume(kernel: &Kernel, task: &Task, merge: Merge) -> Result
 }
 
 /// Drops a proposal and makes it anew.
-async fn again(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str, why: &str) -> Result<(), Stop> {
+async fn propose_again(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str, why: &str) -> Result<(), Stop> {
     reject(kernel, task, merge, "kernel", why).await?;
     if task.state != TaskState::Running {
         kernel.ledger.record(world::event::TaskStarted { pid: task.pid, task: Some(task.id), episode: task.episodes }).await?;
@@ -239,7 +237,7 @@ fn answer_of(kernel: &Kernel, task: &Task) -> Option<(Answer, String)> {
 }
 
 /// What is no longer as it was when the question was asked.
-async fn moved(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<&'static str>, Stop> {
+async fn stale_reason(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<&'static str>, Stop> {
     let zone = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| (zone.path.clone(), zone.policy_version)));
     let Some((path, version)) = zone else { return Ok(Some("the zone is gone")) };
     Ok(if repository::head(path.as_ref(), &kernel.instance.home.path).await? != frozen.head {
@@ -288,7 +286,7 @@ async fn begin_apply(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: F
     match pending.durable().await? {
         None => apply_rest(kernel, task, merge, &frozen.summary, Some(&snapshot)).await,
         // The answer is void, and a new question is asked on what is true now.
-        Some(why) => Box::pin(again(kernel, task, merge, &frozen.summary, &why)).await,
+        Some(why) => Box::pin(propose_again(kernel, task, merge, &frozen.summary, &why)).await,
     }
 }
 
@@ -317,9 +315,9 @@ fn with_note(summary: &str, note: &str) -> String {
 pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut events: Vec<Event>) -> Result<(), Stop> {
     // A brain's work can be replayed only from what it started with. Where that can't be had, the replay says so.
     if task.mode != world::Mode::Call
-        && let Some(desk) = kernel.workspaces.find(task.id)
+        && let Some(opened) = kernel.workspaces.find(task.id)
     {
-        drop(kernel.base(task.id, &desk).await);
+        drop(kernel.base(task.id, &opened).await);
     }
     events.push(TaskFinished { pid: task.pid, task: Some(task.id), summary: summary.to_owned() }.into());
     kernel.ledger.commit(|_, _| (events, ()))?.durable().await?;
@@ -369,7 +367,7 @@ impl Kernel {
     ) -> Result<Vec<MergePath>, Stop> {
         use world::{Code, Refusal};
         let task = self.ledger.task(id)?;
-        let merge = task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned()));
+        let merge = self.ledger.merge_of(&task);
         let (TaskState::Parked { review }, Some(merge)) = (task.state, merge) else {
             let why = match task.state {
                 TaskState::Queued | TaskState::Running => "is not done yet",

@@ -1,25 +1,23 @@
 //! Models: every request is a call through the door, paid from the caller's budget and all above it.
 //!
-//! The gateway knows the road, [`door`] who may take it; this file opens the way to it and closes it. **Invariant.** A key is good at one
+//! The gateway knows the road, [`admission`] who may take it; this file opens the way to it and closes it. **Invariant.** A key is good at one
 //! listener, for one process, as long as that lives.
 
-mod books;
+mod admission;
 mod cassette;
-mod door;
 mod flight;
 mod held;
 mod lease;
 mod room;
 mod settle;
+mod usage;
 mod wait;
 
 use crate::{Home, Kernel, Ledger};
-pub use books::Known;
-pub(crate) use books::check_budget;
+pub(crate) use admission::{Denied, ProcessAdmission};
 use cassette::Cassettes;
 pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};
-pub(crate) use door::{No, ProcessDoor};
 pub(crate) use flight::{Flights, Whose};
 use gateway::{Admission, Gateway, Secret, Session, StopCause, Upstream, VendorClient};
 pub(crate) use held::release_expired;
@@ -33,10 +31,12 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+pub use usage::ProcessAccount;
+pub(crate) use usage::check_budget;
 pub use wait::Wait;
 pub(crate) use wait::Waited;
 use wait::Waiting;
-use world::event::{ProcExited, ProcSpawned};
+use world::event::ProcSpawned;
 use world::{Code, Ending, Pid, Refusal, ZoneId};
 use world::{Fault, FaultKind, Stop};
 
@@ -56,9 +56,9 @@ const HEARD_MAX: Duration = Duration::from_secs(2);
 
 /// Who is told that a process's way to models is over, and why.
 #[derive(Default)]
-pub(crate) struct Ends(Mutex<HashMap<Pid, watch::Sender<Option<String>>>>);
+pub(crate) struct CancelNotices(Mutex<HashMap<Pid, watch::Sender<Option<String>>>>);
 
-impl Ends {
+impl CancelNotices {
     fn open(&self, pid: Pid) {
         self.0.lock().entry(pid).or_default();
     }
@@ -108,7 +108,7 @@ pub struct Models {
     pub(crate) cassettes: Cassettes,
     pub(crate) leases: lease::Leases,
     pub(crate) flights: Arc<Flights>,
-    pub(crate) ends: Ends,
+    pub(crate) cancel_notices: CancelNotices,
     waiting: Waiting,
     loopback: bool,
     listeners: Mutex<HashMap<Pid, Vec<Listener>>>,
@@ -145,7 +145,7 @@ impl Models {
             cassettes: Cassettes::default(),
             leases: lease::Leases::default(),
             flights,
-            ends: Ends::default(),
+            cancel_notices: CancelNotices::default(),
             waiting: Waiting::default(),
             loopback: settings.gateway.loopback,
             listeners: Mutex::default(),
@@ -187,7 +187,7 @@ fn prices(home: &std::path::Path) -> Result<gateway::price::Prices, String> {
 
 /// A process's way to the gateway.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct GatewayAccess {
     pub pid: Pid,
     pub address: SocketAddr,
     pub key: Secret,
@@ -211,7 +211,7 @@ impl Models {
     /// Ends a process's way to the gateway, with every request that is on it.
     pub fn dismiss(&self, pid: Pid) {
         self.cassettes.forget((pid, None));
-        self.ends.forget(pid);
+        self.cancel_notices.forget(pid);
         for listener in self.listeners.lock().remove(&pid).unwrap_or_default() {
             listener.task.abort();
         }
@@ -234,18 +234,13 @@ impl Models {
     /// Ends a program's way to models; it is told why, at every request that is on the way.
     pub(crate) async fn cancel_gateway(&self, pid: Pid, by: &str) -> Result<(), Fault> {
         let why = format!("process {pid} was cancelled by {by}");
-        let pending = self.ledger.commit(|world, _| {
-            let alive = world.processes.get(&pid).is_some_and(|process| process.state.alive());
-            let exited = ProcExited { pid, task: None, killed: true, reason: format!("cancelled by {by}") };
-            (alive.then(|| exited.into()).into_iter().collect(), ())
-        })?;
-        pending.durable().await?;
+        self.ledger.record_exit(pid, true, format!("cancelled by {by}")).await?;
         // Each request that is on the way ends and says so; then whoever opened the gateway ends its program and hangs up.
         let settled = self.stop_requests_of(Whose::Process(pid), &why);
         let heard = self.close_listeners(pid);
         // A client that takes nothing of its answer does not hold this up.
         drop(tokio::time::timeout(HEARD_MAX, heard).await);
-        let closed = self.ends.tell(pid, &why);
+        let closed = self.cancel_notices.tell(pid, &why);
         let over = tokio::time::timeout(ENDED_MAX, async { tokio::join!(settled, closed) }).await;
         self.dismiss(pid);
         let late = |_| Fault::new(FaultKind::Bug, "its way to models is closed, but its program did not end", "it hears nothing");
@@ -254,18 +249,13 @@ impl Models {
 
     /// Comes back when somebody cancels the process, with the reason.
     pub async fn gateway_cancelled(&self, pid: Pid) -> String {
-        self.ends.of(pid).await
+        self.cancel_notices.of(pid).await
     }
 
     /// The program is gone.
     pub async fn close_gateway(&self, pid: Pid) -> Result<(), Fault> {
         self.dismiss(pid);
-        let pending = self.ledger.commit(|world, _| {
-            let alive = world.processes.get(&pid).is_some_and(|process| process.role == CLIENT && process.state.alive());
-            let exited = ProcExited { pid, task: None, killed: false, reason: "its program ended".into() };
-            (alive.then(|| exited.into()).into_iter().collect(), ())
-        })?;
-        pending.durable().await
+        self.ledger.record_exit(pid, false, "its program ended".into()).await
     }
 }
 
@@ -274,7 +264,7 @@ impl Kernel {
     pub fn attend(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>, listener: TcpListener) -> Result<Secret, Fault> {
         let session = Arc::new(self.session_of(pid, zone, client)?);
         let key = session.key.clone();
-        self.models.ends.open(pid);
+        self.models.cancel_notices.open(pid);
         let (closing, is_closing) = watch::channel(false);
         let task = tokio::spawn(gateway::listen(self.models.gateway.clone(), session, listener, is_closing)).abort_handle();
         self.models.listeners.lock().entry(pid).or_default().push(Listener { closing, task });
@@ -283,11 +273,16 @@ impl Kernel {
 
     /// A process at the gateway without a socket, for brains that run inside the kernel's process: `gateway().answer(&session, …)`.
     pub fn session_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>) -> Result<Session, Fault> {
-        self.models.session_with(pid, client, Arc::new(ProcessDoor::of(self, pid, zone)))
+        self.models.session_with(pid, client, Arc::new(ProcessAdmission::of(self, pid, zone)))
     }
 
     /// Opens the gateway on 127.0.0.1 to a program outside any room, as a process of its own.
-    pub async fn open_gateway(self: &Arc<Self>, zone: ZoneId, client: Option<VendorClient>, traffic: Traffic) -> Result<Opened, Stop> {
+    pub async fn open_gateway(
+        self: &Arc<Self>,
+        zone: ZoneId,
+        client: Option<VendorClient>,
+        traffic: Traffic,
+    ) -> Result<GatewayAccess, Stop> {
         if !self.models.loopback {
             return Err(Refusal::new(Code::Unsupported, "the gateway is closed to programs outside rooms")
                 .hint("write `gateway: {loopback: true}` into config.yml in $SKEP_HOME, then `skep kernel stop`")
@@ -308,11 +303,11 @@ impl Kernel {
             )
         })?;
         let pid = pending.durable().await?;
-        if let Err(stop) = self.models.wire_up(pid, &traffic).await {
+        if let Err(stop) = self.models.set_up_traffic(pid, &traffic).await {
             self.models.close_gateway(pid).await?;
             return Err(stop);
         }
         let key = self.attend(pid, zone, client, listener)?;
-        Ok(Opened { pid, address, key })
+        Ok(GatewayAccess { pid, address, key })
     }
 }

@@ -1,10 +1,10 @@
-//! The built-in brain at its desk: which model it thinks with, which tools it is told of, and its way to the gateway.
+//! The built-in brain: which model it asks, which tools it is told of, and how its requests reach the gateway.
 //!
 //! **Invariant.** It has no other way to a model than any process has: its requests are calls, paid from its budget. Where a person
 //! must answer first, the task parks; where a budget must be raised, it says so and waits.
 
 use crate::Kernel;
-use crate::model::{No, ProcessDoor, Waited};
+use crate::model::{Denied, ProcessAdmission, Waited};
 use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
 use brain::{Brain, Brief, Native, ToolSpec};
 use gateway::{Admission, Admitted, BoxedFuture, Denial, Dialect, Gateway, GatewayRefusal, ModelNames, ModelRequest, Session};
@@ -50,9 +50,9 @@ impl Kernel {
         let kernel = self.me.upgrade().ok_or_else(|| Fault::new(FaultKind::Stopping, "the kernel is going down", task.id))?;
         let work = self.model_card(task.zone, model)?;
         let summary = self.model_card(task.zone, TIER_OF_SUMMARIES).unwrap_or_else(|_| work.clone());
-        let door = Arc::new(Patient { inner: ProcessDoor::of(&kernel, task.pid, task.zone), put_off: Mutex::default() });
+        let door = Arc::new(DeferringAdmission { inner: ProcessAdmission::of(&kernel, task.pid, task.zone), deferred: Mutex::default() });
         let session = kernel.models.session_with(task.pid, None, door.clone())?;
-        let road = Road { gateway: kernel.models.gateway().clone(), session, door, work, summary };
+        let model = GatewayModel { gateway: kernel.models.gateway().clone(), session, door, work, summary };
         let (role, pins) = (
             self.ledger.look(|world| world.processes.get(&task.pid).map(|process| process.role.clone())).unwrap_or_default(),
             self.policies.trusted(task.zone)?.map(|trusted| trusted.config.pins.clone()).unwrap_or_default(),
@@ -60,7 +60,7 @@ impl Kernel {
         let may_change = task.mode != Mode::Ask;
         let workflow = Some("Workflow state: idle.".to_owned());
         Ok(Box::new(Native::new(
-            Arc::new(road),
+            Arc::new(model),
             Brief { role, may_change, workflow, pins, tools: tools_for(&self.tools.registry, may_change) },
         )))
     }
@@ -86,27 +86,27 @@ const CONTEXTS: [(Dialect, u64); 4] =
     [(Dialect::Anthropic, 200_000), (Dialect::Responses, 200_000), (Dialect::Chat, 128_000), (Dialect::Gemini, 1_000_000)];
 
 /// The brain's way to the gateway.
-struct Road {
+struct GatewayModel {
     gateway: Arc<Gateway>,
     session: Session,
-    door: Arc<Patient>,
+    door: Arc<DeferringAdmission>,
     work: ModelInfo,
     summary: ModelInfo,
 }
 
 /// Why a request was put off.
-enum PutOff {
+enum Deferred {
     Review(ReviewId),
     Budget,
 }
 
 /// A door that does not hold a request while a person thinks, but says that it should come again.
-struct Patient {
-    inner: ProcessDoor,
-    put_off: Mutex<Option<PutOff>>,
+struct DeferringAdmission {
+    inner: ProcessAdmission,
+    deferred: Mutex<Option<Deferred>>,
 }
 
-impl Admission for Patient {
+impl Admission for DeferringAdmission {
     fn names(&self) -> Arc<ModelNames> {
         self.inner.names()
     }
@@ -121,14 +121,14 @@ impl Admission for Patient {
             loop {
                 match self.inner.ask(&kernel, model_request).await {
                     Ok(leave) => return Ok(leave),
-                    Err(No::Final(denial)) => return Err(denial),
-                    Err(No::Waits { denial, what: Waited::Review(review) }) => {
-                        *self.put_off.lock() = Some(PutOff::Review(review));
+                    Err(Denied::Final(denial)) => return Err(denial),
+                    Err(Denied::Waits { denial, what: Waited::Review(review) }) => {
+                        *self.deferred.lock() = Some(Deferred::Review(review));
                         return Err(denial);
                     }
-                    Err(No::Waits { denial, what }) => {
+                    Err(Denied::Waits { denial, what }) => {
                         if !what.over(&kernel, self.inner.asker(&kernel), Instant::now() + kernel.models.gateway().hold()).await {
-                            *self.put_off.lock() = Some(PutOff::Budget);
+                            *self.deferred.lock() = Some(Deferred::Budget);
                             return Err(denial);
                         }
                     }
@@ -142,7 +142,7 @@ impl Admission for Patient {
     }
 }
 
-impl Model for Road {
+impl Model for GatewayModel {
     fn info(&self, purpose: Purpose) -> ModelInfo {
         match purpose {
             Purpose::Work => self.work.clone(),
@@ -160,16 +160,16 @@ impl Model for Road {
             let answer = self.gateway.ask(&self.session, &path, body).await;
             let mut answer =
                 answer.map_err(|unheard| ModelFault { what: unheard.to_string(), retry: RetryClass::Transient, hint: None })?;
-            let put_off = self.door.put_off.lock().take();
-            match put_off {
+            let deferred = self.door.deferred.lock().take();
+            match deferred {
                 None => {
                     let gateway::InProcessResponse { status, retry_after, settled, .. } = answer;
                     Ok(ModelResponse { status, retry_after, is_final: settled, body: Box::new(Pieces(answer)) })
                 }
-                Some(PutOff::Review(review)) => {
+                Some(Deferred::Review(review)) => {
                     Err(ModelFault { what: format!("{review} must be answered first"), retry: RetryClass::NeedsReview(review), hint: None })
                 }
-                Some(PutOff::Budget) => {
+                Some(Deferred::Budget) => {
                     let mut said = Vec::new();
                     while let Ok(Some(piece)) = answer.piece().await {
                         said.extend_from_slice(&piece);

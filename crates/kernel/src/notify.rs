@@ -3,6 +3,7 @@
 //! `$SKEP_HOME/config.yml` names it; a project cannot. It runs outside any room as the operator, so it gets no text in its arguments.
 
 use crate::Kernel;
+use crate::ledger::name_of;
 use crate::settings::ReviewSettings;
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -63,7 +64,7 @@ fn waits(kernel: &Kernel) -> BTreeSet<String> {
     let waits = kernel.models.waits();
     kernel.ledger.look(|world| {
         let text = |wait: &crate::Wait| {
-            let (of, what, pid) = (name(world, wait.of()), wait.what(), wait.pid);
+            let (of, what, pid) = (name_of(world, wait.of()), wait.what(), wait.pid);
             format!("{of} asks for more of its budget: a request waits for {what} of process {pid} (`{}`)", wait.remedy())
         };
         waits.iter().map(text).collect()
@@ -73,12 +74,9 @@ fn waits(kernel: &Kernel) -> BTreeSet<String> {
 /// Budgets of which most is spent.
 fn warned(world: &World) -> BTreeSet<String> {
     let accounts = world.books.accounts.iter();
-    let text = |pid: Pid, what: &String| format!("{} has spent {WARN_PERCENT} % or more of its {what} (`skep budget`)", name(world, pid));
+    let text =
+        |pid: Pid, what: &String| format!("{} has spent {WARN_PERCENT} % or more of its {what} (`skep budget`)", name_of(world, pid));
     accounts.flat_map(|(pid, account)| account.warned.iter().map(move |what| text(*pid, what))).collect()
-}
-
-fn name(world: &World, pid: Pid) -> String {
-    world.processes.get(&pid).map_or_else(|| pid.to_string(), |process| process.name.clone())
 }
 
 /// Characters of an agent that nobody sees do not reach the notifier.

@@ -3,7 +3,7 @@
 //! **Invariant.** A task has at most one open room, and what runs in it began after `workspace.opened` was on record.
 
 use crate::call::Who;
-use crate::runtime::Runtime;
+use crate::runtime::RoomRuntime;
 use crate::scan::Scan;
 use crate::{Kernel, Ledger, replay};
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ use world::{Base, Code, Fault, Pid, Refusal, Stop, Task, TaskId};
 pub(crate) struct OpenWorkspace {
     pub room: Workspace,
     /// Who made it.
-    runtime: Runtime,
+    runtime: RoomRuntime,
     pub project: PathBuf,
     /// Where upper and work layers are.
     pub work: PathBuf,
@@ -56,7 +56,7 @@ pub struct OpenWorkspaces {
     open: Mutex<HashMap<TaskId, Arc<OnceCell<Arc<OpenWorkspace>>>>>,
     lanes: Mutex<HashMap<TaskId, Arc<Lanes>>>,
     /// Rooms on their way to another runtime: what is still to be closed, and where to.
-    moving: Mutex<HashMap<TaskId, (OpenWorkspace, Runtime)>>,
+    moving: Mutex<HashMap<TaskId, (OpenWorkspace, RoomRuntime)>>,
 }
 
 /// What looks at a room is done in a moment; what runs in it may never be.
@@ -72,22 +72,22 @@ impl OpenWorkspaces {
         self.moving.lock().clear();
     }
 
-    /// A task's desk, if it is open.
+    /// A task's workspace, if it is open.
     pub(crate) fn find(&self, task: TaskId) -> Option<Arc<OpenWorkspace>> {
         self.open.lock().get(&task).and_then(|cell| cell.get().cloned())
     }
 
     /// Takes a room that nobody works in off its place, so that the next who comes opens it anew. False where somebody does.
-    fn move_to(&self, task: TaskId, runtime: Runtime) -> bool {
+    fn move_to(&self, task: TaskId, runtime: RoomRuntime) -> bool {
         let mut open = self.open.lock();
         let Some(cell) = open.remove(&task) else { return true };
         let kept = match Arc::try_unwrap(cell) {
             Ok(cell) => match cell.into_inner().map(Arc::try_unwrap) {
-                Some(Ok(desk)) => {
-                    self.moving.lock().insert(task, (desk, runtime));
+                Some(Ok(opened)) => {
+                    self.moving.lock().insert(task, (opened, runtime));
                     return true;
                 }
-                Some(Err(desk)) => Arc::new(OnceCell::new_with(Some(desk))),
+                Some(Err(opened)) => Arc::new(OnceCell::new_with(Some(opened))),
                 None => return true,
             },
             Err(cell) => cell,
@@ -109,21 +109,21 @@ impl OpenWorkspaces {
 
     /// Ends what runs in a task's room, and waits until it is gone.
     pub(crate) async fn end_workspace(&self, task: TaskId) -> Result<(), Fault> {
-        let Some(mut desk) = self.open.lock().remove(&task).and_then(|cell| cell.get().cloned()) else { return Ok(()) };
-        desk.scan.end().await;
+        let Some(mut opened) = self.open.lock().remove(&task).and_then(|cell| cell.get().cloned()) else { return Ok(()) };
+        opened.scan.end().await;
         let began = Instant::now();
-        let desk = loop {
-            match Arc::try_unwrap(desk) {
-                Ok(desk) => break desk,
+        let opened = loop {
+            match Arc::try_unwrap(opened) {
+                Ok(opened) => break opened,
                 // Somebody looks at it, and is done in a moment.
                 Err(shared) if began.elapsed() < MOVE_MAX => {
-                    desk = shared;
+                    opened = shared;
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
                 Err(shared) => return shared.room.end_jobs().await.map_err(room_fault),
             }
         };
-        desk.room.close().await.map_err(room_fault)
+        opened.room.close().await.map_err(room_fault)
     }
 }
 
@@ -140,15 +140,15 @@ impl Kernel {
         let wanted = self.policies.runtime(who.zone, Some(template))?;
         let began = Instant::now();
         loop {
-            let desk = self.workspace_of(task).await?;
-            let held = desk.runtime;
+            let opened = self.workspace_of(task).await?;
+            let held = opened.runtime;
             if held == wanted {
                 let found = self.masks.find(&self.sight(who)?).await?;
-                if desk.remask(found).await? {
-                    return Ok(desk);
+                if opened.remask(found).await? {
+                    return Ok(opened);
                 }
             }
-            drop(desk);
+            drop(opened);
             if !self.workspaces.move_to(task, wanted) && began.elapsed() > MOVE_MAX {
                 let why = if held == wanted {
                     format!("the project has new files that must be masked, and something of {task} still runs in the room")
@@ -201,12 +201,12 @@ impl Kernel {
         if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
             room.pause().await.map_err(room_fault)?;
         }
-        let desk = Arc::new(OpenWorkspace { room, runtime, sight, found: Mutex::new(found), project, work, scan: Scan::default() });
+        let opened = Arc::new(OpenWorkspace { room, runtime, sight, found: Mutex::new(found), project, work, scan: Scan::default() });
         if recorded.is_none() {
             let since_us = base::earliest_us();
             let (head, base) = match then {
                 Some(then) => (then.opened, Some(then.base)),
-                None => (repository::head(&desk.project, &self.instance.home.path).await?, None),
+                None => (repository::head(&opened.project, &self.instance.home.path).await?, None),
             };
             let mut events = vec![WorkspaceOpened { pid, task: Some(task), head, since_us }.into()];
             if let Some(Base { head, blob, .. }) = base {
@@ -215,18 +215,18 @@ impl Kernel {
             }
             self.ledger.commit(|_, _| (events, ()))?.durable().await?;
         }
-        desk.scan.begin(self, task, &desk).await?;
-        Ok(desk)
+        opened.scan.begin(self, task, &opened).await?;
+        Ok(opened)
     }
 
     /// Ends a task's room and forgets what was written in it.
     pub(crate) async fn close_workspace(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
-        let desk = self.workspaces.open.lock().remove(&task).and_then(|cell| cell.get().cloned());
+        let opened = self.workspaces.open.lock().remove(&task).and_then(|cell| cell.get().cloned());
         self.workspaces.lanes.lock().remove(&task);
         self.blobs.work_dropped();
         self.workspaces.moving.lock().remove(&task);
-        if let Some(desk) = desk {
-            desk.scan.end().await;
+        if let Some(opened) = opened {
+            opened.scan.end().await;
         }
         self.models.cassettes.forget((pid, Some(task)));
         let work = self.instance.home.work_of(task);

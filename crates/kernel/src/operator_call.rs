@@ -1,6 +1,6 @@
 //! The operator's own call: gets a task and a room where it changes files, and offers what it wrote like any task.
 
-use crate::call::{self, End, Request};
+use crate::call::{self, CallEnd, Request};
 use crate::job::JobTerms;
 use crate::open_workspace::OpenWorkspaces;
 use crate::work::Tasks;
@@ -29,7 +29,7 @@ pub struct CallOptions {
 /// What came of an operator's call.
 #[derive(Clone, Debug)]
 pub struct CallReport {
-    pub outcome: call::Outcome,
+    pub outcome: call::CallOutcome,
     /// Where its changes wait.
     pub task: Option<TaskId>,
     /// Paths whose changes were dropped, as it was asked.
@@ -37,7 +37,7 @@ pub struct CallReport {
 }
 
 impl CallReport {
-    fn new(outcome: call::Outcome, task: Option<TaskId>) -> CallReport {
+    fn new(outcome: call::CallOutcome, task: Option<TaskId>) -> CallReport {
         CallReport { outcome, task, dropped: Vec::new() }
     }
 }
@@ -45,8 +45,8 @@ impl CallReport {
 impl OpenWorkspaces {
     /// What a task's room changed, by path, without keeping any of it.
     async fn changed(&self, id: TaskId) -> Result<Vec<String>, Fault> {
-        let Some(desk) = self.find(id) else { return Ok(Vec::new()) };
-        let found = desk.room.changes().await.map_err(workspace::room_fault)?;
+        let Some(opened) = self.find(id) else { return Ok(Vec::new()) };
+        let found = opened.room.changes().await.map_err(workspace::room_fault)?;
         let paths = found.changes.iter().map(|change| &change.path).chain(found.refused.iter().map(|no| &no.path));
         Ok(paths.map(|path| path.to_string_lossy().into_owned()).collect())
     }
@@ -54,7 +54,7 @@ impl OpenWorkspaces {
 
 impl Tasks {
     /// Takes up a parked call of the operator's own, if `id` is one.
-    async fn take_own(&self, id: TaskId) -> Result<Option<TaskId>, Stop> {
+    async fn resume_operator_call(&self, id: TaskId) -> Result<Option<TaskId>, Stop> {
         let task = self.ledger.task(id)?;
         if task.mode != Mode::Call || task.merge.is_some() {
             return Ok(None);
@@ -66,7 +66,7 @@ impl Tasks {
 
 impl Kernel {
     /// Takes any process's call through the door; whoever accepted it says which process speaks.
-    pub async fn call_as(&self, request: &Request) -> Result<call::Outcome, Fault> {
+    pub async fn call_as(&self, request: &Request) -> Result<call::CallOutcome, Fault> {
         call::run(self, request).await
     }
 
@@ -84,8 +84,8 @@ impl Kernel {
         let zone = self.policies.zone(&top)?.id;
         let in_room = self.tools.registry.find(tool).is_ok_and(|tool| tool.manifest().room == tool::Room::Sandbox);
         let own = match task {
-            Some(id) => self.tasks.take_own(id).await?,
-            None if in_room => Some(self.tasks.add_own(zone, format!("call {tool}")).await?),
+            Some(id) => self.tasks.resume_operator_call(id).await?,
+            None if in_room => Some(self.tasks.add_operator_call(zone, format!("call {tool}")).await?),
             None => None,
         };
         let CallOptions { run_mode, token, live, discard, job } = options;
@@ -108,7 +108,7 @@ impl Kernel {
                 .fix(format!("the next kernel keeps what it wrote: `skep diff {id}`"))
                 .into());
         }
-        if let End::Pending(Refusal { review: Some(review), .. }) = &outcome.end {
+        if let CallEnd::Pending(Refusal { review: Some(review), .. }) = &outcome.end {
             self.ledger.record(TaskParked { pid: Pid::OPERATOR, task: Some(id), review: *review }).await?;
             return Ok(CallReport::new(outcome, Some(id)));
         }
@@ -137,7 +137,7 @@ impl Kernel {
 
     /// Offers what an interrupted call of the operator's own wrote, as a task's changes are.
     async fn offer(&self, task: &Task, why: &str) -> Result<(), Stop> {
-        match task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned())) {
+        match self.ledger.merge_of(task) {
             Some(merge) => merge::resume(self, task, merge).await,
             None => merge::propose(self, task, &format!("{}, interrupted: {why}", task.prompt)).await,
         }

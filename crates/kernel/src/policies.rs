@@ -4,8 +4,8 @@
 //! `extension.rs`, `template.rs`, `runtime.rs`.
 
 use crate::Ledger;
-use crate::extension::Zoned;
-use crate::runtime::Runtime;
+use crate::extension::ZoneExtensions;
+use crate::runtime::RoomRuntime;
 use crate::template::Templates;
 use crate::zone::{Parsed, Trusted};
 use parking_lot::Mutex;
@@ -22,12 +22,12 @@ pub struct Policies {
     /// The operator's templates; a zone's own files narrow them.
     pub(crate) templates: Templates,
     /// The runtime that the operator has fixed for every zone.
-    pub(crate) fixed_runtime: Option<Runtime>,
+    pub(crate) fixed_runtime: Option<RoomRuntime>,
     /// The newest version of each zone.
     pub(crate) trusted: Mutex<HashMap<ZoneId, Arc<Trusted>>>,
     /// Parsed bundles by hash, as long as a zone uses them.
     pub(crate) parsed: Mutex<HashMap<String, Weak<Parsed>>>,
-    pub(crate) extensions: Mutex<HashMap<ZoneId, Zoned>>,
+    pub(crate) extensions: Mutex<HashMap<ZoneId, ZoneExtensions>>,
     /// Counts rules that were loaded to be tried, so that each has a folder of its own.
     pub(crate) candidates: AtomicU64,
 }
@@ -38,7 +38,7 @@ impl Policies {
         launcher: Arc<sandbox::Launcher>,
         home: &Path,
         templates: Templates,
-        fixed_runtime: Option<Runtime>,
+        fixed_runtime: Option<RoomRuntime>,
     ) -> Policies {
         Policies {
             ledger,

@@ -5,7 +5,7 @@
 
 use crate::model::{Whose, file_of};
 use crate::policies::Policies;
-use crate::work::{Part, Tasks};
+use crate::work::{Tasks, WorkKey};
 use crate::{Kernel, Ledger, episode, zone};
 use brain::BrainSpec;
 use brain::script::BrainScript;
@@ -38,7 +38,7 @@ pub struct NewTask {
 
 /// What is special about a task from its start.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Marks {
+pub(crate) struct TaskMarks {
     pub record: bool,
     pub replays: Option<TaskId>,
     pub tags: Vec<String>,
@@ -136,11 +136,11 @@ impl Tasks {
         brain: String,
         priority: i64,
         calls_max: Option<u64>,
-        marks: Marks,
+        marks: TaskMarks,
     ) -> Result<TaskId, Stop> {
         let original = self.ledger.keep_prompt(&prompt).await?;
         let pending = self.ledger.commit(|world, _| {
-            let Some(pid) = pid.or_else(|| zone::crew(world, zone).map(|process| process.pid)) else {
+            let Some(pid) = pid.or_else(|| zone::zone_process(world, zone).map(|process| process.pid)) else {
                 return (Vec::new(), Err(Refusal::new(Code::NotFound, "the zone has no process")));
             };
             let waiting = world.tasks.values().filter(|task| task.pid == pid && task.state == TaskState::Queued).count();
@@ -160,8 +160,8 @@ impl Tasks {
     }
 
     /// A task that holds one call of the operator's own, already taken up.
-    pub(crate) async fn add_own(&self, zone: ZoneId, prompt: String) -> Result<TaskId, Stop> {
-        let id = self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None, Marks::default()).await?;
+    pub(crate) async fn add_operator_call(&self, zone: ZoneId, prompt: String) -> Result<TaskId, Stop> {
+        let id = self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None, TaskMarks::default()).await?;
         self.ledger.record(world::event::TaskStarted { pid: Pid::OPERATOR, task: Some(id), episode: 1 }).await?;
         Ok(id)
     }
@@ -189,15 +189,15 @@ impl Kernel {
             .trusted(proposal.zone)?
             .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
         let brain = match (&new.brain, &trusted.config.brain) {
-            (Some(asked), _) => self.brain_of(proposal.zone, asked, &proposal.path, Named::ByOperator).await?,
-            (None, Some(own)) => self.brain_of(proposal.zone, own, &proposal.path, Named::ByProject).await?,
-            (None, None) => self.brain_of(proposal.zone, "native", &proposal.path, Named::ByOperator).await?,
+            (Some(asked), _) => self.brain_of(proposal.zone, asked, &proposal.path, NamedBy::Operator).await?,
+            (None, Some(own)) => self.brain_of(proposal.zone, own, &proposal.path, NamedBy::Project).await?,
+            (None, None) => self.brain_of(proposal.zone, "native", &proposal.path, NamedBy::Operator).await?,
         };
         let calls_max = match (new.calls_max, trusted.config.limits.calls) {
             (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
             (wanted, limit) => wanted.or(limit),
         };
-        let marks = Marks { record: new.record || self.models.record, replays: None, tags: tags(new.tags)? };
+        let marks = TaskMarks { record: new.record || self.models.record, replays: None, tags: tags(new.tags)? };
         let id = self.tasks.enqueue(proposal.zone, None, new.mode, new.prompt, brain, new.priority, calls_max, marks).await?;
         self.tasks.wake();
         Ok(Added { task: id, process: proposal.process, branch: proposal.branch, initialised: !proposal.created.is_empty() })
@@ -216,7 +216,7 @@ impl Kernel {
         self.tasks.end_work(id, &format!("{id} was cancelled by {by}")).await?;
         settled.await;
         for call in calls {
-            self.ledger.unconfide(call)?;
+            self.ledger.delete_original(call)?;
         }
         self.ledger.forget_questions(Some(id))?;
         self.workspaces.end_workspace(id).await?;
@@ -226,7 +226,7 @@ impl Kernel {
     }
 
     /// The brain a task will have. A script is read and kept now, so that a later change of the file changes nothing.
-    async fn brain_of(&self, zone: ZoneId, name: &str, top: &Path, named: Named) -> Result<String, Stop> {
+    async fn brain_of(&self, zone: ZoneId, name: &str, top: &Path, named: NamedBy) -> Result<String, Stop> {
         let unknown = |unknown: brain::UnknownBrain| Refusal::new(Code::Unsupported, unknown.to_string()).hint(BrainSpec::KNOWN);
         let spec = BrainSpec::parse(name).map_err(unknown)?;
         if let Some(model) = spec.model() {
@@ -244,17 +244,17 @@ impl Kernel {
 
 /// Whose word it is that a task has this brain.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Named {
-    ByOperator,
+enum NamedBy {
+    Operator,
     /// `brain` in skep.yml: a pull may put anything at that path.
-    ByProject,
+    Project,
 }
 
 /// The text of a script. The operator may name any file; a project names its own, and none that no brain may see.
-async fn script(top: &Path, file: &str, named: Named) -> Result<String, Stop> {
+async fn script(top: &Path, file: &str, named: NamedBy) -> Result<String, Stop> {
     let path = top.join(file);
     // The operator's way to say "an empty one".
-    if named == Named::ByOperator && path == Path::new("/dev/null") {
+    if named == NamedBy::Operator && path == Path::new("/dev/null") {
         return Ok(String::new());
     }
     let bad = |why: String| {
@@ -263,10 +263,10 @@ async fn script(top: &Path, file: &str, named: Named) -> Result<String, Stop> {
     };
     let (folder, name) = match (path.strip_prefix(top), path.parent(), path.file_name()) {
         (Ok(inside), ..) => (top.to_owned(), inside.to_owned()),
-        (_, Some(parent), Some(name)) if named == Named::ByOperator => (parent.to_owned(), PathBuf::from(name)),
+        (_, Some(parent), Some(name)) if named == NamedBy::Operator => (parent.to_owned(), PathBuf::from(name)),
         _ => return Err(bad("it is not a file of the project".into()).into()),
     };
-    if named == Named::ByProject && Names::new(top, &[])?.find(&name.to_string_lossy()).is_some() {
+    if named == NamedBy::Project && Names::new(top, &[])?.find(&name.to_string_lossy()).is_some() {
         return Err(bad("no brain may see it".into()).into());
     }
     let read = reader::bounded(move || Folder::open(&folder)?.read(name, SCRIPT_BYTES_MAX)).await?;
@@ -308,7 +308,7 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
         for (pid, id) in ready(&kernel) {
             let mut episodes = kernel.tasks.episodes.lock();
             if !kernel.instance.stopping() && !episodes.contains_key(&id) {
-                let (kernel, hold) = (kernel.clone(), kernel.tasks.works.begin(Part::of_task(id)));
+                let (kernel, hold) = (kernel.clone(), kernel.tasks.works.begin(WorkKey::of_task(id)));
                 let work = async move {
                     episode::run(kernel, pid, id).await;
                     drop(hold);

@@ -8,12 +8,13 @@ mod answer;
 pub(crate) mod base;
 mod compare;
 
-use crate::aside::apart;
+use crate::file_thread::on_own_thread;
+use crate::ledger::event_of;
 use crate::model::Models;
-use crate::queue::Marks;
-use crate::scratch::Shows;
+use crate::queue::TaskMarks;
+use crate::throwaway_room::RoomContent;
 use crate::{Kernel, Ledger, merge};
-pub(crate) use answer::{Then, Yeses, answer};
+pub(crate) use answer::{OriginalCall, RecordedApprovals, answer};
 use brain::BrainSpec;
 pub use compare::Divergence;
 use journal::Filter;
@@ -24,7 +25,7 @@ use world::{Fault, FaultKind, Stop};
 
 /// What came of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayReport {
     pub task: TaskId,
     pub of: TaskId,
     pub calls: u64,
@@ -38,8 +39,7 @@ impl Ledger {
     fn events(&self, task: TaskId, kinds: &[&str]) -> Result<Vec<Event>, Fault> {
         let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
         let records = self.read(&Filter { task: Some(task.to_string()), kinds, ..Filter::default() })?;
-        let read = |line: &str| serde_json::from_str(line).map_err(|error| Fault::new(FaultKind::Bug, "a record does not read", error));
-        records.iter().map(|record| read(&record.line)).collect()
+        records.iter().map(event_of).collect()
     }
 }
 
@@ -80,7 +80,7 @@ impl Models {
 
 impl Kernel {
     /// Runs a task again and says what came out differently.
-    pub async fn replay(&self, of: TaskId, timing: bool) -> Result<Replayed, Stop> {
+    pub async fn replay(&self, of: TaskId, timing: bool) -> Result<ReplayReport, Stop> {
         let original = self.ledger.task(of)?;
         self.models.may_be_replayed(&original)?;
         let queued = self.ledger.events(of, &["task.queued"])?.into_iter().find_map(|event| match event {
@@ -93,7 +93,7 @@ impl Kernel {
             self.models.cassettes.timed.lock().insert(of);
         }
         let alive = self.ledger.look(|world| world.processes.get(&original.pid).is_some_and(|process| process.state.alive()));
-        let marks = Marks { record: false, replays: Some(of), tags: original.tags.clone() };
+        let marks = TaskMarks { record: false, replays: Some(of), tags: original.tags.clone() };
         let id = self.tasks.enqueue(zone, alive.then_some(original.pid), mode, prompt, brain, original.priority, calls_max, marks).await?;
         self.tasks.wake();
         let settled = self.tasks.settled(id).await;
@@ -121,7 +121,7 @@ impl Kernel {
             Some(task) if !task.compared => (vec![finished.into()], ()),
             _ => (Vec::new(), ()),
         })?;
-        self.models.cassettes.yeses.lock().remove(&of);
+        self.models.cassettes.approvals.lock().remove(&of);
         pending.durable().await
     }
 
@@ -144,37 +144,37 @@ pub(crate) async fn conclude(kernel: &Kernel, task: &Task, of: TaskId, summary: 
         Mode::Ask => ChangeSet::new(),
         _ => {
             let task = task.clone();
-            apart(kernel, |kernel| async move { changed(&kernel, &task).await }).await?
+            on_own_thread(kernel, |kernel| async move { changed(&kernel, &task).await }).await?
         }
     };
     let end = compare::End { good: true, how: "done", summary: summary.to_owned() };
     let finished = compared(kernel, &kernel.ledger.task(of)?, task, &end, &changed)?;
-    kernel.models.cassettes.yeses.lock().remove(&of);
+    kernel.models.cassettes.approvals.lock().remove(&of);
     merge::finish(kernel, task, summary, vec![finished.into()]).await
 }
 
 /// What the workspace of a replay holds that its base did not.
 async fn changed(kernel: &Kernel, task: &Task) -> Result<ChangeSet, Stop> {
-    let desk = kernel.workspace_of(task.id).await?;
-    let paths = change_set::changed_paths(&desk.room, workspace::replay::moved(&kernel.instance.home.work_of(task.id))?).await?;
+    let opened = kernel.workspace_of(task.id).await?;
+    let paths = change_set::changed_paths(&opened.room, workspace::replay::moved(&kernel.instance.home.work_of(task.id))?).await?;
     let list: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let scratch = kernel.scratch(task.zone, &desk.project, Shows::Repository).await?;
-    let bases = merge::bases(kernel, task, &desk, &scratch, &list).await?;
+    let throwaway = kernel.throwaway_room(task.zone, &opened.project, RoomContent::Repository).await?;
+    let bases = merge::bases(kernel, task, &opened, &throwaway, &list).await?;
     let keeping = kernel.ledger.keeping();
-    let tally = change_set::of_room(&desk.room, &desk.project, &paths, &bases, &|bytes| keeping.keep(bytes)).await?;
+    let tally = change_set::of_room(&opened.room, &opened.project, &paths, &bases, &|bytes| keeping.keep(bytes)).await?;
     keeping.done()?;
-    scratch.close().await?;
+    throwaway.close().await?;
     Ok(tally)
 }
 
 fn compared(kernel: &Kernel, original: &Task, replay: &Task, end: &compare::End, changed: &ChangeSet) -> Result<ReplayFinished, Fault> {
-    let Replayed { task, of, calls, requests, divergence } = compare::compare(kernel, original, replay, end, changed)?;
+    let ReplayReport { task, of, calls, requests, divergence } = compare::compare(kernel, original, replay, end, changed)?;
     let difference = divergence.as_ref().map(ToString::to_string);
     Ok(ReplayFinished { pid: replay.pid, task: Some(task), of, calls, requests, difference })
 }
 
 /// What came of a replay, from its record.
-fn read(event: Event) -> Option<Replayed> {
+fn read(event: Event) -> Option<ReplayReport> {
     let Event::ReplayFinished(ReplayFinished { task: Some(task), of, calls, requests, difference, .. }) = event else { return None };
-    Some(Replayed { task, of, calls, requests, divergence: difference.as_deref().map(Divergence::read) })
+    Some(ReplayReport { task, of, calls, requests, divergence: difference.as_deref().map(Divergence::read) })
 }

@@ -72,7 +72,7 @@ impl Ledger {
     }
 
     fn forget_question(&self, id: ReviewId) -> Result<(), Fault> {
-        self.unconfide(id)
+        self.delete_original(id)
     }
 
     /// A grant or ban is matched by what it says, so nothing of it can be taken out; then it is not given.

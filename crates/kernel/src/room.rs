@@ -25,12 +25,12 @@ impl OpenWorkspaces {
         let mut rooms: Vec<RoomView> = self
             .each()
             .into_iter()
-            .filter_map(|(task, desk)| {
+            .filter_map(|(task, opened)| {
                 let (pid, paused) = self.ledger.look(|world| {
                     let task = world.tasks.get(&task)?;
                     Some((task.pid, task.workspace.as_ref().is_some_and(|workspace| workspace.paused)))
                 })?;
-                Some(RoomView { task, pid, paused, jobs: desk.room.jobs(), project: desk.project.clone() })
+                Some(RoomView { task, pid, paused, jobs: opened.room.jobs(), project: opened.project.clone() })
             })
             .collect();
         rooms.sort_by_key(|room| room.task);
@@ -39,7 +39,7 @@ impl OpenWorkspaces {
 
     /// What a task has written so far; `None` while its room is not open.
     pub fn held(&self, task: TaskId) -> Option<Held> {
-        self.find(task).map(|desk| desk.room.held())
+        self.find(task).map(|opened| opened.room.held())
     }
 
     /// Stops everything that runs in a task's room, until it is told to go on.
@@ -48,7 +48,7 @@ impl OpenWorkspaces {
         // On record first: what was paused stays so, whatever happens to this kernel.
         self.ledger.record(WorkspacePaused { pid, task: Some(task), by: by.to_owned() }).await?;
         match self.find(task) {
-            Some(desk) => Ok(desk.room.pause().await.map_err(room_fault)?),
+            Some(opened) => Ok(opened.room.pause().await.map_err(room_fault)?),
             None => Ok(()),
         }
     }
@@ -56,8 +56,8 @@ impl OpenWorkspaces {
     pub async fn resume(&self, task: TaskId, by: &str) -> Result<(), Stop> {
         let pid = self.with_room(task, true)?;
         self.ledger.record(WorkspaceResumed { pid, task: Some(task), by: by.to_owned() }).await?;
-        if let Some(desk) = self.find(task) {
-            desk.room.resume();
+        if let Some(opened) = self.find(task) {
+            opened.room.resume();
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use crate::call::{self, CallFacts, CallerRights, Details, Request, Who};
 use crate::config::Config;
+use crate::ledger::event_of;
 use crate::policies::Policies;
 use crate::zone::{self, Bundle, POLICY_FILE};
 use crate::{Kernel, Ledger, locate};
@@ -37,7 +38,7 @@ pub struct PastPolicy {
 
 /// Which calls of the past.
 #[derive(Debug, Clone, Default)]
-pub struct Range {
+pub struct CallRange {
     pub last: Option<u64>,
     pub after_seq: Option<u64>,
     pub before_seq: Option<u64>,
@@ -78,7 +79,7 @@ impl Policies {
         let mut before = Bundle::default();
         let mut versions = Vec::new();
         for record in self.ledger.read(&filter)? {
-            let Event::PolicyUpdated(e) = event(&record)? else { continue };
+            let Event::PolicyUpdated(e) = event_of(&record)? else { continue };
             if e.zone != zone.id {
                 continue;
             }
@@ -136,7 +137,7 @@ impl Kernel {
     }
 
     /// Tries a candidate, or the project's own file, on calls of the past.
-    pub async fn try_policy(&self, path: &Path, text: Option<&str>, range: &Range) -> Result<Trial, Stop> {
+    pub async fn try_policy(&self, path: &Path, text: Option<&str>, range: &CallRange) -> Result<Trial, Stop> {
         let top = locate(path)?;
         let zone = self.policies.zone(&top)?;
         let (mut bundle, _) = zone::read_bundle(&top).await?;
@@ -157,12 +158,12 @@ impl Kernel {
         if zone.policy_version == 0 {
             return Ok(Trial::default());
         }
-        self.tried(zone, bundle, &Range::default()).await
+        self.tried(zone, bundle, &CallRange::default()).await
     }
 
     /// Tries a whole bundle: its rules, what its `mask` hides, and its extensions. By the same judgement as a call at the door, so that a
     /// trial says what `explain` says.
-    async fn tried(&self, zone: &Zone, bundle: &Bundle, range: &Range) -> Result<Trial, Stop> {
+    async fn tried(&self, zone: &Zone, bundle: &Bundle, range: &CallRange) -> Result<Trial, Stop> {
         let policy = parse(&bundle.policy)?;
         let config = Config::parse(&bundle.config).map_err(|error| Refusal::new(Code::BadInput, format!("skep.yml: {error}")))?;
         let mut past = self.past_calls(zone, range, &config.mask)?;
@@ -204,7 +205,7 @@ impl Kernel {
         let kinds = ["review.asked", "review.answered", "call.refused"].map(str::to_owned).to_vec();
         let filter = Filter { kinds, ..Filter::default() };
         for record in self.ledger.read(&filter)? {
-            match event(&record)? {
+            match event_of(&record)? {
                 Event::ReviewAsked(e) if self.ledger.is_of(e.pid, e.task, &zone) => {
                     let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
                     asked.extend(self.facts_of(&past, None, &zone, &trusted.config.mask)?.map(|call| (e.review, call.seen().clone())));
@@ -225,7 +226,7 @@ impl Kernel {
     }
 
     /// Calls of the past with what the policy said of them then.
-    fn past_calls(&self, zone: &Zone, range: &Range, mask: &[String]) -> Result<Vec<PastCall>, Stop> {
+    fn past_calls(&self, zone: &Zone, range: &CallRange, mask: &[String]) -> Result<Vec<PastCall>, Stop> {
         let limit = range.last.unwrap_or(TRIED_DEFAULT).min(TRIED_MAX);
         let mut cases = Vec::new();
         let mut before_seq = range.before_seq;
@@ -249,7 +250,7 @@ impl Kernel {
 
     fn case_of(&self, record: &journal::Record, zone: &Zone, mask: &[String]) -> Result<Option<PastCall>, Stop> {
         let name = record.seq.to_string();
-        let (found, then, by_token, lost) = match event(record)? {
+        let (found, then, by_token, lost) = match event_of(record)? {
             Event::CallAdmitted(e) if self.ledger.is_of(e.pid, e.task, zone) => {
                 let (rooms, run_mode) = (e.rooms.as_deref(), e.run_mode.as_deref());
                 let past = Past { rooms, run_mode, ..Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size) };
@@ -271,7 +272,7 @@ impl Kernel {
         };
         let Some(mut call) = found else { return Ok(None) };
         let now = self.instance.moment();
-        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).of_the_past(lost.as_deref());
+        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).for_past_call(lost.as_deref());
         let case = Case { name, facts: call.seen().clone(), then, by_token };
         call.bind = lost.unwrap_or_default();
         Ok(Some(PastCall { case, call, rights }))
@@ -282,7 +283,7 @@ impl Kernel {
         let Past { pid, task, tool, input, paths, size, rooms, run_mode } = *past;
         let found = self.tools.registry.find(tool).ok();
         let trusted = self.policies.in_force(zone.id)?;
-        let (mut host, mut port, mut method) = call::aim(input);
+        let (mut host, mut port, mut method) = call::network_target(input);
         let (mut command, mut tier) = (found.and_then(|tool| tool.command(input)), String::new());
         let text = |key: &str| input[key].as_str().map(str::to_owned);
         let mut room = found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).and_then(|found| {
@@ -377,8 +378,4 @@ fn parse(text: &str) -> Result<Policy, Refusal> {
         Ok((policy, _)) => Ok(policy),
         Err(error) => Err(Refusal::new(Code::BadInput, error.to_string()).hint("mend the file; `skep policy check` says more")),
     }
-}
-
-fn event(record: &journal::Record) -> Result<Event, Fault> {
-    serde_json::from_str(&record.line).map_err(|error| Fault::new(FaultKind::Bug, "a record cannot be read", error))
 }

@@ -4,9 +4,8 @@
 //! then the task's room moves there for its jobs, with all that was written in it. **Invariant.** A runtime that was asked for and
 //! cannot be had is a refusal with its remedy; no other takes its place.
 
-use crate::outside::Outside;
 use crate::policies::Policies;
-use crate::shown::Shown;
+use crate::services::HostServices;
 use crate::{Kernel, extension};
 use sandbox::oci::{Engine, Kind, Settings};
 use sandbox::{Check, Workspace, WorkspaceSpec};
@@ -16,14 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Mutex, Notify};
-use workspace::room_fault;
+use workspace::{HostBinds, room_fault};
 use world::{Code, Refusal, ZoneId};
 use world::{Fault, Stop};
 
 /// As it is written in configuration files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Runtime {
+pub enum RoomRuntime {
     Native,
     Podman,
     Docker,
@@ -34,12 +33,12 @@ const SWEEP_EVERY: Duration = Duration::from_secs(600);
 /// For containers to go when the kernel stops. What stays is swept by the next.
 const REST_MAX: Duration = Duration::from_secs(2);
 
-impl Runtime {
+impl RoomRuntime {
     fn engine(self) -> Option<Kind> {
         match self {
-            Runtime::Native => None,
-            Runtime::Podman => Some(Kind::Podman),
-            Runtime::Docker => Some(Kind::Docker),
+            RoomRuntime::Native => None,
+            RoomRuntime::Podman => Some(Kind::Podman),
+            RoomRuntime::Docker => Some(Kind::Docker),
         }
     }
 
@@ -50,7 +49,7 @@ impl Runtime {
 
 impl Policies {
     /// The runtime that operator and project have agreed on, for jobs of a template or for all.
-    pub(crate) fn runtime(&self, zone: ZoneId, template: Option<&str>) -> Result<Runtime, Stop> {
+    pub(crate) fn runtime(&self, zone: ZoneId, template: Option<&str>) -> Result<RoomRuntime, Stop> {
         let trusted = self.trusted(zone)?;
         let own = template.and_then(|name| self.templates.runtime(name));
         let fixed = own.or(self.fixed_runtime);
@@ -63,7 +62,7 @@ impl Policies {
                 let why = format!("this project wants rooms of {}, and the operator has fixed {}", wanted.name(), fixed.name());
                 Err(Refusal::new(Code::Unsupported, why).hint("take `runtime` out of skep.yml, or out of config.yml in $SKEP_HOME").into())
             }
-            (fixed, wanted) => Ok(fixed.or(wanted).unwrap_or(Runtime::Native)),
+            (fixed, wanted) => Ok(fixed.or(wanted).unwrap_or(RoomRuntime::Native)),
         }
     }
 }
@@ -73,17 +72,17 @@ pub struct Rooms {
     pub launcher: Arc<sandbox::Launcher>,
     home: PathBuf,
     /// The runtime that the operator has fixed for every zone.
-    fixed_runtime: Option<Runtime>,
+    fixed_runtime: Option<RoomRuntime>,
     /// Container engines that have been needed so far.
     engines: Mutex<Vec<Engine>>,
     /// Rung when engines are let go of.
     quiet: Notify,
     /// What rooms see of the host beside its system folders.
-    pub(crate) host_binds: Shown,
+    pub(crate) host_binds: HostBinds,
     /// What every room's programs find in their environment.
     pub(crate) environment: Vec<(String, String)>,
     /// Services of this machine and secrets that a job may use.
-    pub(crate) outside: Outside,
+    pub(crate) host_services: HostServices,
     /// Counts throw-away rooms, so that each has a folder of its own.
     scratch: AtomicU64,
 }
@@ -92,10 +91,10 @@ impl Rooms {
     pub(crate) fn new(
         launcher: Arc<sandbox::Launcher>,
         home: &Path,
-        fixed_runtime: Option<Runtime>,
-        host_binds: Shown,
+        fixed_runtime: Option<RoomRuntime>,
+        host_binds: HostBinds,
         environment: Vec<(String, String)>,
-        outside: Outside,
+        host_services: HostServices,
     ) -> Rooms {
         Rooms {
             launcher,
@@ -105,7 +104,7 @@ impl Rooms {
             quiet: Notify::new(),
             host_binds,
             environment,
-            outside,
+            host_services,
             scratch: AtomicU64::new(0),
         }
     }
@@ -116,7 +115,7 @@ impl Rooms {
         self.home.join("work").join(format!("scratch-{number}"))
     }
 
-    pub(crate) async fn open_room(&self, runtime: Runtime, mut spec: WorkspaceSpec) -> Result<Workspace, Stop> {
+    pub(crate) async fn open_room(&self, runtime: RoomRuntime, mut spec: WorkspaceSpec) -> Result<Workspace, Stop> {
         spec.binds.extend(self.host_binds.binds(&spec.project)?);
         let opened = match runtime.engine() {
             None => self.launcher.open(spec).await,
@@ -155,7 +154,7 @@ impl Rooms {
 
     /// What this host has of container engines. One that nobody asked for may be missing.
     pub async fn check_engines(&self) -> Vec<Check> {
-        let wanted = self.fixed_runtime.and_then(Runtime::engine);
+        let wanted = self.fixed_runtime.and_then(RoomRuntime::engine);
         let found = sandbox::oci::found().await;
         found
             .into_iter()
@@ -181,7 +180,7 @@ impl Rooms {
 impl Kernel {
     /// Containers that are nobody's any more go, while the kernel runs.
     pub(crate) async fn sweep_containers(self: Arc<Kernel>) {
-        let fixed = self.rooms.fixed_runtime.and_then(Runtime::engine);
+        let fixed = self.rooms.fixed_runtime.and_then(RoomRuntime::engine);
         while !self.instance.stopping() {
             if let Some(kind) = fixed
                 && let Err(fault) = self.rooms.engine(kind).await

@@ -4,7 +4,7 @@
 
 use crate::Kernel;
 use crate::open_workspace::OpenWorkspace;
-use crate::scratch::Shows;
+use crate::throwaway_room::RoomContent;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -18,11 +18,11 @@ pub(crate) struct Scan(tokio::sync::Mutex<Option<JoinHandle<Result<(), Stop>>>>)
 
 impl Scan {
     /// Starts it, unless the base is on record. Where the times of files are another machine's, they prove nothing: there it is waited for.
-    pub async fn begin(&self, kernel: &Kernel, task: TaskId, desk: &Arc<OpenWorkspace>) -> Result<(), Stop> {
+    pub async fn begin(&self, kernel: &Kernel, task: TaskId, opened: &Arc<OpenWorkspace>) -> Result<(), Stop> {
         if kernel.ledger.task(task)?.workspace.is_some_and(|workspace| workspace.base.is_none()) {
-            *self.0.lock().await = Some(start(kernel, task, desk)?);
-            if !base::stamps_are_local(&desk.project) {
-                kernel.base(task, desk).await?;
+            *self.0.lock().await = Some(start(kernel, task, opened)?);
+            if !base::stamps_are_local(&opened.project) {
+                kernel.base(task, opened).await?;
             }
         }
         Ok(())
@@ -47,15 +47,15 @@ impl Drop for Scan {
 
 impl Kernel {
     /// A task's base, once it is on record.
-    pub(crate) async fn base(&self, task: TaskId, desk: &Arc<OpenWorkspace>) -> Result<Base, Stop> {
-        let mut scan = desk.scan.0.lock().await;
+    pub(crate) async fn base(&self, task: TaskId, opened: &Arc<OpenWorkspace>) -> Result<Base, Stop> {
+        let mut scan = opened.scan.0.lock().await;
         if let Some(base) = self.ledger.task(task)?.workspace.and_then(|workspace| workspace.base) {
             return Ok(base);
         }
         let running = match scan.take() {
             Some(running) => running,
             // The last one failed.
-            None => start(self, task, desk)?,
+            None => start(self, task, opened)?,
         };
         running.await.map_err(|error| Fault::new(FaultKind::Bug, "the look through a project failed", error))??;
         let workspace = self.ledger.task(task)?.workspace;
@@ -64,10 +64,10 @@ impl Kernel {
     }
 }
 
-fn start(kernel: &Kernel, task: TaskId, desk: &Arc<OpenWorkspace>) -> Result<JoinHandle<Result<(), Stop>>, Stop> {
+fn start(kernel: &Kernel, task: TaskId, opened: &Arc<OpenWorkspace>) -> Result<JoinHandle<Result<(), Stop>>, Stop> {
     let kernel = kernel.me.upgrade().ok_or_else(|| Fault::new(FaultKind::Bug, "the kernel is gone", task))?;
-    // Not the desk itself: a look through the project does not keep a room open.
-    let (project, sight) = (desk.project.clone(), Arc::clone(&desk.sight));
+    // Not the workspace itself: a look through the project does not keep a room open.
+    let (project, sight) = (opened.project.clone(), Arc::clone(&opened.sight));
     Ok(tokio::spawn(async move { record(&kernel, task, &project, &sight).await }))
 }
 
@@ -77,10 +77,10 @@ async fn record(kernel: &Kernel, id: TaskId, project: &Path, sight: &Sight) -> R
     let _keeps = kernel.blobs.hold().await;
     let Some(since_us) = task.workspace.map(|workspace| workspace.since_us) else { return Ok(()) };
     kernel.instance.fault_at("base", 0);
-    let scratch = kernel.scratch(task.zone, project, Shows::Repository).await?;
+    let throwaway = kernel.throwaway_room(task.zone, project, RoomContent::Repository).await?;
     let hides = |path: &str| sight.hides(path).is_some();
-    let (head, dirty) = base::look(scratch.room()?, project, since_us, hides, |bytes| kernel.ledger.keep(bytes)).await?;
-    scratch.close().await?;
+    let (head, dirty) = base::look(throwaway.room()?, project, since_us, hides, |bytes| kernel.ledger.keep(bytes)).await?;
+    throwaway.close().await?;
     let blob = kernel.ledger.keep(&dirty.to_bytes()?)?;
     let until_us = base::latest_us();
     Ok(kernel.ledger.record(WorkspaceBased { pid: task.pid, task: Some(id), head, blob, until_us }).await?)

@@ -1,6 +1,6 @@
 //! The operator's own settings: `$SKEP_HOME/config.yml`. A typo is an error.
 
-use crate::outside::{SecretSetting, ServiceSetting};
+use crate::services::{SecretSetting, ServiceSetting};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(crate) struct OperatorSettings {
     /// Templates of the operator's own, which may be wider than the built-in ones.
     pub sandbox: crate::template::SandboxConfig,
     /// Who makes rooms, for every project.
-    pub runtime: Option<crate::runtime::Runtime>,
+    pub runtime: Option<crate::runtime::RoomRuntime>,
     pub environment: Environment,
     pub services: BTreeMap<String, ServiceSetting>,
     pub secrets: BTreeMap<String, SecretSetting>,

@@ -7,7 +7,7 @@
 use crate::call::{self, Request};
 use crate::config::Config;
 use crate::policies::Policies;
-use crate::runtime::Runtime;
+use crate::runtime::RoomRuntime;
 use crate::zone::Trusted;
 use sandbox::{Network, Profile, Template};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ use world::{Code, Pid, Refusal, UsedRoom};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxConfig {
-    pub templates: BTreeMap<String, Change>,
+    pub templates: BTreeMap<String, TemplateChange>,
     /// Tools and the template of their jobs.
     pub tools: BTreeMap<String, String>,
     /// Files and folders of the host that every room sees, read-only. The operator's alone.
@@ -29,7 +29,7 @@ pub struct SandboxConfig {
 /// What a file says about a template; the rest stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Change {
+pub struct TemplateChange {
     /// For a new one: which it is made from.
     pub from: Option<String>,
     pub network: Option<Network>,
@@ -46,10 +46,10 @@ pub struct Change {
     pub files: Option<u64>,
     pub profile: Option<Profile>,
     /// Who makes its rooms. Nobody but who is asked first may say so.
-    pub runtime: Option<Runtime>,
+    pub runtime: Option<RoomRuntime>,
 }
 
-impl Change {
+impl TemplateChange {
     fn apply(&self, base: &Template, name: &str) -> Result<Template, String> {
         let size = |field: &str, text: &Option<String>, old: Option<u64>| match text {
             Some(text) => policy::parse_size(text).map(Some).map_err(|error| format!("{field}: {error}")),
@@ -96,7 +96,7 @@ fn milli(text: &str) -> Option<u32> {
 pub struct Templates {
     all: BTreeMap<String, Template>,
     /// Of those that name one.
-    runtimes: BTreeMap<String, Runtime>,
+    runtimes: BTreeMap<String, RoomRuntime>,
     tools: BTreeMap<String, String>,
 }
 
@@ -156,7 +156,7 @@ impl Templates {
     }
 
     /// Who makes rooms of this template, if it says so.
-    pub fn runtime(&self, name: &str) -> Option<Runtime> {
+    pub fn runtime(&self, name: &str) -> Option<RoomRuntime> {
         self.runtimes.get(name).copied()
     }
 
@@ -211,7 +211,7 @@ impl Policies {
         if !manifest.may_use_network() {
             template.network = Network::None;
         }
-        if tool.needs_container() && self.runtime(request.zone, Some(&template.name))? == Runtime::Native {
+        if tool.needs_container() && self.runtime(request.zone, Some(&template.name))? == RoomRuntime::Native {
             let reason = format!("`{}` runs in containers only, and rooms of template `{}` are native", manifest.name, template.name);
             let hint = format!("add `sandbox: {{templates: {{{}: {{runtime: podman}}}}}}` to config.yml in $SKEP_HOME", template.name);
             return Err(Refusal::new(Code::Unsupported, reason).hint(hint).into());
@@ -318,12 +318,12 @@ mod tests {
     #[test]
     fn a_runtime_is_the_operators_first_and_no_callers() {
         let fixed = operator("templates: {code-executor: {runtime: podman}, own: {from: code-executor}}").unwrap();
-        assert_eq!((fixed.runtime("code-executor"), fixed.runtime("own")), (Some(Runtime::Podman), Some(Runtime::Podman)));
+        assert_eq!((fixed.runtime("code-executor"), fixed.runtime("own")), (Some(RoomRuntime::Podman), Some(RoomRuntime::Podman)));
         assert_eq!(fixed.runtime("default"), None);
         let changed = fixed.narrowed(&parse("templates: {code-executor: {runtime: native}}")).unwrap_err();
         assert_eq!(changed, "sandbox.templates.code-executor.runtime: the operator has fixed podman");
         let added = fixed.narrowed(&parse("templates: {default: {runtime: docker}}")).unwrap();
-        assert_eq!((added.runtime("default"), added.runtime("own")), (Some(Runtime::Docker), Some(Runtime::Podman)));
+        assert_eq!((added.runtime("default"), added.runtime("own")), (Some(RoomRuntime::Docker), Some(RoomRuntime::Podman)));
         assert_eq!(added.leaves_runtime("own", "default"), Some("runtime"));
         assert_eq!(added.leaves_runtime("own", "code-executor"), None);
         // From a tool's template that names none, any may be had that is no wider.

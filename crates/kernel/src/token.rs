@@ -4,7 +4,7 @@
 //! skips YAML and extensions and never a built-in; issuing one is a gated call like any other. **Invariant.** What a token may do is only what
 //! stands under its signature; how much of it is left is world state, so a copy of the text is worth nothing more.
 
-use crate::call::{End, Outcome, Request};
+use crate::call::{CallEnd, CallOutcome, Request};
 use crate::{Kernel, Ledger, call};
 use policy::{Globs, Peer, TokenFacts};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ const TTL_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 /// What somebody wants to be allowed to carry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TokenWish {
+pub struct TokenRequest {
     pub tool: String,
     #[serde(default)]
     pub paths: Vec<String>,
@@ -81,7 +81,7 @@ impl Ledger {
 
 impl Kernel {
     /// Issues a token to the process behind `peer`, if policy lets `pid` have one.
-    pub async fn issue_token(&self, pid: Pid, zone: ZoneId, wish: TokenWish, peer: Peer) -> Result<(String, Outcome), Stop> {
+    pub async fn issue_token(&self, pid: Pid, zone: ZoneId, wish: TokenRequest, peer: Peer) -> Result<(String, CallOutcome), Stop> {
         let ttl_ms = wish.ttl_ms.unwrap_or(TTL_MS_DEFAULT);
         if wish.max_ops == 0 || ttl_ms == 0 || ttl_ms > TTL_MS_MAX {
             let reason = format!("a token has at least one use and lives 1 to {TTL_MS_MAX} ms");
@@ -125,7 +125,7 @@ impl Kernel {
         })
         .await?;
         let text = text.into_inner();
-        Ok((if matches!(outcome.end, End::Done { ok: true, .. }) { text } else { String::new() }, outcome))
+        Ok((if matches!(outcome.end, CallEnd::Done { ok: true, .. }) { text } else { String::new() }, outcome))
     }
 }
 

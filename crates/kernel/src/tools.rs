@@ -1,7 +1,7 @@
 //! The tools that there are, and the breakers of those that keep failing.
 
+use crate::boottime::Clock;
 use crate::call::Request;
-use crate::moment::Clock;
 use tool::{Breakers, Pass, Reach, RegisteredTool, Registry, ToolUnavailable};
 use world::{Code, Refusal, limits};
 

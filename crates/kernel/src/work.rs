@@ -19,21 +19,21 @@ const END_MAX: Duration = Duration::from_secs(10);
 
 /// Whose work it is. Nobody's is what is on its way out already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct WorkKey {
     pub task: Option<TaskId>,
     pub call: Option<CallId>,
     /// The process that stands for its job.
     pub job: Option<Pid>,
 }
 
-impl Part {
-    pub fn of_task(task: TaskId) -> Part {
-        Part { task: Some(task), ..Part::default() }
+impl WorkKey {
+    pub fn of_task(task: TaskId) -> WorkKey {
+        WorkKey { task: Some(task), ..WorkKey::default() }
     }
 }
 
 /// All work under way.
-pub(crate) struct Works {
+pub(crate) struct RunningWork {
     open: Mutex<Vec<Entry>>,
     /// Counts ends, for those who wait for one.
     ends: watch::Sender<u64>,
@@ -41,25 +41,25 @@ pub(crate) struct Works {
 
 struct Entry {
     number: u64,
-    part: Part,
+    part: WorkKey,
     why: watch::Sender<Option<String>>,
 }
 
-impl Default for Works {
-    fn default() -> Works {
-        Works { open: Mutex::default(), ends: watch::Sender::new(0) }
+impl Default for RunningWork {
+    fn default() -> RunningWork {
+        RunningWork { open: Mutex::default(), ends: watch::Sender::new(0) }
     }
 }
 
 /// Work that is under way, as long as this is held.
 pub(crate) struct Hold {
-    works: Arc<Works>,
+    works: Arc<RunningWork>,
     number: u64,
     why: watch::Receiver<Option<String>>,
 }
 
-impl Works {
-    pub fn begin(self: &Arc<Works>, part: Part) -> Hold {
+impl RunningWork {
+    pub fn begin(self: &Arc<RunningWork>, part: WorkKey) -> Hold {
         let (why, told) = watch::channel(None);
         let mut open = self.open.lock();
         let number = open.iter().map(|entry| entry.number).max().map_or(0, |last| last + 1);
@@ -68,16 +68,16 @@ impl Works {
     }
 
     /// The work that a process stands for.
-    pub fn of_job(&self, pid: Pid) -> Option<Part> {
+    pub fn of_job(&self, pid: Pid) -> Option<WorkKey> {
         self.open.lock().iter().map(|entry| entry.part).find(|part| part.job == Some(pid))
     }
 
-    pub fn has(&self, about: impl Fn(&Part) -> bool) -> bool {
+    pub fn has(&self, about: impl Fn(&WorkKey) -> bool) -> bool {
         self.open.lock().iter().any(|entry| about(&entry.part))
     }
 
     /// Tells those that it is about to end, and waits until they have.
-    pub async fn end(&self, why: &str, about: impl Fn(&Part) -> bool) -> Result<(), Fault> {
+    pub async fn end(&self, why: &str, about: impl Fn(&WorkKey) -> bool) -> Result<(), Fault> {
         let mut ends = self.ends.subscribe();
         self.open.lock().iter().filter(|entry| about(&entry.part)).for_each(|entry| drop(entry.why.send_replace(Some(why.to_owned()))));
         let over = async {
@@ -132,7 +132,7 @@ pub struct Tasks {
     /// One entry for each task that something is being done about right now.
     pub(crate) episodes: Mutex<HashMap<TaskId, AbortHandle>>,
     /// What is under way, and can be ended.
-    pub(crate) works: Arc<Works>,
+    pub(crate) works: Arc<RunningWork>,
     /// Rung when a task may have become ready.
     pub(crate) ready: Notify,
 }
@@ -163,12 +163,12 @@ impl Tasks {
             episode.abort();
         }
         self.works.end(why, |part| part.task == Some(task)).await?;
-        self.works.end(why, |part| *part == Part::default()).await
+        self.works.end(why, |part| *part == WorkKey::default()).await
     }
 
     /// Does some work on a task, which ends when that is cancelled.
     pub(crate) async fn work_on<T>(&self, task: TaskId, work: impl Future<Output = Result<T, Stop>>) -> Result<T, Stop> {
-        let hold = self.works.begin(Part::of_task(task));
+        let hold = self.works.begin(WorkKey::of_task(task));
         // Cancelled before it was on the list.
         if let Some(refusal) = self.ledger.cancelled(task) {
             return Err(refusal.into());
@@ -193,7 +193,7 @@ impl Kernel {
         let settled = self.models.stop_requests_of(Whose::Call(call), &why);
         self.tasks.works.end(&why, |part| part.call == Some(call)).await?;
         settled.await;
-        Ok(self.tasks.works.end("", |part| *part == Part::default()).await?)
+        Ok(self.tasks.works.end("", |part| *part == WorkKey::default()).await?)
     }
 
     /// Ends what a process does: a job or a brain with its task, a program outside with its way to models.

@@ -63,7 +63,7 @@ pub struct Parsed {
 
 /// What `init` or `trust` found.
 #[derive(Debug, Clone)]
-pub struct Proposal {
+pub struct PolicyProposal {
     pub zone: ZoneId,
     pub path: PathBuf,
     pub branch: String,
@@ -79,7 +79,7 @@ pub struct Proposal {
     pub diff: String,
 }
 
-impl Proposal {
+impl PolicyProposal {
     pub fn ready(&self) -> bool {
         self.version > 0
     }
@@ -99,14 +99,14 @@ pub fn locate(path: &Path) -> Result<PathBuf, Stop> {
 }
 
 impl Policies {
-    /// Shows what is in the tree beside what is in force.
-    pub async fn proposal(&self, top: &Path) -> Result<Proposal, Stop> {
+    /// RoomContent what is in the tree beside what is in force.
+    pub async fn proposal(&self, top: &Path) -> Result<PolicyProposal, Stop> {
         let zone = self.zone(top)?;
         let (bundle, hash) = read_bundle(top).await?;
         let in_force = self.trusted(zone.id)?.map(|trusted| trusted.bundle.clone()).unwrap_or_default();
-        let process = self.ledger.look(|world| crew(world, zone.id).map(|p| p.name.clone())).unwrap_or_default();
+        let process = self.ledger.look(|world| zone_process(world, zone.id).map(|p| p.name.clone())).unwrap_or_default();
         let diff = if in_force == bundle { String::new() } else { difference(&in_force, &bundle) };
-        Ok(Proposal {
+        Ok(PolicyProposal {
             zone: zone.id,
             path: top.to_owned(),
             branch: repository::branch(top, &self.home).await,
@@ -185,7 +185,7 @@ impl Policies {
 
 impl Kernel {
     /// Binds a work tree. Writes the default files where there are none and puts them in force; what a repository brings waits for trust.
-    pub async fn init(&self, path: &Path) -> Result<Proposal, Stop> {
+    pub async fn init(&self, path: &Path) -> Result<PolicyProposal, Stop> {
         let top = locate(path)?;
         let mut created = Vec::new();
         let zone = self.open_zone(&top).await?;
@@ -225,7 +225,7 @@ impl Kernel {
 
     /// Puts the files of the tree in force, if they still have the hash that the operator saw. More than a few breaking changes want
     /// their phrase.
-    pub async fn trust(&self, path: &Path, hash: &str, phrase: Option<&str>) -> Result<Proposal, Stop> {
+    pub async fn trust(&self, path: &Path, hash: &str, phrase: Option<&str>) -> Result<PolicyProposal, Stop> {
         let top = locate(path)?;
         let zone = self.open_zone(&top).await?;
         let (bundle, found) = read_bundle(&top).await?;
@@ -290,7 +290,7 @@ impl Kernel {
 }
 
 /// The process that does a zone's work.
-pub(crate) fn crew(world: &world::World, zone: ZoneId) -> Option<&world::Process> {
+pub(crate) fn zone_process(world: &world::World, zone: ZoneId) -> Option<&world::Process> {
     world.processes.values().find(|process| process.zone == Some(zone) && process.state.alive())
 }
 

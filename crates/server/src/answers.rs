@@ -2,7 +2,7 @@
 
 use crate::rpc_error::rpc_error;
 use crate::{peer, view};
-use kernel::{CallOptions, Kernel, Reply, TokenWish};
+use kernel::{CallOptions, Kernel, Reply, TokenRequest};
 use std::path::Path;
 use tool::RunMode;
 use wire::method::Nothing;
@@ -118,7 +118,7 @@ pub(crate) async fn revoke(kernel: &Kernel, id: &str, by: &str) -> Result<Nothin
 pub(crate) async fn issue(kernel: &Kernel, params: TokenIssueParams, principal: &Principal) -> Result<TokenIssueResult, RpcError> {
     let top = kernel::locate(Path::new(&params.path)).map_err(rpc_error)?;
     let zone = kernel.policies.zone(&top).map_err(rpc_error)?.id;
-    let wish = TokenWish { tool: params.tool, paths: params.paths, max_ops: params.max_ops.unwrap_or(1), ttl_ms: params.ttl_ms };
+    let wish = TokenRequest { tool: params.tool, paths: params.paths, max_ops: params.max_ops.unwrap_or(1), ttl_ms: params.ttl_ms };
     let (token, outcome) = kernel.issue_token(Pid::OPERATOR, zone, wish, peer::bearer(principal)?).await.map_err(rpc_error)?;
     let call = view::call_result(kernel::CallReport { outcome, task: None, dropped: Vec::new() });
     let review = call.refusal.as_ref().and_then(|refusal| refusal.review);

@@ -2,7 +2,7 @@
 
 use crate::responder::Responder;
 use crate::rpc_error::rpc_error;
-use kernel::{Kernel, Opened, Traffic};
+use kernel::{GatewayAccess, Kernel, Traffic};
 use std::path::Path;
 use std::sync::Arc;
 use wire::method::model::{CLOSED, GatewayClosedNote, GatewayOpenParams, GatewayOpenResult, LoginClient};
@@ -15,7 +15,7 @@ pub(crate) async fn run(kernel: &Arc<Kernel>, params: GatewayOpenParams, respond
         Ok(opened) => opened,
         Err(error) => return responder.refuse(error).await,
     };
-    let Opened { pid, address, key } = opened;
+    let GatewayAccess { pid, address, key } = opened;
     let guard = CloseOnDrop { kernel: kernel.clone(), pid };
     let notes = responder.notes();
     let result = GatewayOpenResult { pid, url: format!("http://{address}"), key: key.reveal().to_owned() };
@@ -26,7 +26,7 @@ pub(crate) async fn run(kernel: &Arc<Kernel>, params: GatewayOpenParams, respond
     std::future::pending::<()>().await;
 }
 
-async fn open(kernel: &Arc<Kernel>, params: GatewayOpenParams) -> Result<Opened, RpcError> {
+async fn open(kernel: &Arc<Kernel>, params: GatewayOpenParams) -> Result<GatewayAccess, RpcError> {
     let client = params.client.map(|client| match client {
         LoginClient::Claude => gateway::VendorClient::Claude,
         LoginClient::Codex => gateway::VendorClient::Codex,

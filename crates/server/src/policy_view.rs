@@ -1,7 +1,7 @@
 //! The policy for people: check, explain, trial, log, suggest.
 
 use crate::rpc_error::rpc_error;
-use kernel::{Kernel, Range};
+use kernel::{CallRange, Kernel};
 use policy::{Action, Layer};
 use std::path::Path;
 use wire::RpcError;
@@ -80,7 +80,7 @@ fn outcome(verdict: Action) -> PolicyOutcome {
 }
 
 pub(crate) async fn trial(kernel: &Kernel, params: &PolicyTrialParams) -> Result<PolicyTrialResult, RpcError> {
-    let range = Range { last: params.last, after_seq: params.after_seq, before_seq: params.before_seq };
+    let range = CallRange { last: params.last, after_seq: params.after_seq, before_seq: params.before_seq };
     let trial = kernel.try_policy(Path::new(&params.path), params.text.as_deref(), &range).await.map_err(rpc_error)?;
     let phrase = trial.phrase();
     let changes = trial.changes.into_iter().map(|change| TrialChange {

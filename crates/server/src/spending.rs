@@ -1,6 +1,6 @@
 //! What was spent on models, and the budgets.
 
-use kernel::{Kernel, Known, Wait};
+use kernel::{Kernel, ProcessAccount, Wait};
 use wire::method::model::{AccountView, BudgetListResult, ModelUsageResult, UsageRow, WaitView};
 use world::{By, Figures};
 
@@ -22,7 +22,7 @@ pub(crate) fn usage(kernel: &Kernel, by: By) -> ModelUsageResult {
 
 pub(crate) fn budgets(kernel: &Kernel) -> BudgetListResult {
     let waits = kernel.models.waits();
-    let view = |Known { pid, name, account, guessed, held }| {
+    let view = |ProcessAccount { pid, name, account, guessed, held }| {
         let waits = waits.iter().filter(|wait| wait.of() == pid).map(wait_view).collect();
         AccountView { pid, name, account, guessed, held_of_its_own: held, waits }
     };

@@ -2,7 +2,7 @@
 
 use crate::rpc_error::rpc_error;
 use crate::view;
-use kernel::{Kernel, NewTask, Replayed};
+use kernel::{Kernel, NewTask, ReplayReport};
 use std::time::Duration;
 use wire::method::merge::{MergeUndoParams, MergeUndoResult};
 use wire::method::task::{
@@ -78,10 +78,10 @@ pub(crate) async fn merge(kernel: &Kernel, params: TaskMergeParams, by: &str) ->
 /// Reverts a merge.
 pub(crate) async fn undo(kernel: &Kernel, params: &MergeUndoParams, by: &str) -> Result<MergeUndoResult, RpcError> {
     Ok(match kernel.undo(params.task, by, params.phrase.as_deref()).await.map_err(rpc_error)? {
-        kernel::Undone::Denied { reasons, phrase } => {
+        kernel::UndoOutcome::Denied { reasons, phrase } => {
             MergeUndoResult { restored: Vec::new(), refused: Vec::new(), denied: reasons, phrase: Some(phrase) }
         }
-        kernel::Undone::Paths(paths) => {
+        kernel::UndoOutcome::Paths(paths) => {
             let (restored, refused) = view::split(paths);
             MergeUndoResult { restored, refused, denied: Vec::new(), phrase: None }
         }
@@ -89,7 +89,7 @@ pub(crate) async fn undo(kernel: &Kernel, params: &MergeUndoParams, by: &str) ->
 }
 
 pub(crate) async fn replay(kernel: &Kernel, params: &TaskReplayParams) -> Result<TaskReplayResult, RpcError> {
-    let Replayed { task, of, calls, requests, divergence } = kernel.replay(params.task, params.timing).await.map_err(rpc_error)?;
+    let ReplayReport { task, of, calls, requests, divergence } = kernel.replay(params.task, params.timing).await.map_err(rpc_error)?;
     let divergence = divergence.map(|found| DivergenceView { at: found.at, recorded: found.recorded, replayed: found.replayed });
     Ok(TaskReplayResult { task, of, calls, requests, divergence })
 }

@@ -2,7 +2,7 @@
 
 use crate::responder::NoteQueue;
 use crate::rpc_error::rpc_error;
-use kernel::{Exit, Kernel, Piece, Trial};
+use kernel::{Exit, Kernel, OutputPiece, TryRun};
 use tokio::sync::mpsc;
 use wire::method::sandbox::{OUTPUT, OutputNote, OutputStream};
 use wire::method::task::{TaskTryParams, TaskTryResult};
@@ -13,8 +13,8 @@ const PIECES: usize = 16;
 
 pub(crate) async fn run(kernel: &Kernel, params: TaskTryParams, notes: &NoteQueue) -> Result<TaskTryResult, RpcError> {
     let ports = params.ports.iter().map(|port| (port.here.get(), port.there.get())).collect();
-    let trial = Trial { task: params.task, command: params.command, ports };
-    let (output, mut pieces) = mpsc::channel::<Piece>(PIECES);
+    let trial = TryRun { task: params.task, command: params.command, ports };
+    let (output, mut pieces) = mpsc::channel::<OutputPiece>(PIECES);
     let send_output = async {
         while let Some(piece) = pieces.recv().await {
             let stream = if piece.is_error { OutputStream::Err } else { OutputStream::Out };

@@ -2,7 +2,7 @@
 
 use crate::records::verification;
 use crate::rpc_error::{fault_error, rpc_error};
-use kernel::{BrainSpec, CallReport, End, Kernel, MergeDiff, Proposal};
+use kernel::{BrainSpec, CallEnd, CallReport, Kernel, MergeDiff, PolicyProposal};
 use std::path::Path;
 use std::time::Duration;
 use wire::method::model::{CassetteEntry, CassetteListResult, ExchangeEntry};
@@ -57,7 +57,7 @@ fn host_check(check: sandbox::Check) -> itself::HostCheck {
     itself::HostCheck { name: check.name.to_string(), ok: check.ok, detail: check.detail, fix: check.fix }
 }
 
-pub(crate) fn init(proposal: Proposal) -> zone::ZoneInitResult {
+pub(crate) fn init(proposal: PolicyProposal) -> zone::ZoneInitResult {
     let ready = proposal.ready();
     zone::ZoneInitResult {
         zone: proposal.zone,
@@ -234,10 +234,10 @@ pub(crate) fn call_result(called: CallReport) -> call::CallRunResult {
     dropped.truncate(call::DROPPED_MAX);
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let (decision, refusal, ok, output) = match outcome.end {
-        End::Done { ok, value } => (call::CallDecision::Allowed, None, ok, value),
-        End::CallerExecutes => (call::CallDecision::Allowed, None, true, serde_json::Value::Null),
-        End::Refused(refusal) => (call::CallDecision::Refused, Some(refusal), false, serde_json::Value::Null),
-        End::Pending(refusal) => (call::CallDecision::Pending, Some(refusal), false, serde_json::Value::Null),
+        CallEnd::Done { ok, value } => (call::CallDecision::Allowed, None, ok, value),
+        CallEnd::CallerExecutes => (call::CallDecision::Allowed, None, true, serde_json::Value::Null),
+        CallEnd::Refused(refusal) => (call::CallDecision::Refused, Some(refusal), false, serde_json::Value::Null),
+        CallEnd::Pending(refusal) => (call::CallDecision::Pending, Some(refusal), false, serde_json::Value::Null),
     };
     call::CallRunResult {
         call: outcome.call,

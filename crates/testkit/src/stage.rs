@@ -1,7 +1,7 @@
 //! A real kernel with one task that waits for an answer, so that a test can make calls in it.
 
 use crate::bed::Bed;
-use kernel::{Kernel, NewTask, Outcome, Reply, Request, Stop, Tuning};
+use kernel::{CallOutcome, Kernel, NewTask, Reply, Request, Stop, Tuning};
 use sandbox::Launcher;
 use serde_json::Value;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
 }
 
 impl Stage {
-    pub async fn call(&self, tool: &str, input: Value) -> Result<Outcome, String> {
+    pub async fn call(&self, tool: &str, input: Value) -> Result<CallOutcome, String> {
         let request = Request::new(Pid(3), Some(self.task), self.zone, tool, input);
         self.kernel.call_as(&request).await.map_err(|fault| fault.to_string())
     }

@@ -8,7 +8,7 @@ use super::judge;
 use super::pattern::{self, NetworkTarget};
 use crate::Kernel;
 use crate::open_workspace::OpenWorkspace;
-use crate::replay::Then;
+use crate::replay::OriginalCall;
 use crate::zone::Trusted;
 use policy::OwnedPath;
 use sandbox::Template;
@@ -28,7 +28,7 @@ pub(super) struct Facts {
     /// The room it runs in, or comes from.
     pub room: Option<Template>,
     /// In a replay, what this call was in the task that is replayed.
-    pub then: Option<Then>,
+    pub then: Option<OriginalCall>,
     /// The grant that demanded another input than was asked; the call runs with that grant or not at all.
     pub demanded: Option<world::GrantId>,
     /// The call without its exact input: what a wider answer would be about.
@@ -52,7 +52,7 @@ pub(super) enum Root {
 impl Root {
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Root::OpenWorkspace(desk) => Some(desk.room.root().as_fd()),
+            Root::OpenWorkspace(opened) => Some(opened.room.root().as_fd()),
             Root::Project(fd) => Some(fd.as_fd()),
             Root::None => None,
         }
@@ -61,7 +61,7 @@ impl Root {
     /// The room that the task's programs run in.
     pub fn room(&self) -> Option<&sandbox::Workspace> {
         match self {
-            Root::OpenWorkspace(desk) => Some(&desk.room),
+            Root::OpenWorkspace(opened) => Some(&opened.room),
             Root::Project(_) | Root::None => None,
         }
     }
@@ -69,7 +69,7 @@ impl Root {
     /// The same past the masks of the room: what is opened there, the gate decides about by its real path.
     fn bare(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Root::OpenWorkspace(desk) => Some(desk.room.bare().as_fd()),
+            Root::OpenWorkspace(opened) => Some(opened.room.bare().as_fd()),
             Root::Project(_) | Root::None => self.fd(),
         }
     }
@@ -142,7 +142,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Regist
     };
     let sight = kernel.sight(request.who())?;
     let places = open_places(request, tool, &root, &project)?;
-    let (host, port, method) = aim(&request.input);
+    let (host, port, method) = network_target(&request.input);
     let details = Details {
         run_mode: request.run_mode,
         read_only: tool.reads_only(&request.input),
@@ -155,7 +155,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Regist
         room: room.as_ref().map(call_facts::used),
         ..Details::of(&request.tool, request.input.clone())
     };
-    // The origin is asked again: opening the desk may have recorded the workspace that the bind speaks of.
+    // The origin is asked again: opening the workspace may have recorded the workspace that the bind speaks of.
     let sight = Some(sight);
     let mut facts = facts(kernel, request, trusted, details, Surroundings { places, room, sight, root, project })?;
     facts.call.masked = masked(kernel, &facts, purpose).await?;
@@ -164,7 +164,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Regist
 }
 
 /// Where a call of the web aims. Left out, the method is GET, and a rule about GET means that too.
-pub(crate) fn aim(input: &serde_json::Value) -> (Option<String>, Option<u16>, Option<String>) {
+pub(crate) fn network_target(input: &serde_json::Value) -> (Option<String>, Option<u16>, Option<String>) {
     let url = input["url"].as_str();
     let (host, port) = (url.and_then(host_of), url.and_then(tool::port_of));
     let method = host.as_ref().map(|_| input["method"].as_str().unwrap_or("GET").to_ascii_uppercase());
@@ -232,7 +232,7 @@ fn facts(kernel: &Kernel, request: &Request, trusted: Arc<Trusted>, details: Det
     let Surroundings { places, room, sight, root, project } = surroundings;
     let bound = |task| pattern::bind(request, task, &session, &zone, &head);
     let bind = bound(request.task);
-    let then = replays.map(|of| kernel.models.then(of, &request.tool, bound(Some(of)))).transpose()?;
+    let then = replays.map(|of| kernel.models.original_call(of, &request.tool, bound(Some(of)))).transpose()?;
     let target = NetworkTarget { host: details.host.as_deref(), port: details.port, method: details.method.as_deref() };
     let like = pattern::similar_calls(request, &bind, &places, details.command.as_deref(), target);
     let token = request.token.as_ref().and_then(|(text, peer)| kernel.ledger.presented(text, peer.clone()));
@@ -281,8 +281,8 @@ async fn hidden(
     if named.is_some() {
         return Ok(named);
     }
-    if let Root::OpenWorkspace(desk) = &facts.root
-        && let Some(same) = desk.other_name(path)
+    if let Root::OpenWorkspace(opened) = &facts.root
+        && let Some(same) = opened.other_name(path)
     {
         return Ok(Some(same));
     }
@@ -317,7 +317,7 @@ impl Facts {
     /// Is a path masked for this call, by its own name or as another name of a hidden file?
     pub fn hides(&self, path: &str) -> bool {
         let is_masked = self.sight.as_ref().is_some_and(|sight| sight.masks(path).is_some());
-        is_masked || matches!(&self.root, Root::OpenWorkspace(desk) if desk.other_name(path).is_some())
+        is_masked || matches!(&self.root, Root::OpenWorkspace(opened) if opened.other_name(path).is_some())
     }
 
     /// The real paths as records hold them: relative inside the project, absolute outside.

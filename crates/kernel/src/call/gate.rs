@@ -5,7 +5,7 @@
 
 use super::Request;
 use super::facts::Facts;
-use super::judge::{CallerRights, Judgement, demanded_by, instead};
+use super::judge::{CallerRights, Judgement, alternative_hint, demanded_by};
 use super::record::RedactedInput;
 use crate::Kernel;
 use crate::ledger::Unrecorded;
@@ -85,7 +85,7 @@ pub(super) async fn admit_with(kernel: &Kernel, request: &Request, facts: &Facts
     let now = kernel.instance.moment();
     let pending = kernel
         .ledger
-        .commit(|world, now_ms| decide_locked(world, &Asked { request, facts, redacted: &redacted, now: &now, now_ms, with }))?;
+        .commit(|world, now_ms| decide_locked(world, &GateInput { request, facts, redacted: &redacted, now: &now, now_ms, with }))?;
     let (ruling, unrecorded) = match pending.value() {
         Ruling::Admit { ahead: true, .. } => {
             let (ruling, unrecorded) = pending.ahead();
@@ -110,7 +110,7 @@ pub(super) async fn admit_with(kernel: &Kernel, request: &Request, facts: &Facts
 }
 
 /// Everything one decision is made on, besides the world.
-struct Asked<'a> {
+struct GateInput<'a> {
     request: &'a Request,
     facts: &'a Facts,
     redacted: &'a RedactedInput,
@@ -120,8 +120,8 @@ struct Asked<'a> {
 }
 
 /// The decision and its events. Runs under the ledger's lock.
-fn decide_locked(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
-    let Asked { request, facts, redacted, now, now_ms, with } = asked;
+fn decide_locked(world: &World, asked: &GateInput<'_>) -> (Vec<Event>, Ruling) {
+    let GateInput { request, facts, redacted, now, now_ms, with } = asked;
     let (pid, task) = (request.pid, request.task);
     if world.zones.get(&request.zone).map(|zone| zone.policy_version) != Some(facts.call.trusted.version) {
         return (Vec::new(), Ruling::Stale);
@@ -176,7 +176,7 @@ fn decide_locked(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
     }
 }
 
-fn refuse(world: &World, asked: &Asked<'_>, refusal: Refusal, rules: Vec<String>) -> (Vec<Event>, Ruling) {
+fn refuse(world: &World, asked: &GateInput<'_>, refusal: Refusal, rules: Vec<String>) -> (Vec<Event>, Ruling) {
     let call = world.next_call();
     let (paths, size) = (asked.facts.real_paths(), asked.facts.call.seen().size);
     let event = CallRefused { rules: rules.clone(), paths, size, ..asked.redacted.refused(asked.request, call, &refusal) };
@@ -203,8 +203,8 @@ fn may_act(world: &World, request: &Request) -> Result<(), Refusal> {
 }
 
 /// A person must answer. Equal questions merge; a question that was answered with no is not asked twice.
-fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String>) -> (Vec<Event>, Ruling) {
-    let Asked { request, facts, redacted, .. } = asked;
+fn ask(world: &World, asked: &GateInput<'_>, reasons: Vec<String>, rules: Vec<String>) -> (Vec<Event>, Ruling) {
+    let GateInput { request, facts, redacted, .. } = asked;
     let (pid, task) = (request.pid, request.task);
     if let Some(then) = &facts.then {
         return match replay::answer(world, request, then, &facts.call.bind, facts.stays_inside(request)) {
@@ -218,7 +218,7 @@ fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String
         && let ReviewState::Answered { by, reason, alternative, .. } = &review.state
     {
         let why = reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
-        let hint = alternative.as_ref().map_or_else(|| "do it another way".to_owned(), instead);
+        let hint = alternative.as_ref().map_or_else(|| "do it another way".to_owned(), alternative_hint);
         return refuse(world, asked, Refusal::new(Code::Denied, format!("{by} refused it in {}{why}", review.id)).hint(hint), rules);
     }
     let pending = |review| {

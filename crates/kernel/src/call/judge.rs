@@ -31,7 +31,7 @@ impl CallFacts {
             return Judgement::deny(refusal.clone(), vec!["mask".into()]);
         }
         if let Some(ban) = rights.bans.iter().find(|ban| policy::ban_covers(ban, facts, &self.bind)) {
-            return Judgement::deny(refused_for_good(ban), vec![ban.id.to_string()]);
+            return Judgement::deny(ban_refusal(ban), vec![ban.id.to_string()]);
         }
         if let Some((refusal, rules)) = rights.denied_to_ancestor(policy, facts) {
             return Judgement::deny(refusal, rules);
@@ -133,7 +133,7 @@ impl CallerRights {
 
     /// Without grants and budgets, which are of their moment: what is left is what policy and bans say.
     #[must_use]
-    pub fn without_leave(mut self) -> CallerRights {
+    pub fn without_grants(mut self) -> CallerRights {
         self.grants.clear();
         self.calls_left = None;
         self
@@ -141,13 +141,13 @@ impl CallerRights {
 
     /// For a call of the past, of which `lost` says that a crash had interrupted it before: bans are of their moment too.
     #[must_use]
-    pub fn of_the_past(self, lost: Option<&str>) -> CallerRights {
-        CallerRights { bans: Vec::new(), lost: lost.map(str::to_owned).into_iter().collect(), token: None, ..self.without_leave() }
+    pub fn for_past_call(self, lost: Option<&str>) -> CallerRights {
+        CallerRights { bans: Vec::new(), lost: lost.map(str::to_owned).into_iter().collect(), token: None, ..self.without_grants() }
     }
 
     /// For what is not a call of the task's brain: its budget of calls does not count.
     #[must_use]
-    pub fn uncounted(mut self) -> CallerRights {
+    pub fn without_call_budget(mut self) -> CallerRights {
         self.calls_left = None;
         self
     }
@@ -173,7 +173,7 @@ impl CallerRights {
 
     /// For what takes no input from a grant: one that sets fields of the input covers none of it.
     #[must_use]
-    pub fn without_demands(mut self) -> CallerRights {
+    pub fn without_overrides(mut self) -> CallerRights {
         let demands = |grant: &Grant| grant.terms.constraints.as_ref().is_some_and(|terms| !terms.input_overrides.is_empty());
         self.grants.retain(|grant| !demands(grant));
         self
@@ -204,15 +204,15 @@ impl Ancestor {
     }
 }
 
-fn refused_for_good(ban: &Ban) -> Refusal {
+fn ban_refusal(ban: &Ban) -> Refusal {
     let refusal = Refusal::new(Code::Denied, format!("{} refuses it: {}", ban.id, ban.reason));
     match &ban.alternative {
-        Some(alternative) => refusal.hint(instead(alternative)),
+        Some(alternative) => refusal.hint(alternative_hint(alternative)),
         None => refusal.hint(format!("`skep grant revoke {}` takes the ban back", ban.id)),
     }
 }
 
-pub(super) fn instead(alternative: &Alternative) -> String {
+pub(super) fn alternative_hint(alternative: &Alternative) -> String {
     match &alternative.input {
         Value::Null => format!("use `{}` instead", alternative.tool),
         input => format!("use `{}` with {input} instead", alternative.tool),

@@ -46,7 +46,7 @@ impl ModelPermit {
 
 pub(crate) enum ModelAdmission {
     Admitted(ModelPermit),
-    No(Refusal),
+    Refused(Refusal),
 }
 
 /// Admits a request to a model, with what is reserved for it; the gateway carries it out, and its end is recorded by `model`.
@@ -59,11 +59,11 @@ pub(crate) async fn admit_model(
     let facts = facts::of_model(kernel, request, about).await?;
     if let Some(no) = super::unsupported_override(kernel, request, &facts) {
         settle::refuse(kernel, request, no.clone(), Instant::now()).await?;
-        return Ok(ModelAdmission::No(no));
+        return Ok(ModelAdmission::Refused(no));
     }
     match gate::admit_with(kernel, request, &facts, with).await? {
         Some(Admission::Admitted { permit, .. }) => Ok(ModelAdmission::Admitted(ModelPermit(permit))),
-        Some(Admission::Refused { refusal, .. } | Admission::Pending { refusal, .. }) => Ok(ModelAdmission::No(refusal)),
+        Some(Admission::Refused { refusal, .. } | Admission::Pending { refusal, .. }) => Ok(ModelAdmission::Refused(refusal)),
         None => Err(super::stale().into()),
     }
 }

@@ -10,7 +10,7 @@ use super::run::Ran;
 use super::{Request, facts, settle};
 use crate::Kernel;
 use crate::model::{GATEWAY_PORT, RoomModels};
-use crate::work::Part;
+use crate::work::WorkKey;
 use parking_lot::Mutex;
 use sandbox::egress::{self, Ask, Behind, End, Judge, Leave, Meter, No, Patience, Ruling, Swap, Tally};
 use sandbox::{Door, Template};
@@ -33,7 +33,7 @@ pub(crate) const PROXY_PORT: u16 = 61_128;
 
 /// A job's way out, from before it starts until what it let out is on record.
 pub(super) struct RoomNetwork {
-    judge: Arc<EgressGate>,
+    gate: Arc<EgressGate>,
     models: Option<RoomModels>,
     running: Mutex<Vec<JoinHandle<()>>>,
     over: watch::Sender<bool>,
@@ -43,7 +43,7 @@ impl RoomNetwork {
     /// `call` is the one that runs the job.
     pub fn open(kernel: Arc<Kernel>, request: &Request, call: CallId, template: Template) -> Result<RoomNetwork, Fault> {
         let models = template.models.then(|| RoomModels::open(&kernel, request, call, super::used(&template))).transpose()?;
-        let judge = EgressGate {
+        let gate = EgressGate {
             kernel,
             request: request.clone(),
             call,
@@ -52,23 +52,23 @@ impl RoomNetwork {
             records: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         };
-        Ok(RoomNetwork { judge: Arc::new(judge), models, running: Mutex::new(Vec::new()), over: watch::channel(false).0 })
+        Ok(RoomNetwork { gate: Arc::new(gate), models, running: Mutex::new(Vec::new()), over: watch::channel(false).0 })
     }
 
     /// The doors to the world; none in a room that reaches nothing but models.
     fn outward(&self) -> Vec<(u16, Behind)> {
-        if self.judge.template.network != sandbox::Network::Restricted {
+        if self.gate.template.network != sandbox::Network::Restricted {
             return Vec::new();
         }
-        let services = self.judge.kernel.rooms.outside.services.iter().filter(|service| service.door);
+        let services = self.gate.kernel.rooms.host_services.services.iter().filter(|service| service.door);
         [(PROXY_PORT, Behind::Proxy)].into_iter().chain(services.map(|service| (service.port, Behind::Place(service.ask())))).collect()
     }
 
     /// Closes the doors, waits until nothing passes through them any more, and settles what was let out.
     pub async fn close(self) -> Result<(), Fault> {
-        let (judge, running) = (Arc::clone(&self.judge), std::mem::take(&mut *self.running.lock()));
+        let (gate, running) = (Arc::clone(&self.gate), std::mem::take(&mut *self.running.lock()));
         self.over.send_replace(true);
-        close(judge, running).await
+        close(gate, running).await
     }
 }
 
@@ -80,10 +80,10 @@ impl Drop for RoomNetwork {
             return;
         }
         self.over.send_replace(true);
-        let judge = Arc::clone(&self.judge);
-        let hold = judge.kernel.tasks.works.begin(Part::default());
+        let gate = Arc::clone(&self.gate);
+        let hold = gate.kernel.tasks.works.begin(WorkKey::default());
         tokio::spawn(async move {
-            if let Err(fault) = close(judge, running).await {
+            if let Err(fault) = close(gate, running).await {
                 eprintln!("skep: what a job did on the network is not on record: {fault}");
             }
             drop(hold);
@@ -91,12 +91,12 @@ impl Drop for RoomNetwork {
     }
 }
 
-async fn close(judge: Arc<EgressGate>, running: Vec<JoinHandle<()>>) -> Result<(), Fault> {
+async fn close(gate: Arc<EgressGate>, running: Vec<JoinHandle<()>>) -> Result<(), Fault> {
     for attending in running {
         // One that panicked has no more to tell.
         let _ = attending.await;
     }
-    judge.settle().await
+    gate.settle().await
 }
 
 impl Network for RoomNetwork {
@@ -107,7 +107,7 @@ impl Network for RoomNetwork {
 
     fn environment(&self) -> Vec<(String, String)> {
         let models = self.models.as_ref().map(RoomModels::environment).unwrap_or_default();
-        if self.judge.template.network != sandbox::Network::Restricted {
+        if self.gate.template.network != sandbox::Network::Restricted {
             return models;
         }
         let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
@@ -120,14 +120,14 @@ impl Network for RoomNetwork {
         // It tries again after 10 and 60 seconds, which is long for a no.
         env.extend(named(&["npm_config_fetch_retry_mintimeout"], "1000"));
         env.extend(named(&["npm_config_fetch_retry_maxtimeout"], "5000"));
-        let outside = &self.judge.kernel.rooms.outside;
-        for service in &outside.services {
+        let host_services = &self.gate.kernel.rooms.host_services;
+        for service in &host_services.services {
             let name = format!("SKEP_SERVICE_{}", service.name.to_ascii_uppercase().replace('-', "_"));
             let at = if service.door { format!("127.0.0.1:{}", service.port) } else { format!("{}:{}", service.host, service.port) };
             env.push((name, at));
         }
-        if self.judge.template.secrets {
-            env.extend(outside.secrets.iter().map(|(name, secret)| (name.clone(), secret.sentinel.clone())));
+        if self.gate.template.secrets {
+            env.extend(host_services.secrets.iter().map(|(name, secret)| (name.clone(), secret.sentinel.clone())));
         }
         env.extend(models);
         env
@@ -141,8 +141,8 @@ impl Network for RoomNetwork {
             async move { drop(over.wait_for(|over| *over).await) }
         };
         for ((_, behind), door) in self.outward().into_iter().zip(doors.by_ref()) {
-            let judge: Arc<dyn Judge> = Arc::<EgressGate>::clone(&self.judge);
-            running.push(tokio::spawn(egress::attend(door, behind, judge, Patience::default(), over())));
+            let gate: Arc<dyn Judge> = Arc::<EgressGate>::clone(&self.gate);
+            running.push(tokio::spawn(egress::attend(door, behind, gate, Patience::default(), over())));
         }
         for (models, door) in self.models.iter().zip(doors) {
             running.push(tokio::spawn(models.attend(door, over())));
@@ -156,28 +156,28 @@ struct EgressGate {
     request: Request,
     call: CallId,
     template: Template,
-    known: tokio::sync::Mutex<HashMap<Ask, Known>>,
+    known: tokio::sync::Mutex<HashMap<Ask, KnownDestination>>,
     /// Records of this job's traffic, and those that were too many.
     records: AtomicU64,
     dropped: AtomicU64,
 }
 
 /// What was said about a host, and what it rests on besides its grant.
-struct Known {
+struct KnownDestination {
     basis: Basis,
-    answer: Answered,
+    answer: EgressAnswer,
 }
 
 /// The version of the policy, and the bans that there were.
 type Basis = (u64, Vec<BanId>);
 
-enum Answered {
-    Yes(Box<Open>),
+enum EgressAnswer {
+    Yes(Box<OpenPermit>),
     No(Refusal),
 }
 
 /// A call that lets something out.
-struct Open {
+struct OpenPermit {
     request: Request,
     permit: Permit,
     since: Instant,
@@ -233,14 +233,14 @@ impl EgressGate {
         // Read before it is decided anew: what changes in between is found by the next to ask.
         let basis = (version, self.kernel.ledger.look(|world| world.bans.keys().copied().collect()));
         match known.get(ask).filter(|known| known.basis == basis && self.stands(&known.answer)).map(|known| &known.answer) {
-            Some(Answered::Yes(open)) => return Ok(self.meter(ask, open)),
-            Some(Answered::No(refusal)) => {
+            Some(EgressAnswer::Yes(open)) => return Ok(self.meter(ask, open)),
+            Some(EgressAnswer::No(refusal)) => {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
                 return Err(refusal.clone().into());
             }
             None => {}
         }
-        if let Some(Known { answer: Answered::Yes(open), .. }) = known.remove(ask) {
+        if let Some(KnownDestination { answer: EgressAnswer::Yes(open), .. }) = known.remove(ask) {
             open.settle(&self.kernel).await?;
         }
         let request = match &ask.method {
@@ -251,15 +251,15 @@ impl EgressGate {
         };
         match self.admit(ask, &request).await {
             Ok(permit) => {
-                let open = Open { request, permit, since: Instant::now(), totals: Arc::default() };
+                let open = OpenPermit { request, permit, since: Instant::now(), totals: Arc::default() };
                 let meter = self.meter(ask, &open);
-                known.insert(ask.clone(), Known { basis, answer: Answered::Yes(Box::new(open)) });
+                known.insert(ask.clone(), KnownDestination { basis, answer: EgressAnswer::Yes(Box::new(open)) });
                 Ok(meter)
             }
             Err(Stop::Refused(refusal)) => {
                 // A question may be answered while the job runs; a no is one.
                 if refusal.code != Code::Pending {
-                    known.insert(ask.clone(), Known { basis, answer: Answered::No(refusal.clone()) });
+                    known.insert(ask.clone(), KnownDestination { basis, answer: EgressAnswer::No(refusal.clone()) });
                 }
                 Err(refusal.into())
             }
@@ -268,8 +268,8 @@ impl EgressGate {
     }
 
     /// Is the grant behind it still there? One that is used up is: its use was for this job.
-    fn stands(&self, answer: &Answered) -> bool {
-        let Answered::Yes(open) = answer else { return true };
+    fn stands(&self, answer: &EgressAnswer) -> bool {
+        let EgressAnswer::Yes(open) = answer else { return true };
         let Some(grant) = &open.permit.grant else { return true };
         let over = grant.terms.until.as_ref().is_some_and(|until| until.is_over(&self.kernel.instance.moment()));
         !over && self.kernel.ledger.look(|world| world.grants.contains_key(&grant.id))
@@ -280,7 +280,7 @@ impl EgressGate {
             settle::refuse(&self.kernel, request, refusal.clone(), Instant::now()).await?;
             Err(refusal.into())
         };
-        let service = self.kernel.rooms.outside.service(ask).is_some();
+        let service = self.kernel.rooms.host_services.service(ask).is_some();
         if let Some(hosts) = self.template.hosts.as_ref().filter(|hosts| !service && !hosts.contains(&ask.host)) {
             let reason = format!("`{}` is not one of the {} hosts of the template `{}`", ask.host, hosts.len(), self.template.name);
             return refuse(Refusal::new(Code::Denied, reason).hint("use a template that leaves it to the policy")).await;
@@ -300,16 +300,19 @@ impl EgressGate {
     }
 
     fn leave(&self, ask: &Ask, meter: ConnectionRecord) -> Leave {
-        let outside = &self.kernel.rooms.outside;
-        let (to, tls) = outside.way(ask);
-        let own =
-            outside.secrets.iter().map(|(_, secret)| secret).filter(|secret| self.template.secrets && secret.hosts.contains(&ask.host));
+        let host_services = &self.kernel.rooms.host_services;
+        let (to, tls) = host_services.way(ask);
+        let own = host_services
+            .secrets
+            .iter()
+            .map(|(_, secret)| secret)
+            .filter(|secret| self.template.secrets && secret.hosts.contains(&ask.host));
         let swaps =
             own.map(|secret| Swap { sentinel: secret.sentinel.clone(), secret: secret.value.clone(), header: secret.header.clone() });
         Leave { to, tls, swaps: swaps.collect(), meter: Box::new(meter) }
     }
 
-    fn meter(&self, ask: &Ask, open: &Open) -> ConnectionRecord {
+    fn meter(&self, ask: &Ask, open: &OpenPermit) -> ConnectionRecord {
         let Request { pid, task, .. } = open.request;
         let closed = NetClosed {
             pid,
@@ -339,7 +342,7 @@ impl EgressGate {
     async fn settle(&self) -> Result<(), Fault> {
         let known = std::mem::take(&mut *self.known.lock().await);
         for (_, known) in known {
-            if let Answered::Yes(open) = known.answer {
+            if let EgressAnswer::Yes(open) = known.answer {
                 open.settle(&self.kernel).await?;
             }
         }
@@ -352,7 +355,7 @@ impl EgressGate {
     }
 }
 
-impl Open {
+impl OpenPermit {
     async fn settle(self, kernel: &Kernel) -> Result<(), Fault> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Totals { requests, up, down } = &*self.totals;

@@ -29,7 +29,7 @@ impl RedactedInput {
     /// Keeps the original until the call or the question that it belongs to is settled, so that nobody ever runs the redacted one.
     pub fn keep_original(&self, kernel: &Kernel, of: impl std::fmt::Display) -> Result<(), Fault> {
         match &self.original {
-            Some(bytes) => kernel.ledger.confide(of, bytes),
+            Some(bytes) => kernel.ledger.keep_original(of, bytes),
             None => Ok(()),
         }
     }

@@ -11,7 +11,7 @@ use super::network::RoomNetwork;
 use super::subcall::Subcalls;
 use crate::Kernel;
 use crate::job::JobProcess;
-use crate::work::{Hold, Part};
+use crate::work::{Hold, WorkKey};
 use policy::Verdict;
 use sandbox::Template;
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ async fn carry_out(
     let places = std::mem::take(&mut facts.places);
     let job = kernel.begin_job(request).await?;
     let pid = job.as_ref().map(JobProcess::pid);
-    let hold = kernel.tasks.works.begin(Part { task: request.task, call: Some(permit.call), job: pid });
+    let hold = kernel.tasks.works.begin(WorkKey { task: request.task, call: Some(permit.call), job: pid });
     let network = match open_network(kernel, permit, request, &facts, pid) {
         Ok(network) => network,
         Err(fault) => {
@@ -96,7 +96,7 @@ async fn use_tool(
     // A walk shows nothing that a call on the path itself would not.
     let walk = Walk::of(kernel, &facts.call);
     let visible = |path: &str| !facts.hides(path) && walk.shows(path, permit.grant.is_some());
-    let secrets: Vec<tool::Secret> = kernel.rooms.outside.secrets.iter().map(|(_, secret)| secret.clone()).collect();
+    let secrets: Vec<tool::Secret> = kernel.rooms.host_services.secrets.iter().map(|(_, secret)| secret.clone()).collect();
     let context = Context {
         root,
         project: &facts.project,
@@ -193,7 +193,7 @@ impl Walk {
     fn of(kernel: &Kernel, call: &CallFacts) -> Walk {
         let call = call.by_policy_alone();
         let now = kernel.instance.moment();
-        let rights = kernel.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_leave();
+        let rights = kernel.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_grants();
         Walk { call, rights }
     }
 

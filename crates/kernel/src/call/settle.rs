@@ -3,7 +3,7 @@
 use super::gate::Permit;
 use super::record::{RedactedInput, shorten};
 use super::run::Ran;
-use super::{End, Outcome, Request};
+use super::{CallEnd, CallOutcome, Request};
 use crate::Kernel;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use world::event::{CallFinished, CallObserved, RecordsDropped};
 use world::{CallId, Constraints, Event, Fault, FaultKind, Observe, Refusal, Stop, limits};
 
 /// Records a refusal that needed no policy: no such tool, bad input, no such file.
-pub(super) async fn refuse(kernel: &Kernel, request: &Request, refusal: Refusal, start: Instant) -> Result<Outcome, Fault> {
+pub(super) async fn refuse(kernel: &Kernel, request: &Request, refusal: Refusal, start: Instant) -> Result<CallOutcome, Fault> {
     let redacted = RedactedInput::of(kernel, request);
     let pending = kernel.ledger.commit(|world, _| {
         let call = world.next_call();
         (vec![redacted.refused(request, call, &refusal).into()], call)
     })?;
     let call = pending.durable().await?;
-    Ok(Outcome { call: Some(call), rules: Vec::new(), end: End::Refused(refusal), gate: start.elapsed(), run: Duration::ZERO })
+    Ok(CallOutcome { call: Some(call), rules: Vec::new(), end: CallEnd::Refused(refusal), gate: start.elapsed(), run: Duration::ZERO })
 }
 
 impl Permit {
@@ -89,7 +89,7 @@ pub(super) async fn finish(
     request: &Request,
     permit: &Permit,
     ran: Ran,
-) -> Result<End, Fault> {
+) -> Result<CallEnd, Fault> {
     let Ran { output, took } = ran;
     let (ok, mut whole) = match output {
         Ok(output) => (output.ok, output.value),
@@ -133,10 +133,10 @@ pub(super) async fn finish(
         false => (Vec::new(), false),
     })?;
     let open = pending.durable().await?;
-    kernel.ledger.unconfide(permit.call)?;
+    kernel.ledger.delete_original(permit.call)?;
     match request.task.filter(|_| !open).and_then(|task| kernel.ledger.cancelled(task)) {
-        Some(refusal) => Ok(End::Refused(refusal)),
-        None => Ok(End::Done { ok, value }),
+        Some(refusal) => Ok(CallEnd::Refused(refusal)),
+        None => Ok(CallEnd::Done { ok, value }),
     }
 }
 
@@ -158,5 +158,5 @@ pub(crate) async fn report(kernel: &Kernel, call: CallId, ok: bool, text: &str) 
         None => (Vec::new(), ()),
     })?;
     pending.durable().await?;
-    kernel.ledger.unconfide(call)
+    kernel.ledger.delete_original(call)
 }

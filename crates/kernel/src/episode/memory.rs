@@ -5,12 +5,13 @@
 //! call gets an outcome that was another's.
 
 use crate::Kernel;
+use crate::ledger::event_of;
 use brain::{CallResult, Checkpoint, ToolCall};
 use journal::Filter;
 use std::collections::HashMap;
+use world::Fault;
 use world::event::{BrainRemembered, CallAdmitted, CallFinished, CallRefused};
 use world::{Event, Task};
-use world::{Fault, FaultKind};
 
 /// Outcomes that a brain has not heard of, by tool and keyed digest of the input.
 #[derive(Default)]
@@ -46,8 +47,7 @@ impl Past {
         let mut past = Past::default();
         let mut finished: HashMap<_, CallFinished> = HashMap::new();
         for record in kernel.ledger.read(&filter)? {
-            let event = serde_json::from_str(&record.line).map_err(|error| Fault::new(FaultKind::Bug, "a record does not read", error))?;
-            match event {
+            match event_of(&record)? {
                 Event::CallFinished(e) => drop(finished.insert(e.call, e)),
                 Event::CallAdmitted(CallAdmitted { call, tool, digest, of: None, .. }) => {
                     if let Some(end) = finished.remove(&call) {

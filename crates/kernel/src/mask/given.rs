@@ -3,7 +3,7 @@
 
 use crate::Kernel;
 use crate::call::Who;
-use crate::scratch::Shows;
+use crate::throwaway_room::RoomContent;
 use crate::zone::{self, Bundle, POLICY_FILE};
 use policy::Warning;
 use std::collections::BTreeSet;
@@ -54,7 +54,7 @@ impl Kernel {
 
     /// What the zone's process could see if these files were in force; `None` where nobody works there yet.
     fn proposed_sight(&self, zone: ZoneId, top: &Path, bundle: &Bundle) -> Result<Option<Sight>, Stop> {
-        let Some(pid) = self.ledger.look(|world| zone::crew(world, zone).map(|process| process.pid)) else { return Ok(None) };
+        let Some(pid) = self.ledger.look(|world| zone::zone_process(world, zone).map(|process| process.pid)) else { return Ok(None) };
         // What does not parse is told by the check itself.
         let Ok(proposed) = self.policies.proposed(zone, bundle) else { return Ok(None) };
         let made_of = self.made_of(top.to_owned(), &[Who { pid, zone, task: None }], &proposed)?;
@@ -63,14 +63,14 @@ impl Kernel {
 
     /// Every path that git's store has a content of, by commits, reflogs and the index; false where only the index was looked at.
     async fn stored(&self, zone: ZoneId, top: &Path) -> Result<(BTreeSet<String>, bool), Stop> {
-        let scratch = self.scratch(zone, top, Shows::Repository).await?;
+        let throwaway = self.throwaway_room(zone, top, RoomContent::Repository).await?;
         let objects = ["rev-list", "--objects", "--filter=object:type=blob", "--all", "--reflog", "--indexed-objects"];
-        let history = tokio::time::timeout(HISTORY_MAX, git(scratch.room()?, &objects, None)).await;
+        let history = tokio::time::timeout(HISTORY_MAX, git(throwaway.room()?, &objects, None)).await;
         let (listed, whole) = match history {
             Ok(Ok(listed)) => (listed, true),
-            Ok(Err(_)) | Err(_) => (git(scratch.room()?, &["ls-files", "-z"], None).await?, false),
+            Ok(Err(_)) | Err(_) => (git(throwaway.room()?, &["ls-files", "-z"], None).await?, false),
         };
-        scratch.close().await?;
+        throwaway.close().await?;
         let listed = tokio::task::spawn_blocking(move || {
             let text = String::from_utf8_lossy(&listed);
             let path = |entry: &str| if whole { entry.split_once(' ').map(|(_, path)| path.to_owned()) } else { Some(entry.to_owned()) };

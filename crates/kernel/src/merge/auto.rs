@@ -6,14 +6,14 @@
 use super::{Frozen, tree_of};
 use crate::Kernel;
 use crate::config::Config;
-use crate::scratch::Shows;
+use crate::throwaway_room::RoomContent;
 use sandbox::{Act, Exit, JobSpec};
 use std::path::PathBuf;
 use std::time::Duration;
 use workspace::auto::{self, Project, Unread};
 use workspace::{State, aside, count, room_fault};
 use world::event::MergeTested;
-use world::{Fault, FaultKind, MergeId, Stop, Task, limits};
+use world::{MergeId, Stop, Task, limits};
 
 /// Output of a test run that is kept.
 const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
@@ -25,9 +25,9 @@ pub(super) async fn doubts(kernel: &Kernel, task: &Task, frozen: &Frozen, config
         Some(command) if !trusted.safe.is_empty() => {
             let tree = tree_of(kernel, task)?;
             let shown: Vec<PathBuf> = kernel.rooms.host_binds.binds(&tree.project)?.into_iter().map(|bind| bind.source).collect();
-            let scratch = kernel.scratch(task.zone, &tree.project, Shows::Repository).await?;
-            let project = Project::look(scratch.room()?, &tree, frozen, command, &shown).await?;
-            scratch.close().await?;
+            let throwaway = kernel.throwaway_room(task.zone, &tree.project, RoomContent::Repository).await?;
+            let project = Project::look(throwaway.room()?, &tree, frozen, command, &shown).await?;
+            throwaway.close().await?;
             Some(project)
         }
         _ => None,
@@ -38,12 +38,12 @@ pub(super) async fn doubts(kernel: &Kernel, task: &Task, frozen: &Frozen, config
 /// Runs the trusted test command on exactly these changes. `Some` says why they do not go in by themselves.
 pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &Frozen, config: &Config) -> Result<Option<String>, Stop> {
     let Some(command) = config.test.command.clone() else { return Ok(Some("no test command is trusted".into())) };
-    let project = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| PathBuf::from(&zone.path)));
-    let project = project.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone is gone", task.zone))?;
+    let project = kernel.ledger.project_of(task.zone)?;
     let manifest = kernel.tools.template_of("test.run");
     let templates = kernel.policies.templates(kernel.policies.trusted(task.zone)?.as_deref())?;
     let template = templates.of_tool("test.run", manifest.as_deref())?;
-    let scratch = kernel.scratch_for(task.zone, &project, Shows::Project(kernel.ledger.owner(task.id)?), Some(&template.name)).await?;
+    let throwaway =
+        kernel.throwaway_room_for(task.zone, &project, RoomContent::Project(kernel.ledger.owner(task.id)?), Some(&template.name)).await?;
     for change in &frozen.changes {
         let path = PathBuf::from(&change.path);
         let (act, stdin) = match &change.new {
@@ -52,7 +52,7 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
             State::Link { .. } => return Ok(Some("links are looked at".into())),
             State::Folder => return Ok(Some("what became a folder is looked at".into())),
         };
-        let outcome = scratch.room()?.run(JobSpec { act, ..JobSpec::exec(["true"]) }, stdin).await.map_err(room_fault)?;
+        let outcome = throwaway.room()?.run(JobSpec { act, ..JobSpec::exec(["true"]) }, stdin).await.map_err(room_fault)?;
         if !outcome.exit.success() {
             return Ok(Some(format!("{} could not be put into the test room", change.path)));
         }
@@ -61,8 +61,8 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
     job.output_max = OUTPUT_BYTES_MAX;
     job.limits.wall = Some(Duration::from_millis(limits::JOB_MS_DEFAULT));
     template.bound(&mut job);
-    let ran = scratch.room()?.run(job, None).await;
-    scratch.close().await?;
+    let ran = throwaway.room()?.run(job, None).await;
+    throwaway.close().await?;
     let (exit, output, why) = match ran {
         Ok(outcome) => {
             let exit = match outcome.exit {
@@ -101,7 +101,7 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
         ok: doubt.is_none(),
     };
     kernel.ledger.record(tested).await?;
-    if doubt.is_none() && super::moved(kernel, task, frozen).await?.is_some() {
+    if doubt.is_none() && super::stale_reason(kernel, task, frozen).await?.is_some() {
         return Ok(Some("the project changed while the tests ran".into()));
     }
     Ok(doubt)

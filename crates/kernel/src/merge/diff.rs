@@ -34,7 +34,7 @@ impl Kernel {
 
     async fn frozen(&self, id: TaskId) -> Result<Option<Frozen>, Stop> {
         let task = self.ledger.task(id)?;
-        Ok(match task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned())) {
+        Ok(match self.ledger.merge_of(&task) {
             Some(merge) => Some(Frozen::parse(&self.ledger.blob(&merge.frozen)?)?),
             None if task.state.ended() || task.state == TaskState::Queued => None,
             None => Some(super::frozen(self, &task, "").await?),
@@ -44,11 +44,11 @@ impl Kernel {
     /// What a yes to a write or an edit would change; `None` where that cannot be told. `input` is the exact one.
     pub(crate) async fn review_diff(&self, review: &world::Review, input: &serde_json::Value) -> Option<String> {
         let path = input["path"].as_str()?;
-        let desk = self.workspace_of(review.task?).await.ok()?;
-        if desk.sight.hides(path).is_some() || desk.other_name(path).is_some() {
+        let opened = self.workspace_of(review.task?).await.ok()?;
+        if opened.sight.hides(path).is_some() || opened.other_name(path).is_some() {
             return None;
         }
-        let old = match aside(|| Tree::through(desk.room.root().as_fd(), &desk.project)?.now(path)).ok()? {
+        let old = match aside(|| Tree::through(opened.room.root().as_fd(), &opened.project)?.now(path)).ok()? {
             FileState::File { bytes, .. } if bytes.len() <= FILE_BYTES_MAX => bytes,
             FileState::Absent => Vec::new(),
             FileState::File { .. } | FileState::Link { .. } | FileState::Folder | FileState::Other => return None,

@@ -181,7 +181,7 @@ impl Start {
 }
 
 fn rights_of(world: &World, who: Who, now: &Moment, now_ms: i64) -> CallerRights {
-    CallerRights::of(world, who, &TOOLS, now, now_ms).uncounted().without_demands()
+    CallerRights::of(world, who, &TOOLS, now, now_ms).without_call_budget().without_overrides()
 }
 
 struct Judged {

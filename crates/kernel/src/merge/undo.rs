@@ -51,10 +51,10 @@ impl Ledger {
 impl Kernel {
     /// Takes a task's merge back and tells what became of each path. It is the operator's own call; what denies it is passed over only by
     /// who types the phrase, and that is recorded.
-    pub async fn undo(&self, id: TaskId, by: &str, typed: Option<&str>) -> Result<Undone, Stop> {
+    pub async fn undo(&self, id: TaskId, by: &str, typed: Option<&str>) -> Result<UndoOutcome, Stop> {
         let task = self.ledger.task(id)?;
         let refuse = |why: String| Refusal::new(Code::WrongState, why).hint("`skep merge list` shows what was merged");
-        let merge = task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned()));
+        let merge = self.ledger.merge_of(&task);
         let merge = merge.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
         let snapshot = merge.snapshot.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
         let plan = MergePlan::parse(&self.ledger.blob(&snapshot)?)?;
@@ -80,8 +80,8 @@ impl Kernel {
             (vec![begun.into()], Ok(None))
         })?;
         match pending.durable().await?? {
-            Some(reasons) => Ok(Undone::Denied { reasons, phrase }),
-            None => Ok(Undone::Paths(undo_rest(self, &task, merge.id, &plan).await?)),
+            Some(reasons) => Ok(UndoOutcome::Denied { reasons, phrase }),
+            None => Ok(UndoOutcome::Paths(undo_rest(self, &task, merge.id, &plan).await?)),
         }
     }
 
@@ -105,7 +105,7 @@ impl Kernel {
 
 /// What came of the wish to take a merge back.
 #[derive(Debug)]
-pub enum Undone {
+pub enum UndoOutcome {
     Paths(Vec<MergePath>),
     /// Nothing happened; the phrase passes over these.
     Denied {
@@ -152,7 +152,7 @@ fn bytes(kernel: &Kernel, state: &State) -> Result<u64, Fault> {
 fn denials(world: &World, calls: &[CallFacts], now: &Moment, now_ms: i64) -> Vec<(Refusal, Vec<String>)> {
     let mut found: Vec<(Refusal, Vec<String>)> = Vec::new();
     for call in calls {
-        let rights = CallerRights::call(world, call, now, now_ms).without_leave();
+        let rights = CallerRights::call(world, call, now, now_ms).without_grants();
         if let Verdict::Deny { refusal, rules } = call.judge(&rights).verdict
             && !found.iter().any(|(known, _)| known.reason == refusal.reason)
         {

@@ -4,7 +4,7 @@
 //! traffic is to be recorded asks no model unrecorded: a cassette that can't be opened or written is a refusal.
 
 use super::Models;
-use crate::replay::Yeses;
+use crate::replay::RecordedApprovals;
 use gateway::Provider;
 use gateway::cassette::{CassetteWriter, Player, Redact};
 use parking_lot::Mutex;
@@ -30,18 +30,18 @@ type Whose = (Pid, Option<TaskId>);
 
 #[derive(Default)]
 pub(crate) struct Cassettes {
-    tapes: Mutex<HashMap<Whose, Arc<CassetteWriter>>>,
-    reels: Mutex<HashMap<Whose, Arc<Provider>>>,
+    writers: Mutex<HashMap<Whose, Arc<CassetteWriter>>>,
+    players: Mutex<HashMap<Whose, Arc<Provider>>>,
     /// Tasks whose recorded pauses are kept in a replay.
     pub timed: Mutex<HashSet<TaskId>>,
     /// What was said yes to in tasks that are being replayed.
-    pub yeses: Mutex<HashMap<TaskId, Arc<Yeses>>>,
+    pub approvals: Mutex<HashMap<TaskId, Arc<RecordedApprovals>>>,
 }
 
 impl Cassettes {
     pub fn forget(&self, whose: Whose) {
-        self.tapes.lock().remove(&whose);
-        self.reels.lock().remove(&whose);
+        self.writers.lock().remove(&whose);
+        self.players.lock().remove(&whose);
     }
 }
 
@@ -81,49 +81,49 @@ impl Models {
         Arc::new(move |text| redactor.text(text).into_owned())
     }
 
-    fn open_tape(&self, path: &Path) -> Result<Arc<CassetteWriter>, Fault> {
+    fn open_cassette(&self, path: &Path) -> Result<Arc<CassetteWriter>, Fault> {
         Ok(Arc::new(CassetteWriter::open(path, self.redact()).map_err(|error| Fault::io("record on", path, error))?))
     }
 
     /// The cassette that this traffic is taken down on.
-    pub(super) fn tape(&self, pid: Pid, task: Option<TaskId>) -> Result<Option<Arc<CassetteWriter>>, Fault> {
-        let mut tapes = self.cassettes.tapes.lock();
-        if let Some(tape) = tapes.get(&(pid, task)) {
-            return Ok(Some(tape.clone()));
+    pub(super) fn cassette_writer(&self, pid: Pid, task: Option<TaskId>) -> Result<Option<Arc<CassetteWriter>>, Fault> {
+        let mut writers = self.cassettes.writers.lock();
+        if let Some(writer) = writers.get(&(pid, task)) {
+            return Ok(Some(writer.clone()));
         }
         let named = self.ledger.look(|world| task.and_then(|task| world.tasks.get(&task)).and_then(|task| task.cassette.clone()));
         let Some(file) = named else { return Ok(None) };
-        let tape = self.open_tape(&self.folder.join(file))?;
-        tapes.insert((pid, task), tape.clone());
-        Ok(Some(tape))
+        let writer = self.open_cassette(&self.folder.join(file))?;
+        writers.insert((pid, task), writer.clone());
+        Ok(Some(writer))
     }
 
     /// The cassette that answers this traffic.
-    pub(super) fn reel(&self, pid: Pid, task: Option<TaskId>) -> Option<Arc<Provider>> {
-        if let Some(reel) = self.cassettes.reels.lock().get(&(pid, task)) {
-            return Some(reel.clone());
+    pub(super) fn cassette_player(&self, pid: Pid, task: Option<TaskId>) -> Option<Arc<Provider>> {
+        if let Some(player) = self.cassettes.players.lock().get(&(pid, task)) {
+            return Some(player.clone());
         }
         let of = self.ledger.look(|world| task.and_then(|task| world.tasks.get(&task)).and_then(|task| task.replays))?;
         let timing = self.cassettes.timed.lock().contains(&of);
-        Some(self.put_reel((pid, task), &self.folder.join(file_of(of)), timing))
+        Some(self.play_cassette((pid, task), &self.folder.join(file_of(of)), timing))
     }
 
-    fn put_reel(&self, whose: Whose, file: &Path, timing: bool) -> Arc<Provider> {
-        let reel = Arc::new(Provider::cassette(file, timing));
-        self.cassettes.reels.lock().insert(whose, reel.clone());
-        reel
+    fn play_cassette(&self, whose: Whose, file: &Path, timing: bool) -> Arc<Provider> {
+        let player = Arc::new(Provider::cassette(file, timing));
+        self.cassettes.players.lock().insert(whose, player.clone());
+        player
     }
 
     /// Sets a program's traffic up before its first request.
-    pub(super) async fn wire_up(&self, pid: Pid, traffic: &Traffic) -> Result<(), Stop> {
+    pub(super) async fn set_up_traffic(&self, pid: Pid, traffic: &Traffic) -> Result<(), Stop> {
         if let Some(file) = &traffic.replay {
             self.read_cassette(file)?;
-            self.put_reel((pid, None), file, traffic.timing);
+            self.play_cassette((pid, None), file, traffic.timing);
         }
         let own = self.record.then(|| self.folder.join(format!("process-{pid}.jsonl")));
         let Some(file) = traffic.record.clone().or(own) else { return Ok(()) };
-        let tape = self.open_tape(&file).map_err(|fault| fault.fix("name a new file, or a cassette that is to go on"))?;
-        self.cassettes.tapes.lock().insert((pid, None), tape);
+        let writer = self.open_cassette(&file).map_err(|fault| fault.fix("name a new file, or a cassette that is to go on"))?;
+        self.cassettes.writers.lock().insert((pid, None), writer);
         Ok(self.ledger.record(CassetteStarted { pid, task: None, file: file.display().to_string() }).await?)
     }
 

@@ -5,7 +5,7 @@
 //! After a crash of the machine it does not, and takes everything that was set aside for spent until somebody knows better.
 
 use super::Models;
-use crate::moment;
+use crate::boottime;
 use gateway::{StopCause, StopHandle, StopSignal};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// One request on its way, for whoever decides which to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flying {
+pub(crate) struct InFlightRequest {
     pub pid: Pid,
     pub task: Option<TaskId>,
     /// The running call that it is part of.
@@ -36,7 +36,7 @@ pub(crate) struct Flying {
 #[derive(Default)]
 struct List {
     next: u64,
-    flying: BTreeMap<u64, (Flying, StopHandle)>,
+    requests: BTreeMap<u64, (InFlightRequest, StopHandle)>,
     left: BTreeMap<u64, Flight>,
     /// What was cancelled: what it still asks for is stopped as it comes.
     cancelled: BTreeMap<Whose, StopCause>,
@@ -51,7 +51,7 @@ pub(crate) enum Whose {
     Process(Pid),
 }
 
-impl Flying {
+impl InFlightRequest {
     fn belongs_to(&self, whose: Whose) -> bool {
         match whose {
             Whose::Task(task) => self.task == Some(task),
@@ -77,7 +77,7 @@ pub(crate) struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.list.lock().flying.remove(&self.nth);
+        self.list.lock().requests.remove(&self.nth);
         self.ended.notify_waiters();
     }
 }
@@ -108,15 +108,15 @@ impl Flights {
         self.write(|done| Note::Begin { starts, done }).await
     }
 
-    pub fn enter(&self, flying: Flying) -> (Place, StopSignal) {
+    pub fn enter(&self, request: InFlightRequest) -> (Place, StopSignal) {
         let (stopper, stop) = StopSignal::new();
         let mut list = self.list.lock();
         list.next += 1;
         let nth = list.next;
-        if let Some((_, why)) = list.cancelled.iter().find(|(whose, _)| flying.belongs_to(**whose)) {
+        if let Some((_, why)) = list.cancelled.iter().find(|(whose, _)| request.belongs_to(**whose)) {
             stopper.stop(why.clone());
         }
-        list.flying.insert(nth, (flying, stopper));
+        list.requests.insert(nth, (request, stopper));
         (Place { nth, list: self.list.clone(), ended: self.ended.clone() }, stop)
     }
 
@@ -146,11 +146,11 @@ impl Flights {
     }
 
     /// Stops the requests that `which` names. Done when each of them is settled; the stop itself has happened when this returns.
-    pub fn stop(&self, which: &dyn Fn(&Flying) -> bool, why: &StopCause) -> impl Future<Output = ()> + Send + use<> {
+    pub fn stop(&self, which: &dyn Fn(&InFlightRequest) -> bool, why: &StopCause) -> impl Future<Output = ()> + Send + use<> {
         let list = self.list.clone();
         let mut stopped = Vec::new();
-        for (nth, (flying, stopper)) in &list.lock().flying {
-            if which(flying) {
+        for (nth, (request, stopper)) in &list.lock().requests {
+            if which(request) {
                 stopper.stop(why.clone());
                 stopped.push(*nth);
             }
@@ -161,7 +161,7 @@ impl Flights {
                 let next = ended.notified();
                 tokio::pin!(next);
                 next.as_mut().enable();
-                if !stopped.iter().any(|nth| list.lock().flying.contains_key(nth)) {
+                if !stopped.iter().any(|nth| list.lock().requests.contains_key(nth)) {
                     return;
                 }
                 next.await;
@@ -176,7 +176,7 @@ impl Models {
     pub(crate) fn stop_requests_of(&self, whose: Whose, why: &str) -> impl Future<Output = ()> + Send + use<> {
         let why = StopCause { ending: Ending::Cancelled, words: why.to_owned() };
         self.flights.list.lock().cancelled.insert(whose, why.clone());
-        self.flights.stop(&|flying| flying.belongs_to(whose), &why)
+        self.flights.stop(&|request| request.belongs_to(whose), &why)
     }
 }
 
@@ -213,7 +213,7 @@ impl Writer {
 
     /// A file of its own, with what is on its way now, in the place of the old one.
     fn begin(&mut self, starts: u64) -> io::Result<()> {
-        let mut text = serde_json::to_string(&Head { boot: moment::boot_id(), starts })? + "\n";
+        let mut text = serde_json::to_string(&Head { boot: boottime::boot_id(), starts })? + "\n";
         for flight in self.list.lock().left.values() {
             text += &(serde_json::to_string(flight)? + "\n");
         }
@@ -245,7 +245,7 @@ fn read(path: &Path, starts: u64) -> Left {
     let (whole, _) = text.rsplit_once('\n').unwrap_or_default();
     let mut lines = whole.lines();
     let head = lines.next().and_then(|line| serde_json::from_str::<Head>(line).ok());
-    let boot = moment::boot_id();
+    let boot = boottime::boot_id();
     if boot.is_empty() || head != Some(Head { boot, starts }) {
         return Left::Unknown;
     }
@@ -274,8 +274,8 @@ mod tests {
         }
     }
 
-    fn flying(call: u64) -> Flying {
-        Flying { pid: Pid(3), task: None, of: None, call: CallId(call) }
+    fn request(call: u64) -> InFlightRequest {
+        InFlightRequest { pid: Pid(3), task: None, of: None, call: CallId(call) }
     }
 
     #[tokio::test]
@@ -284,13 +284,13 @@ mod tests {
         std::fs::create_dir(home.path().join("run")).unwrap();
         let (flights, left) = Flights::open(home.path(), 0).unwrap();
         assert_eq!(left, Left::Unknown, "nobody wrote anything");
-        let (one, _stop) = flights.enter(flying(1));
+        let (one, _stop) = flights.enter(request(1));
         assert!(flights.leaves(&one, flight(1)).await.is_err(), "nothing leaves before the file has begun");
         one.settled();
         flights.begin(1).await.unwrap();
         flights.leaves(&one, flight(1)).await.unwrap();
         flights.leaves(&one, flight(1)).await.unwrap();
-        let (two, _stop) = flights.enter(flying(2));
+        let (two, _stop) = flights.enter(request(2));
         let read = |starts| Flights::open(home.path(), starts).unwrap().1;
         assert_eq!(read(1), Left::Known(vec![flight(1)]), "the second did not leave, and a second try is no second request");
         flights.leaves(&two, flight(2)).await.unwrap();
@@ -300,7 +300,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &text[..text.len() - 3]).unwrap();
         assert_eq!(read(1), Left::Known(vec![flight(1)]), "a line that is cut off was not waited for");
-        std::fs::write(&path, text.replace(&moment::boot_id(), "another")).unwrap();
+        std::fs::write(&path, text.replace(&boottime::boot_id(), "another")).unwrap();
         assert_eq!(read(1), Left::Unknown, "the machine went down");
         std::fs::write(&path, text.replace("\"pid\"", "\"dip\"")).unwrap();
         assert_eq!(read(1), Left::Unknown, "what we cannot read");
@@ -311,10 +311,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("run")).unwrap();
         let (flights, _) = Flights::open(home.path(), 0).unwrap();
-        let ((one, _), (_two, _)) = (flights.enter(flying(1)), flights.enter(flying(2)));
+        let ((one, _), (_two, _)) = (flights.enter(request(1)), flights.enter(request(2)));
         let why = StopCause { ending: Ending::Cancelled, words: "no".into() };
-        flights.stop(&|flying| flying.call == CallId(9), &why).await;
-        let stopped = tokio::spawn(flights.stop(&|flying| flying.call == CallId(1), &why));
+        flights.stop(&|request| request.call == CallId(9), &why).await;
+        let stopped = tokio::spawn(flights.stop(&|request| request.call == CallId(1), &why));
         drop(one);
         stopped.await.unwrap();
     }
@@ -324,7 +324,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("run")).unwrap();
         let (flights, _) = Flights::open(home.path(), 0).unwrap();
-        let of = |task| Flying { task: Some(TaskId(task)), ..flying(1) };
+        let of = |task| InFlightRequest { task: Some(TaskId(task)), ..request(1) };
         let why = StopCause { ending: Ending::Cancelled, words: "no".into() };
         flights.list.lock().cancelled.insert(Whose::Task(TaskId(1)), why);
         let stopped = |task| format!("{:?}", flights.enter(of(task)).1).contains("Cancelled");

@@ -3,7 +3,7 @@
 //! **Invariant.** What a job asks is asked by the process whose call runs it: a part of that call, decided, paid and recorded as any
 //! request is. Nobody outside the room can reach the door.
 
-use super::ProcessDoor;
+use super::ProcessAdmission;
 use crate::Kernel;
 use crate::call::Request;
 use gateway::{Gateway, Session};
@@ -24,7 +24,7 @@ pub(crate) struct RoomModels {
 impl RoomModels {
     /// `call` is the one that runs the job.
     pub fn open(kernel: &Arc<Kernel>, request: &Request, call: CallId, room: UsedRoom) -> Result<RoomModels, Fault> {
-        let door = ProcessDoor::of(kernel, request.pid, request.zone).within(request.task, call, room);
+        let door = ProcessAdmission::of(kernel, request.pid, request.zone).within(request.task, call, room);
         let session = kernel.models.session_with(request.pid, None, Arc::new(door))?;
         Ok(RoomModels { gateway: kernel.models.gateway().clone(), session: Arc::new(session) })
     }

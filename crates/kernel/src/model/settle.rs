@@ -18,7 +18,7 @@ use world::budget::lease::Share;
 use world::event::{BudgetWarned, CallFinished, ModelUsed};
 use world::{CallId, Ending, Event, Figures, World};
 
-pub(super) struct ModelPass {
+pub(super) struct ModelSettlement {
     kernel: Arc<Kernel>,
     request: Request,
     permit: ModelPermit,
@@ -62,7 +62,7 @@ struct Bill {
     reported: bool,
 }
 
-impl ModelPass {
+impl ModelSettlement {
     pub fn new(
         kernel: Arc<Kernel>,
         request: Request,
@@ -71,10 +71,10 @@ impl ModelPass {
         paid: Paid,
         replayed: bool,
         place: Place,
-    ) -> ModelPass {
+    ) -> ModelSettlement {
         let asked = kernel.models.record.then(|| model_request.body.clone());
         let Paid { price, reserved, lease, share } = paid;
-        ModelPass {
+        ModelSettlement {
             kernel,
             request,
             permit,
@@ -194,7 +194,7 @@ impl ModelPass {
             kernel.models.leases.add(&kernel.ledger, back);
         }
         self.place.settled();
-        kernel.ledger.unconfide(call)
+        kernel.ledger.delete_original(call)
     }
 }
 
@@ -230,24 +230,24 @@ fn events(world: &World, call: CallId, used: ModelUsed, finished: CallFinished) 
     events
 }
 
-impl Settlement for ModelPass {
+impl Settlement for ModelSettlement {
     fn note_sent(&mut self) -> BoxedFuture<'_, Result<(), Denial>> {
         let (call, pid, task) = (self.permit.call(), self.request.pid, self.request.task);
         let (provider, model, tier) = (self.provider.clone(), self.model.clone(), self.tier.to_owned());
         let flight = Flight { call, pid, task, provider, model, tier, tokens: self.reserved.0, micros: self.reserved.1, lease: self.lease };
         Box::pin(async move {
             let noted = self.kernel.models.flights.leaves(&self.place, flight).await;
-            noted.map_err(|fault| super::door::denial(DenialKind::Upstream, fault.to_string()))?;
+            noted.map_err(|fault| super::admission::denial(DenialKind::Upstream, fault.to_string()))?;
             // INVARIANT: noted first. So whoever folds the world again knows of it, or it is not there any more and does not leave.
             if self.permit.stands(&self.kernel) {
                 return Ok(());
             }
-            Err(super::door::denial(DenialKind::Upstream, "its admission could not be recorded"))
+            Err(super::admission::denial(DenialKind::Upstream, "its admission could not be recorded"))
         })
     }
 
     fn recorded(&mut self) -> BoxedFuture<'_, Result<(), Denial>> {
-        Box::pin(async move { self.admitted().await.map_err(|fault| super::door::denial(DenialKind::Upstream, fault.to_string())) })
+        Box::pin(async move { self.admitted().await.map_err(|fault| super::admission::denial(DenialKind::Upstream, fault.to_string())) })
     }
 
     fn settle(mut self: Box<Self>, end: ExchangeOutcome) -> BoxedFuture<'static, ()> {

@@ -14,16 +14,16 @@ use world::{Answer, Code, Constraints, Event, GrantId, Refusal, ReviewId, Review
 
 /// What a call of a replay was in the original.
 #[derive(Clone, Debug)]
-pub(crate) struct Then {
+pub(crate) struct OriginalCall {
     pub of: TaskId,
     /// What it was bound to there.
     pub bind: String,
-    pub yeses: Vec<Yes>,
+    pub approvals: Vec<RecordedApproval>,
 }
 
 /// A yes that a call of the original was made with.
 #[derive(Clone, Debug)]
-pub(crate) struct Yes {
+pub(crate) struct RecordedApproval {
     grant: GrantId,
     review: Option<ReviewId>,
     constraints: Option<Constraints>,
@@ -32,28 +32,28 @@ pub(crate) struct Yes {
 }
 
 /// Every yes of a task by tool and bind, in the order in which they were used.
-pub(crate) type Yeses = HashMap<(String, String), Vec<Yes>>;
+pub(crate) type RecordedApprovals = HashMap<(String, String), Vec<RecordedApproval>>;
 
 impl Models {
     /// What this call was in the task that is replayed.
-    pub(crate) fn then(&self, of: TaskId, tool: &str, bind: String) -> Result<Then, Fault> {
-        let known = self.cassettes.yeses.lock().get(&of).cloned();
+    pub(crate) fn original_call(&self, of: TaskId, tool: &str, bind: String) -> Result<OriginalCall, Fault> {
+        let known = self.cassettes.approvals.lock().get(&of).cloned();
         let all = match known {
             Some(all) => all,
             None => {
-                let all = Arc::new(self.yeses(of)?);
-                self.cassettes.yeses.lock().insert(of, all.clone());
+                let all = Arc::new(self.recorded_approvals(of)?);
+                self.cassettes.approvals.lock().insert(of, all.clone());
                 all
             }
         };
         let key = (tool.to_owned(), bind);
-        let yeses = all.get(&key).cloned().unwrap_or_default();
-        Ok(Then { of, bind: key.1, yeses })
+        let approvals = all.get(&key).cloned().unwrap_or_default();
+        Ok(OriginalCall { of, bind: key.1, approvals })
     }
 
-    fn yeses(&self, of: TaskId) -> Result<Yeses, Fault> {
+    fn recorded_approvals(&self, of: TaskId) -> Result<RecordedApprovals, Fault> {
         let mut given: HashMap<GrantId, GrantGiven> = HashMap::new();
-        let mut yeses = Yeses::new();
+        let mut approvals = RecordedApprovals::new();
         for event in self.ledger.events(of, &["grant.given", "call.admitted"])? {
             match event {
                 Event::GrantGiven(e) => drop(given.insert(e.grant, e)),
@@ -68,17 +68,17 @@ impl Models {
                     let wide = !matches!(known.map(|given| &given.what), Some(What::Exact { .. }));
                     let review = known.and_then(|given| given.review);
                     let constraints = known.and_then(|given| given.terms.constraints.clone());
-                    yeses.entry(key).or_default().push(Yes { grant, review, constraints, wide });
+                    approvals.entry(key).or_default().push(RecordedApproval { grant, review, constraints, wide });
                 }
                 _ => {}
             }
         }
-        Ok(yeses)
+        Ok(approvals)
     }
 }
 
-/// The grant that stands for the recorded yes, or why there is none. `bind` is what the call is bound to now.
-pub(crate) fn answer(world: &World, request: &Request, then: &Then, bind: &str, stays_inside: bool) -> Result<Event, Refusal> {
+/// The grant that stands for the recorded approval, or why there is none. `bind` is what the call is bound to now.
+pub(crate) fn answer(world: &World, request: &Request, then: &OriginalCall, bind: &str, stays_inside: bool) -> Result<Event, Refusal> {
     let of = then.of;
     let exact = What::Exact { tool: request.tool.clone(), bind: bind.to_owned() };
     let given = world.grants.values().filter(|grant| grant.task == request.task && grant.what == exact).count();
@@ -86,24 +86,24 @@ pub(crate) fn answer(world: &World, request: &Request, then: &Then, bind: &str, 
     if lost {
         return Err(Refusal::new(Code::Denied, "this exact call was interrupted by a crash, and a replay asks nobody"));
     }
-    let Some(yes) = then.yeses.get(given) else { return Err(unanswered(world, request, then)) };
-    let held = world.grants.get(&yes.grant);
-    if yes.wide && held.is_none() {
-        return Err(Refusal::new(Code::Denied, format!("{} allowed it, and was taken back since", yes.grant)));
+    let Some(approval) = then.approvals.get(given) else { return Err(unanswered(world, request, then)) };
+    let held = world.grants.get(&approval.grant);
+    if approval.wide && held.is_none() {
+        return Err(Refusal::new(Code::Denied, format!("{} allowed it, and was taken back since", approval.grant)));
     }
     if !stays_inside {
-        let by = yes.review.map_or_else(|| yes.grant.to_string(), |review| review.to_string());
+        let by = approval.review.map_or_else(|| approval.grant.to_string(), |review| review.to_string());
         return Err(Refusal::new(Code::Denied, format!("{by} allowed it, and it reaches beyond a replay")));
     }
-    let constraints = held.map_or(&yes.constraints, |held| &held.terms.constraints).clone();
+    let constraints = held.map_or(&approval.constraints, |held| &held.terms.constraints).clone();
     let terms = Terms { uses_left: Some(1), constraints, ..Terms::default() };
     let (pid, task, by) = (request.pid, request.task, format!("the replay of {of}"));
     let scope = Scope::Process { pid };
-    Ok(GrantGiven { pid, task, grant: world.next_grant(), scope, what: exact, terms, review: yes.review, by }.into())
+    Ok(GrantGiven { pid, task, grant: world.next_grant(), scope, what: exact, terms, review: approval.review, by }.into())
 }
 
 /// Nobody said yes to it: was it a no, or was it never asked?
-fn unanswered(world: &World, request: &Request, then: &Then) -> Refusal {
+fn unanswered(world: &World, request: &Request, then: &OriginalCall) -> Refusal {
     let mut asked =
         world.reviews.values().filter(|review| review.task == Some(then.of) && review.tool == request.tool && review.bind == then.bind);
     let denied = asked.find(|review| matches!(review.state, ReviewState::Answered { answer: Answer::Deny, .. }));

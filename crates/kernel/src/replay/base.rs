@@ -1,21 +1,28 @@
 //! The workspace of a replay: finds on record what the original began with, and has `workspace::replay` lay it over the project.
 
 use crate::Kernel;
-use crate::scratch::Shows;
+use crate::throwaway_room::RoomContent;
 use std::path::Path;
 use workspace::replay::{lay, paths_since, unknown};
 use workspace::{Bases, Dirty, Sight};
 use world::{Base, Event, Stop, TaskId, ZoneId};
 
 /// Where the original started.
-pub(crate) struct Then {
+pub(crate) struct OriginalStart {
     /// HEAD when its workspace was opened.
     pub opened: Option<String>,
     pub base: Base,
 }
 
 /// What the original started from, with the layer that brings it back.
-pub(crate) async fn rebuild(kernel: &Kernel, of: TaskId, zone: ZoneId, project: &Path, work: &Path, sight: &Sight) -> Result<Then, Stop> {
+pub(crate) async fn rebuild(
+    kernel: &Kernel,
+    of: TaskId,
+    zone: ZoneId,
+    project: &Path,
+    work: &Path,
+    sight: &Sight,
+) -> Result<OriginalStart, Stop> {
     let (mut opened, mut based) = (None, None);
     for event in kernel.ledger.events(of, &["workspace.opened", "workspace.based"])? {
         match event {
@@ -27,13 +34,13 @@ pub(crate) async fn rebuild(kernel: &Kernel, of: TaskId, zone: ZoneId, project: 
     let opened = opened.ok_or_else(|| unknown(format!("{of} had no workspace, so what it started from is not known")))?;
     let base = based.ok_or_else(|| unknown(format!("{of} ended before it was on record what it started from")))?;
     let dirty = Dirty::parse(&kernel.ledger.blob(&base.blob)?)?;
-    let scratch = kernel.scratch(zone, project, Shows::Repository).await?;
-    let paths = paths_since(scratch.room()?, of, &base, &dirty, sight).await?;
+    let throwaway = kernel.throwaway_room(zone, project, RoomContent::Repository).await?;
+    let paths = paths_since(throwaway.room()?, of, &base, &dirty, sight).await?;
     if !paths.is_empty() {
         let list: Vec<&str> = paths.iter().map(String::as_str).collect();
-        let bases = Bases::at(scratch.room()?, &base, dirty, &list).await?;
+        let bases = Bases::at(throwaway.room()?, &base, dirty, &list).await?;
         lay(of, project, work, &bases, &|blob| kernel.ledger.blob(blob), &paths).await?;
     }
-    scratch.close().await?;
-    Ok(Then { opened, base })
+    throwaway.close().await?;
+    Ok(OriginalStart { opened, base })
 }

@@ -1,6 +1,6 @@
 //! Two runs side by side, up to the first thing that differs.
 
-use super::Replayed;
+use super::ReplayReport;
 use crate::Kernel;
 use crate::model::REQUEST;
 use serde_json::Value;
@@ -92,7 +92,7 @@ struct Run {
     missed: Option<(u64, String)>,
 }
 
-pub(super) fn compare(kernel: &Kernel, original: &Task, replay: &Task, end: &End, changed: &ChangeSet) -> Result<Replayed, Fault> {
+pub(super) fn compare(kernel: &Kernel, original: &Task, replay: &Task, end: &End, changed: &ChangeSet) -> Result<ReplayReport, Fault> {
     let (then, now) = (run(kernel, original)?, run(kernel, replay)?);
     let divergence = match calls(&then, &now, end) {
         Some(found) => Some(found),
@@ -102,7 +102,7 @@ pub(super) fn compare(kernel: &Kernel, original: &Task, replay: &Task, end: &End
         },
     };
     let (calls, requests) = (now.calls.len() as u64, now.requests);
-    Ok(Replayed { task: replay.id, of: original.id, calls, requests, divergence })
+    Ok(ReplayReport { task: replay.id, of: original.id, calls, requests, divergence })
 }
 
 fn run(kernel: &Kernel, task: &Task) -> Result<Run, Fault> {
@@ -216,7 +216,7 @@ fn told(stands: Option<&ChangedState>) -> String {
 
 /// What was proposed at a task's end.
 fn proposed(kernel: &Kernel, task: &Task) -> Result<ChangeSet, Fault> {
-    let merge = task.merge.and_then(|merge| kernel.ledger.look(|world| world.merges.get(&merge).cloned()));
+    let merge = kernel.ledger.merge_of(task);
     let Some(merge) = merge else { return Ok(ChangeSet::new()) };
     Ok(change_set::proposed(&Frozen::parse(&kernel.ledger.blob(&merge.frozen)?)?))
 }

@@ -2,7 +2,7 @@
 
 use super::Scenario;
 use super::step::{Answered, Step, Who};
-use kernel::TokenWish;
+use kernel::TokenRequest;
 use std::time::Duration;
 use world::{AtCap, Pid, Scope, Side, Terms};
 
@@ -141,10 +141,10 @@ fn call(who: Who, text: &str) -> Step {
     }
 }
 
-fn token(text: &str) -> Result<TokenWish, String> {
+fn token(text: &str) -> Result<TokenRequest, String> {
     let mut words = text.split_whitespace();
     let tool = words.next().ok_or("wants NAME TOOL")?.to_owned();
-    let mut wish = TokenWish { tool, paths: Vec::new(), max_ops: 9, ttl_ms: None };
+    let mut wish = TokenRequest { tool, paths: Vec::new(), max_ops: 9, ttl_ms: None };
     for word in words {
         match word.split_once('=') {
             Some(("ops", ops)) => wish.max_ops = ops.parse().map_err(|_| "wants ops=N")?,

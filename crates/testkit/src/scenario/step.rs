@@ -4,7 +4,7 @@ use super::{Scenario, journal};
 use crate::bed::Bed;
 use brain::script::BrainScript;
 use brain::{Brain, BrainInput, Move, ToolCall};
-use kernel::{CallOptions, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenWish, Tuning, Verification};
+use kernel::{CallOptions, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenRequest, Tuning, Verification};
 use policy::Peer;
 use sandbox::Launcher;
 use std::collections::{BTreeMap, HashMap};
@@ -35,7 +35,7 @@ pub(super) enum Step {
     /// The masked files that git's store gives away.
     Stored,
     Trust,
-    Token(String, TokenWish),
+    Token(String, TokenRequest),
     Call {
         who: Who,
         token: Option<String>,
@@ -213,8 +213,8 @@ impl<'a> Story<'a> {
                 self.note(
                     "undo",
                     undone.and_then(|undone| match undone {
-                        kernel::Undone::Paths(_) => Ok(()),
-                        kernel::Undone::Denied { reasons, phrase } => {
+                        kernel::UndoOutcome::Paths(_) => Ok(()),
+                        kernel::UndoOutcome::Denied { reasons, phrase } => {
                             Err(Refusal::new(Code::Denied, format!("{}; `{phrase}` passes over that", reasons.join("; "))).into())
                         }
                     }),

@@ -26,7 +26,7 @@ fn play<F: Future<Output = Result<(), String>>>(test: impl FnOnce(Arc<Stage>) ->
 /// Changes a file, lets the task end, and gives the blob with the new content.
 async fn proposed(stage: &Stage) -> Result<String, String> {
     let outcome = stage.call("fs.write", json!({"path": "a.txt", "content": "new\n"})).await?;
-    if !matches!(outcome.end, kernel::End::Done { ok: true, .. }) {
+    if !matches!(outcome.end, kernel::CallEnd::Done { ok: true, .. }) {
         return Err(format!("{:?}", outcome.end));
     }
     let review = stage.kernel.ledger.look(|world| match world.tasks.get(&stage.task)?.state {

@@ -3,7 +3,7 @@
 mod calls;
 mod web;
 
-use kernel::{End, Outcome, Tuning};
+use kernel::{CallEnd, CallOutcome, Tuning};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use testkit::harness::Test;
@@ -35,16 +35,16 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
     stage::play(stage::Setup { policy: setup.policy.to_owned(), files, home, tuning: setup.tuning, workers: None }, test)
 }
 
-pub fn pending(outcome: &Outcome) -> Result<ReviewId, String> {
+pub fn pending(outcome: &CallOutcome) -> Result<ReviewId, String> {
     match &outcome.end {
-        End::Pending(Refusal { review: Some(review), .. }) => Ok(*review),
+        CallEnd::Pending(Refusal { review: Some(review), .. }) => Ok(*review),
         other => Err(format!("no question: {other:?}")),
     }
 }
 
-pub fn done(outcome: &Outcome) -> Result<(bool, &Value), String> {
+pub fn done(outcome: &CallOutcome) -> Result<(bool, &Value), String> {
     match &outcome.end {
-        End::Done { ok, value } => Ok((*ok, value)),
+        CallEnd::Done { ok, value } => Ok((*ok, value)),
         other => Err(format!("not done: {other:?}")),
     }
 }

@@ -4,7 +4,7 @@ mod programs;
 mod rules;
 mod server;
 
-use kernel::{End, Reply, Tuning};
+use kernel::{CallEnd, Reply, Tuning};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use testkit::harness::Test;
@@ -59,7 +59,7 @@ impl Stage {
     pub async fn run(&self, template: &str, command: &[&str]) -> Result<String, String> {
         let outcome = self.call("shell.run", json!({ "command": command, "template": template })).await?;
         match outcome.end {
-            End::Done { ok: true, value } => Ok(value["stdout"].as_str().unwrap_or_default().trim_end().to_owned()),
+            CallEnd::Done { ok: true, value } => Ok(value["stdout"].as_str().unwrap_or_default().trim_end().to_owned()),
             other => Err(format!("{command:?}: {other:?}")),
         }
     }

@@ -1,6 +1,6 @@
 //! A child's rights are a subset of its parent's, and a grant to a parent is not lost on its children.
 
-use kernel::{End, Kernel, Reply, Request, Stop, TokenWish};
+use kernel::{CallEnd, Kernel, Reply, Request, Stop, TokenRequest};
 use policy::Peer;
 use sandbox::Launcher;
 use std::path::PathBuf;
@@ -79,33 +79,33 @@ fn play<F: Future<Output = Result<(), Stop>>>(test: fn(Ground) -> F) -> Result<(
     })
 }
 
-async fn ask(kernel: &Kernel, pid: u64, zone: ZoneId, tool: &str, path: &str) -> Result<End, Stop> {
+async fn ask(kernel: &Kernel, pid: u64, zone: ZoneId, tool: &str, path: &str) -> Result<CallEnd, Stop> {
     let request = Request::new(Pid(pid), None, zone, tool, serde_json::json!({"path": path}));
     Ok(kernel.call_as(&request).await?.end)
 }
 
 async fn denied(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
     let tagged = ask(&kernel, 4, zone, "fs.read", "tagged.txt").await?;
-    assert!(matches!(&tagged, End::Refused(no) if no.reason.contains("its parent foreman.1 may not")), "by its tag: {tagged:?}");
+    assert!(matches!(&tagged, CallEnd::Refused(no) if no.reason.contains("its parent foreman.1 may not")), "by its tag: {tagged:?}");
     let refused = ask(&kernel, 4, zone, "fs.read", "secret.txt").await?;
-    assert!(matches!(&refused, End::Refused(no) if no.reason.contains("its parent foreman.1 may not")), "{refused:?}");
+    assert!(matches!(&refused, CallEnd::Refused(no) if no.reason.contains("its parent foreman.1 may not")), "{refused:?}");
     let allowed = ask(&kernel, 4, zone, "fs.read", "a.txt").await?;
-    assert!(matches!(allowed, End::Done { ok: true, .. }), "the control: {allowed:?}");
+    assert!(matches!(allowed, CallEnd::Done { ok: true, .. }), "the control: {allowed:?}");
     let operator = ask(&kernel, 2, zone, "fs.read", "secret.txt").await?;
-    assert!(matches!(operator, End::Done { ok: true, .. }), "the rule is about foremen alone: {operator:?}");
+    assert!(matches!(operator, CallEnd::Done { ok: true, .. }), "the rule is about foremen alone: {operator:?}");
     Ok(())
 }
 
 async fn granted(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
-    let End::Pending(refusal) = ask(&kernel, 3, zone, "fs.list", ".").await? else { panic!("no question") };
+    let CallEnd::Pending(refusal) = ask(&kernel, 3, zone, "fs.list", ".").await? else { panic!("no question") };
     let review = refusal.review.unwrap_or_else(|| panic!("no review"));
     let reply = Reply::Wide { scope: Scope::Process { pid: Pid(3) }, what: None, terms: Terms::default() };
     kernel.answer(review, reply, "human", None).await?;
-    assert!(matches!(ask(&kernel, 4, zone, "fs.list", ".").await?, End::Done { .. }), "a child of the grant's process");
-    assert!(matches!(ask(&kernel, 2, zone, "fs.list", ".").await?, End::Pending(_)), "not a child of it");
+    assert!(matches!(ask(&kernel, 4, zone, "fs.list", ".").await?, CallEnd::Done { .. }), "a child of the grant's process");
+    assert!(matches!(ask(&kernel, 2, zone, "fs.list", ".").await?, CallEnd::Pending(_)), "not a child of it");
     let grant = kernel.ledger.look(|world| world.grants.keys().last().copied()).unwrap_or_else(|| panic!("no grant"));
     kernel.ledger.revoke_grant(grant, "human").await?;
-    assert!(matches!(ask(&kernel, 4, zone, "fs.list", ".").await?, End::Pending(_)), "revoked for the child too");
+    assert!(matches!(ask(&kernel, 4, zone, "fs.list", ".").await?, CallEnd::Pending(_)), "revoked for the child too");
     Ok(())
 }
 
@@ -153,9 +153,9 @@ async fn tried(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
     let told = kernel.explain(&project, None, "fs.read", serde_json::json!({"path": ".env"}), false).await?;
     assert_eq!((told.verdict, told.rules), (policy::Action::Deny, vec!["mask".to_owned()]));
     let masked = kernel.call(&project, None, "fs.read", serde_json::json!({"path": ".env"}), kernel::CallOptions::default()).await?;
-    assert!(matches!(&masked.outcome.end, End::Refused(no) if no.reason.contains("is masked")), "{:?}", masked.outcome.end);
+    assert!(matches!(&masked.outcome.end, CallEnd::Refused(no) if no.reason.contains("is masked")), "{:?}", masked.outcome.end);
     let denied = kernel.call(&project, None, "fs.exists", serde_json::json!({"path": "a.txt"}), kernel::CallOptions::default()).await?;
-    assert!(matches!(denied.outcome.end, End::Refused(_)), "the control: {:?}", denied.outcome.end);
+    assert!(matches!(denied.outcome.end, CallEnd::Refused(_)), "the control: {:?}", denied.outcome.end);
     let asked = |bind: &str, rule: &str| ReviewAsked {
         pid: Pid(3),
         task: None,
@@ -173,7 +173,7 @@ async fn tried(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
     };
     kernel.ledger.record(asked("one", "lost-call")).await?;
     kernel.ledger.record(asked("two", "asks")).await?;
-    let trial = kernel.try_policy(&project, Some(candidate), &kernel::Range::default()).await?;
+    let trial = kernel.try_policy(&project, Some(candidate), &kernel::CallRange::default()).await?;
     let changed: Vec<(&str, policy::ChangeKind)> = trial.changes.iter().map(|change| (change.tool.as_str(), change.kind)).collect();
     assert_eq!(changed, [("fs.exists", policy::ChangeKind::Looser), ("fs.read", policy::ChangeKind::Looser)], "{trial:?}");
     assert_eq!(trial.cases, 4, "{trial:?}");
@@ -194,20 +194,20 @@ async fn banned(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
     for (round, (scope, refused)) in table.into_iter().enumerate() {
         // The same folder in other words: an answer to one exact call says nothing about the next.
         let (asked, alike) = ("./".repeat(round + 1), format!("{}.", "./".repeat(round + 1)));
-        let End::Pending(refusal) = ask(&kernel, 3, zone, "fs.list", &asked).await? else { panic!("no question") };
+        let CallEnd::Pending(refusal) = ask(&kernel, 3, zone, "fs.list", &asked).await? else { panic!("no question") };
         let review = refusal.review.unwrap_or_else(|| panic!("no review"));
         let shown = format!("{scope:?}");
         kernel.answer(review, Reply::Never { scope, what: None, alternative: None }, "human", Some("no".into())).await?;
         let ban = kernel.ledger.look(|world| world.bans.keys().last().copied()).unwrap_or_else(|| panic!("no ban"));
         for pid in [2, 3, 4, 5] {
             let end = ask(&kernel, pid, zone, "fs.list", &alike).await?;
-            let by_ban = matches!(&end, End::Refused(no) if no.reason.starts_with(&format!("{ban} refuses it")));
+            let by_ban = matches!(&end, CallEnd::Refused(no) if no.reason.starts_with(&format!("{ban} refuses it")));
             assert_eq!(by_ban, refused.contains(&pid), "{shown} for {pid}: {end:?}");
-            assert!(by_ban || matches!(end, End::Pending(_)), "who is not banned is asked: {end:?}");
+            assert!(by_ban || matches!(end, CallEnd::Pending(_)), "who is not banned is asked: {end:?}");
         }
         kernel.ledger.lift_ban(ban, "human").await?;
         let after = ask(&kernel, 3, zone, "fs.list", &alike).await?;
-        assert!(matches!(after, End::Pending(_)), "lifted, it asks again: {after:?}");
+        assert!(matches!(after, CallEnd::Pending(_)), "lifted, it asks again: {after:?}");
     }
     Ok(())
 }
@@ -277,7 +277,7 @@ async fn raced(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
 /// Sixteen calls at once against four operations, and against a rate of four.
 async fn counted(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
     let own = Peer { sandbox: "host".into(), pid: 4242, started_ms: 1 };
-    let wish = |tool: &str| TokenWish { tool: tool.into(), paths: vec!["**".into()], max_ops: 4, ttl_ms: None };
+    let wish = |tool: &str| TokenRequest { tool: tool.into(), paths: vec!["**".into()], max_ops: 4, ttl_ms: None };
     let bad = kernel.issue_token(Pid::OPERATOR, zone, wish("fs.re*"), own.clone()).await;
     assert!(matches!(&bad, Err(Stop::Refused(no)) if no.reason.contains("names no call")), "{bad:?}");
     let (text, _) = kernel.issue_token(Pid::OPERATOR, zone, wish("fs.list"), own.clone()).await?;
@@ -307,7 +307,7 @@ async fn at_once(kernel: &Arc<Kernel>, zone: ZoneId, token: Option<(String, Peer
     let mut made = 0;
     while let Some(call) = calls.join_next().await {
         let end = call.unwrap_or_else(|error| panic!("{error}"))?.end;
-        made += usize::from(matches!(end, End::Done { ok: true, .. }));
+        made += usize::from(matches!(end, CallEnd::Done { ok: true, .. }));
     }
     Ok(made)
 }

@@ -34,7 +34,7 @@ async fn written(stage: &Stage) -> Result<(), String> {
     let script = format!("for n in $(seq {FILES}); do head -c {BYTES} /dev/zero > f$n; echo $n >> f$n; done");
     let outcome = stage.call("shell.run", json!({"command": ["sh", "-c", script]})).await?;
     match outcome.end {
-        kernel::End::Done { ok: true, .. } => Ok(()),
+        kernel::CallEnd::Done { ok: true, .. } => Ok(()),
         other => Err(format!("{other:?}")),
     }
 }

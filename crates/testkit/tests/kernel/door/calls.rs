@@ -1,7 +1,7 @@
 //! Order, rest, shares and observation.
 
 use super::{Setup, Stage, done, path, pending, play};
-use kernel::{End, Reply, Tuning};
+use kernel::{CallEnd, Reply, Tuning};
 use serde_json::json;
 use std::sync::Arc;
 use world::{Event, Observe, Terms};
@@ -51,7 +51,7 @@ async fn wake(nap: &str) -> Result<(), String> {
     }
 }
 
-fn spawn(door: &Arc<Stage>, tool: &'static str, input: serde_json::Value) -> tokio::task::JoinHandle<Result<kernel::Outcome, String>> {
+fn spawn(door: &Arc<Stage>, tool: &'static str, input: serde_json::Value) -> tokio::task::JoinHandle<Result<kernel::CallOutcome, String>> {
     let door = door.clone();
     tokio::spawn(async move { door.call(tool, input).await })
 }
@@ -72,7 +72,7 @@ pub fn rests() -> Result<(), String> {
         for n in 0..5 {
             assert!(!done(&door.call("flaky", json!({ "n": n })).await?)?.0);
         }
-        let End::Refused(no) = door.call("flaky", json!({})).await?.end else { return Err("it does not rest".into()) };
+        let CallEnd::Refused(no) = door.call("flaky", json!({})).await?.end else { return Err("it does not rest".into()) };
         assert_eq!(no.reason, "`flaky` is not available in state resting: `flaky` failed 5 times in a row and rests for 30 s");
         let hint = no.hint.unwrap_or_default();
         assert!(hint.starts_with("available now: fs.delete, fs.edit") && !hint.contains("flaky"), "{hint}");

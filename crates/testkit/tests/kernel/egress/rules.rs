@@ -2,7 +2,7 @@
 
 use super::server::{Pages, Server};
 use super::{Setup, Stage, play};
-use kernel::{End, Reply, Tuning};
+use kernel::{CallEnd, Reply, Tuning};
 use serde_json::json;
 use std::sync::Arc;
 use world::{BanId, Event, GrantId, ReviewId, Scope, Terms, What};
@@ -75,7 +75,7 @@ pub fn allowed() -> Result<(), String> {
         // Without a template there is no way out, and with one there is none beside the proxy.
         let direct = "import socket\nfor a in (('1.1.1.1',443),('127.0.0.1',61128)):\n print(socket.socket().connect_ex(a))";
         let without = stage.call("shell.run", json!({ "command": ["/usr/bin/python3", "-c", direct] })).await?;
-        assert!(matches!(without.end, End::Done { ok: true, value } if value["stdout"] == "101\n111\n"));
+        assert!(matches!(without.end, CallEnd::Done { ok: true, value } if value["stdout"] == "101\n111\n"));
         assert_eq!(stage.python("integration-test", direct).await?, "101\n0");
         Ok(())
     })
@@ -186,7 +186,7 @@ pub fn templates() -> Result<(), String> {
             ("policy-sandbox", "`policy-sandbox` is for Skep's own children, not for commands"),
         ] {
             let outcome = stage.call("shell.run", json!({ "command": ["true"], "template": template })).await?;
-            let End::Refused(refusal) = outcome.end else { return Err(format!("{template} was not refused")) };
+            let CallEnd::Refused(refusal) = outcome.end else { return Err(format!("{template} was not refused")) };
             assert_eq!(refusal.reason, reason);
         }
         Ok(())
@@ -214,7 +214,7 @@ pub fn service() -> Result<(), String> {
         assert_eq!(told[..3], wanted);
         // A room without a way out has no door.
         let outcome = stage.call("shell.run", json!({ "command": ["sh", "-c", "env | grep -c -i -e proxy -e SKEP_SERVICE"] })).await?;
-        assert!(matches!(outcome.end, End::Done { ok: false, value } if value["stdout"] == "0\n"));
+        assert!(matches!(outcome.end, CallEnd::Done { ok: false, value } if value["stdout"] == "0\n"));
         Ok(())
     })
 }
@@ -248,14 +248,14 @@ pub fn secrets() -> Result<(), String> {
         assert!(!heard(&other)?.contains("correct"));
 
         let input = json!({ "url": format!("http://localhost:{web_port}/"), "headers": { "Authorization": format!("Bearer {sentinel}") } });
-        let End::Done { ok: true, value } = stage.call("http.request", input).await?.end else { return Err("no answer".into()) };
+        let CallEnd::Done { ok: true, value } = stage.call("http.request", input).await?.end else { return Err("no answer".into()) };
         assert!(!value.to_string().contains("correct"), "{value}");
         assert_eq!(heard(&web)?.matches("Bearer correct-horse-battery").count(), 2);
         let lines = stage.lines()?;
         assert!(!lines.contains("correct-horse"), "no record holds it");
 
         let outcome = stage.call("shell.run", json!({ "command": ["sh", "-c", "echo x$API_TOKEN"], "template": "install" })).await?;
-        assert!(matches!(outcome.end, End::Done { ok: true, value } if value["stdout"] == "x\n"), "package scripts get none");
+        assert!(matches!(outcome.end, CallEnd::Done { ok: true, value } if value["stdout"] == "x\n"), "package scripts get none");
         Ok(())
     })
 }

@@ -14,7 +14,7 @@ pub(crate) fn dollars(micros: u64) -> String {
 
 /// What is known of one process's spending.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct ProcessAccount {
     pub pid: Pid,
     pub name: String,
     pub account: Account,
@@ -52,9 +52,9 @@ impl Ledger {
     }
 
     /// Processes with a budget or with spending, by pid.
-    pub fn accounts(&self) -> Vec<Known> {
+    pub fn accounts(&self) -> Vec<ProcessAccount> {
         self.look(|world| {
-            let known = |(pid, account): (&Pid, &Account)| Known {
+            let known = |(pid, account): (&Pid, &Account)| ProcessAccount {
                 pid: *pid,
                 name: name(world, *pid),
                 account: account.clone(),

@@ -10,12 +10,13 @@ use world::{Code, Refusal};
 /// Where a room has its own.
 const TAKEN: &[&str] = &["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/dev", "/proc", "/sys", "/run", "/tmp"];
 
+/// What the operator shows to every room.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shown(Vec<Bind>);
+pub struct HostBinds(Vec<Bind>);
 
-impl Shown {
+impl HostBinds {
     /// `show` of config.yml; what cannot be shown is a mistake in it.
-    pub fn read(show: &[PathBuf], home: &Path) -> Result<Shown, String> {
+    pub fn read(show: &[PathBuf], home: &Path) -> Result<HostBinds, String> {
         let home = home.canonicalize().map_err(|error| format!("{}: {error}", home.display()))?;
         let one = |path: &PathBuf| {
             let bad = |why: &str| format!("sandbox.show: `{}` {why}", path.display());
@@ -34,7 +35,7 @@ impl Shown {
             // Without a last slash, and without `.`.
             Ok(Bind { source, target: path.components().collect(), writable: false })
         };
-        show.iter().map(one).collect::<Result<_, _>>().map(Shown)
+        show.iter().map(one).collect::<Result<_, _>>().map(HostBinds)
     }
 
     /// For a room over this project.
@@ -67,7 +68,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(at("home"), at("link")).unwrap();
         std::os::unix::fs::symlink(at("project"), at("other")).unwrap();
-        let read = |path: PathBuf| Shown::read(&[path], &at("home"));
+        let read = |path: PathBuf| HostBinds::read(&[path], &at("home"));
         for (path, why) in [
             (PathBuf::from("tools"), "must be an absolute path"),
             (at("tools/../home"), "must be an absolute path"),

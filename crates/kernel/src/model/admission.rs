@@ -3,12 +3,13 @@
 //! **Invariant.** What a request may cost at most is reserved in the commit that admits it, and that is on disk before it leaves, or drawn
 //! from a lease that is; so requests that race, a stream that is cancelled and a kernel that dies can't spend what is not there.
 
-use super::flight::Flying;
+use super::flight::InFlightRequest;
 use super::settle::Paid;
 use super::wait::{Wait, Waited};
-use super::{REQUEST, books, settle};
+use super::{REQUEST, settle, usage};
 use crate::Kernel;
 use crate::call::{self, ExtraEvents, Request};
+use crate::ledger::name_of;
 use gateway::price::Price;
 use gateway::{Admission, Admitted, BoxedFuture, Denial, DenialKind, Endpoint, GatewayRefusal, ModelNames, ModelRequest, ParsedRequest};
 use parking_lot::Mutex;
@@ -23,7 +24,7 @@ use world::{Fault, Stop};
 const OUTPUT_DEFAULT: u64 = 16_384;
 
 /// Decides about the requests of one process.
-pub(crate) struct ProcessDoor {
+pub(crate) struct ProcessAdmission {
     kernel: Weak<Kernel>,
     pid: Pid,
     zone: ZoneId,
@@ -54,7 +55,7 @@ enum Payment {
     Unpriced,
 }
 
-impl Admission for ProcessDoor {
+impl Admission for ProcessAdmission {
     fn names(&self) -> Arc<ModelNames> {
         let trusted = self.kernel.upgrade().and_then(|kernel| kernel.policies.trusted(self.zone).ok().flatten());
         trusted.map(|trusted| Arc::new(trusted.config.models.clone())).unwrap_or_default()
@@ -62,7 +63,7 @@ impl Admission for ProcessDoor {
 
     fn replay(&self) -> Option<Arc<gateway::Provider>> {
         let kernel = self.kernel.upgrade()?;
-        kernel.models.reel(self.pid, self.task(&kernel))
+        kernel.models.cassette_player(self.pid, self.task(&kernel))
     }
 
     fn admit<'a>(&'a self, model_request: &'a ModelRequest<'a>) -> BoxedFuture<'a, Result<Admitted, Denial>> {
@@ -72,8 +73,8 @@ impl Admission for ProcessDoor {
             loop {
                 match self.ask(&kernel, model_request).await {
                     Ok(leave) => return Ok(leave),
-                    Err(No::Final(denial)) => return Err(denial),
-                    Err(No::Waits { denial, what }) => {
+                    Err(Denied::Final(denial)) => return Err(denial),
+                    Err(Denied::Waits { denial, what }) => {
                         if !what.over(&kernel, self.asker(&kernel), deadline).await {
                             return Err(denial);
                         }
@@ -95,7 +96,7 @@ impl Admission for ProcessDoor {
     }
 }
 
-pub(crate) enum No {
+pub(crate) enum Denied {
     Final(Denial),
     /// A person can turn it into a yes.
     Waits {
@@ -105,22 +106,22 @@ pub(crate) enum No {
 }
 
 /// The kernel's own failure is a no.
-fn failed(fault: Fault) -> No {
-    No::Final(denial(DenialKind::Upstream, fault.to_string()))
+fn failed(fault: Fault) -> Denied {
+    Denied::Final(denial(DenialKind::Upstream, fault.to_string()))
 }
 
 pub(super) fn denial(kind: DenialKind, message: impl Into<String>) -> Denial {
     Denial::new(kind, message)
 }
 
-impl ProcessDoor {
-    pub fn of(kernel: &Arc<Kernel>, pid: Pid, zone: ZoneId) -> ProcessDoor {
-        ProcessDoor { kernel: Arc::downgrade(kernel), pid, zone, part: None, room: None }
+impl ProcessAdmission {
+    pub fn of(kernel: &Arc<Kernel>, pid: Pid, zone: ZoneId) -> ProcessAdmission {
+        ProcessAdmission { kernel: Arc::downgrade(kernel), pid, zone, part: None, room: None }
     }
 
     /// The same for requests that are parts of a running call of that process.
-    pub fn within(self, task: Option<TaskId>, call: CallId, room: UsedRoom) -> ProcessDoor {
-        ProcessDoor { part: Some((task, call)), room: Some(room), ..self }
+    pub fn within(self, task: Option<TaskId>, call: CallId, room: UsedRoom) -> ProcessAdmission {
+        ProcessAdmission { part: Some((task, call)), room: Some(room), ..self }
     }
 
     pub fn kernel(&self) -> Result<Arc<Kernel>, Denial> {
@@ -146,14 +147,14 @@ impl ProcessDoor {
         Request { of, ..Request::new(self.pid, self.task(kernel), self.zone, REQUEST, input(kernel, model_request, output_max)) }
     }
 
-    pub async fn ask(&self, kernel: &Arc<Kernel>, model_request: &ModelRequest<'_>) -> Result<Admitted, No> {
+    pub async fn ask(&self, kernel: &Arc<Kernel>, model_request: &ModelRequest<'_>) -> Result<Admitted, Denied> {
         if kernel.instance.stopping() {
-            return Err(No::Final(denial(DenialKind::Cancelled, "the kernel is going down")));
+            return Err(Denied::Final(denial(DenialKind::Cancelled, "the kernel is going down")));
         }
         let allowed = kernel.policies.trusted(self.zone).map_err(failed)?.and_then(|trusted| trusted.config.providers.clone());
         let task = self.task(kernel);
         // A recording is the project's own traffic, whoever answered it then.
-        let replayed = kernel.models.reel(self.pid, task).is_some();
+        let replayed = kernel.models.cassette_player(self.pid, task).is_some();
         if !replayed && allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == model_request.provider)) {
             let reason = format!("this project does not use `{}`", model_request.provider);
             let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
@@ -166,7 +167,7 @@ impl ProcessDoor {
         let Estimate { context, output_max, price, .. } = estimate;
         // What is on tape was paid for then.
         let (tokens, micros) = if replayed { (0, 0) } else { (estimate.tokens, estimate.micros) };
-        let cassette = kernel.models.tape(self.pid, task).map_err(failed)?;
+        let cassette = kernel.models.cassette_writer(self.pid, task).map_err(failed)?;
         let request = self.request(kernel, model_request, output_max);
         // Decided under the ledger's lock: how it is paid for, or which cap it does not fit under.
         let paid: Mutex<Option<Payment>> = Mutex::new(None);
@@ -208,37 +209,37 @@ impl ProcessDoor {
                     _ => (None, None),
                 };
                 let ahead = permit.is_ahead();
-                let flying = Flying { pid, task, of: request.of, call: permit.call() };
-                let (place, stop) = kernel.models.flights.enter(flying);
+                let in_flight = InFlightRequest { pid, task, of: request.of, call: permit.call() };
+                let (place, stop) = kernel.models.flights.enter(in_flight);
                 let paid = Paid { price, reserved: (tokens, micros), lease, share };
-                let mut pass = settle::ModelPass::new(kernel.clone(), request, permit, model_request, paid, replayed, place);
+                let mut pass = settle::ModelSettlement::new(kernel.clone(), request, permit, model_request, paid, replayed, place);
                 if !ahead {
                     pass.admitted().await.map_err(failed)?;
                 }
                 Ok(Admitted { output_max, record: kernel.models.record, cassette, stop, settlement: Box::new(pass) })
             }
-            Ok(call::ModelAdmission::No(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(kernel, tier, refusal, paid).await),
+            Ok(call::ModelAdmission::Refused(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(kernel, tier, refusal, paid).await),
             Err(Stop::Failed(fault)) => Err(failed(fault)),
         }
     }
 
-    async fn no(&self, kernel: &Kernel, tier: &str, refusal: Refusal, paid: Option<Payment>) -> No {
+    async fn no(&self, kernel: &Kernel, tier: &str, refusal: Refusal, paid: Option<Payment>) -> Denied {
         let message = match &refusal.hint {
             Some(hint) => format!("{}; {hint}", refusal.reason),
             None => refusal.reason.clone(),
         };
         let short = match paid {
-            Some(Payment::Unpriced) => return No::Final(denial(DenialKind::Budget, message)),
+            Some(Payment::Unpriced) => return Denied::Final(denial(DenialKind::Budget, message)),
             Some(Payment::Short(short)) => Some(short),
             Some(Payment::Made { .. }) | None => None,
         };
         match (refusal.review, short) {
-            (Some(review), _) => No::Waits { denial: denial(DenialKind::Denied, message), what: Waited::Review(review) },
+            (Some(review), _) => Denied::Waits { denial: denial(DenialKind::Denied, message), what: Waited::Review(review) },
             (None, Some(Short { what: Cap::Rate, .. })) => {
                 let now_ms = kernel.ledger.look(|world| world.now_ms);
                 let left_ms = 60_000 - now_ms.rem_euclid(60_000);
                 let retry_after = Some(Duration::from_millis(left_ms.unsigned_abs()));
-                No::Final(Denial { retry_after, ..denial(DenialKind::RateLimited, message) })
+                Denied::Final(Denial { retry_after, ..denial(DenialKind::RateLimited, message) })
             }
             (None, Some(short)) if short.at_cap == AtCap::Ask && short.what != Cap::Context && !self.is_replay(kernel) => {
                 let wait = Wait::new(self.pid, self.task(kernel), tier, short);
@@ -246,14 +247,14 @@ impl ProcessDoor {
                 // On the list first: whoever sees the record finds it there.
                 let place = kernel.models.waiting.enter(wait);
                 match kernel.ledger.record(asked).await {
-                    Ok(()) => No::Waits { denial: denial(DenialKind::Budget, message), what: Waited::Budget(place) },
+                    Ok(()) => Denied::Waits { denial: denial(DenialKind::Budget, message), what: Waited::Budget(place) },
                     Err(fault) => failed(fault),
                 }
             }
-            (None, Some(_)) => No::Final(denial(DenialKind::Budget, message)),
+            (None, Some(_)) => Denied::Final(denial(DenialKind::Budget, message)),
             (None, None) => {
                 let kind = if refusal.code == Code::Exhausted { DenialKind::RateLimited } else { DenialKind::Denied };
-                No::Final(denial(kind, message))
+                Denied::Final(denial(kind, message))
             }
         }
     }
@@ -314,7 +315,7 @@ const TOKENS_PROPOSED: u64 = 2_000_000;
 
 /// A cap on money cannot hold what has no price. A cap on tokens beside it can.
 fn unpriced(world: &world::World, of: Pid, model_request: &ModelRequest<'_>, tokens: u64) -> Refusal {
-    let name = world.processes.get(&of).map_or_else(|| of.to_string(), |process| process.name.clone());
+    let name = name_of(world, of);
     let reason =
         format!("`{}/{}` has no price, and the money that {name} may spend is capped", model_request.provider, model_request.model);
     let account = world.books.accounts.get(&of).cloned().unwrap_or_default();
@@ -330,8 +331,8 @@ fn unpriced(world: &world::World, of: Pid, model_request: &ModelRequest<'_>, tok
 
 fn refusal(world: &world::World, short: &Short) -> Refusal {
     let Short { pid, what, cap, used, need, .. } = short;
-    let name = world.processes.get(pid).map_or_else(|| pid.to_string(), |process| process.name.clone());
-    let amount = |n: u64| if *what == Cap::Money { books::dollars(n) } else { n.to_string() };
+    let name = name_of(world, *pid);
+    let amount = |n: u64| if *what == Cap::Money { usage::dollars(n) } else { n.to_string() };
     let reason = match what {
         Cap::Rate => format!("{name} made its {cap} requests of this minute"),
         Cap::Context => format!("the request has up to {need} tokens of input, and {name} may send {cap}"),

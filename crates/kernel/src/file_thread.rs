@@ -6,13 +6,13 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use world::{Fault, FaultKind, Stop};
 
-/// Works that have a thread of their own at once; the next ones wait for a place.
+/// RunningWork that have a thread of their own at once; the next ones wait for a place.
 const ABREAST: usize = 8;
 static PLACES: Semaphore = Semaphore::const_new(ABREAST);
 
 /// Runs a long work that waits for files and for others by turns on a thread of its own. It stops at its next wait when nobody waits for
 /// it any more.
-pub(crate) async fn apart<T, F>(kernel: &Kernel, work: impl FnOnce(Arc<Kernel>) -> F + Send + 'static) -> Result<T, Stop>
+pub(crate) async fn on_own_thread<T, F>(kernel: &Kernel, work: impl FnOnce(Arc<Kernel>) -> F + Send + 'static) -> Result<T, Stop>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, Stop>>,

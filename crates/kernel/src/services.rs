@@ -72,18 +72,18 @@ impl Service {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outside {
+pub(crate) struct HostServices {
     pub services: Vec<Service>,
     /// By the variable's name.
     pub secrets: Vec<(String, Secret)>,
 }
 
-impl Outside {
+impl HostServices {
     /// `given` are the variables of whoever starts the kernel.
-    pub fn read(settings: &OperatorSettings, home: &Path, given: &[(String, String)]) -> Result<Outside, String> {
+    pub fn read(settings: &OperatorSettings, home: &Path, given: &[(String, String)]) -> Result<HostServices, String> {
         let services = services(&settings.services)?;
         let secrets = settings.secrets.iter().map(|(name, setting)| secret(name, setting, home, given)).collect::<Result<_, _>>()?;
-        Ok(Outside { services, secrets })
+        Ok(HostServices { services, secrets })
     }
 
     /// The service that a room asks for.
@@ -159,22 +159,21 @@ fn secret(name: &str, setting: &SecretSetting, home: &Path, given: &[(String, St
 mod tests {
     use super::*;
 
-    fn read(text: &str, home: &Path) -> Result<Outside, String> {
-        Outside::read(&serde_saphyr::from_str(text).unwrap(), home, &[("FROM".into(), "battery staple".into())])
+    fn read(text: &str, home: &Path) -> Result<HostServices, String> {
+        HostServices::read(&serde_saphyr::from_str(text).unwrap(), home, &[("FROM".into(), "battery staple".into())])
     }
 
     #[test]
     fn services_have_a_name_of_their_own_or_the_one_they_are_given() {
         let dir = tempfile::tempdir().unwrap();
-        let outside =
-            read("services: { postgres: 5432, mirror: { port: 4443, host: PyPI.test, as: 443, tls: true } }", dir.path()).unwrap();
+        let host = read("services: { postgres: 5432, mirror: { port: 4443, host: PyPI.test, as: 443, tls: true } }", dir.path()).unwrap();
         let ask = |host: &str, port| Ask { method: None, host: host.into(), port };
-        assert_eq!(outside.way(&ask("postgres.service.skep", 5432)), (To::Loopback(5432), false));
-        assert_eq!(outside.way(&ask("pypi.test", 443)), (To::Loopback(4443), true));
+        assert_eq!(host.way(&ask("postgres.service.skep", 5432)), (To::Loopback(5432), false));
+        assert_eq!(host.way(&ask("pypi.test", 443)), (To::Loopback(4443), true));
         for other in [ask("postgres.service.skep", 22), ask("pypi.test", 4443), ask("localhost", 5432)] {
-            assert_eq!(outside.way(&other), (To::Name, true));
+            assert_eq!(host.way(&other), (To::Name, true));
         }
-        assert_eq!(outside.services.iter().map(|service| service.door).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(host.services.iter().map(|service| service.door).collect::<Vec<_>>(), [false, true]);
         for bad in ["{ Postgres: 1 }", "{ a: 0 }", "{ a: { port: 1, host: 127.0.0.1 } }", "{ a: 61128 }"] {
             assert!(read(&format!("services: {bad}"), dir.path()).is_err(), "{bad}");
         }
@@ -185,12 +184,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("token"), "correct horse\n").unwrap();
         let text = "secrets: { API_TOKEN: { file: token, hosts: [Api.test], header: Authorization } }";
-        let outside = read(text, dir.path()).unwrap();
-        let (name, secret) = &outside.secrets[0];
+        let host = read(text, dir.path()).unwrap();
+        let (name, secret) = &host.secrets[0];
         assert_eq!((name.as_str(), secret.value.as_str(), secret.header.as_deref()), ("API_TOKEN", "correct horse", Some("authorization")));
         assert_eq!(secret.hosts, ["api.test"]);
         assert!(secret.sentinel.starts_with("skep-secret-API_TOKEN-") && secret.sentinel.len() == 54);
-        assert!(!format!("{outside:?}").contains("correct horse"));
+        assert!(!format!("{host:?}").contains("correct horse"));
         let passed = read("secrets: { A: { env: FROM, hosts: [] } }", dir.path()).unwrap();
         assert_eq!(passed.secrets[0].1.value, "battery staple");
         std::fs::write(dir.path().join("token"), "short\n").unwrap();

@@ -4,7 +4,7 @@
 
 use crate::Kernel;
 use crate::call::{self, CallFacts, CallerRights, Details, Who};
-use crate::scratch::Shows;
+use crate::throwaway_room::RoomContent;
 use policy::{OwnedPath, Verdict};
 use sandbox::{Exit, Inlets, JobSpec, Profile, Stdio, Template};
 use std::net::Ipv4Addr;
@@ -28,7 +28,7 @@ const TOOL: &str = "shell.run";
 
 /// What somebody wants to try.
 #[derive(Clone, Debug)]
-pub struct Trial {
+pub struct TryRun {
     pub task: TaskId,
     pub command: Vec<String>,
     /// Ports of this machine's loopback, each with the one of the room's that it leads to.
@@ -37,7 +37,7 @@ pub struct Trial {
 
 /// A piece of output.
 #[derive(Clone, Debug)]
-pub struct Piece {
+pub struct OutputPiece {
     pub is_error: bool,
     pub bytes: Vec<u8>,
 }
@@ -45,33 +45,33 @@ pub struct Piece {
 impl Kernel {
     /// Runs a command over what a task has made so far. Output goes to `told` as it comes; a reader that is slow slows the command.
     /// It ends with its task.
-    pub async fn try_out(&self, trial: Trial, told: mpsc::Sender<Piece>) -> Result<Exit, Stop> {
-        self.tasks.work_on(trial.task, self.run_trial(&trial, told)).await
+    pub async fn try_out(&self, run: TryRun, told: mpsc::Sender<OutputPiece>) -> Result<Exit, Stop> {
+        self.tasks.work_on(run.task, self.run_in_throwaway(&run, told)).await
     }
 
-    async fn run_trial(&self, trial: &Trial, told: mpsc::Sender<Piece>) -> Result<Exit, Stop> {
-        let task = self.ledger.task(trial.task)?;
+    async fn run_in_throwaway(&self, run: &TryRun, told: mpsc::Sender<OutputPiece>) -> Result<Exit, Stop> {
+        let task = self.ledger.task(run.task)?;
         if task.workspace.is_none() || task.state.ended() {
             return Err(Refusal::new(Code::WrongState, format!("{} has no workspace to look at", task.id))
                 .hint("a task can be tried from its start until its changes are merged or rejected")
                 .into());
         }
-        let template = self.may_try(&task, trial).await?;
+        let template = self.may_try(&task, run).await?;
         let mut listeners = Vec::new();
-        for (here, there) in &trial.ports {
+        for (here, there) in &run.ports {
             listeners.push((*there, TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await.map_err(|error| busy(*here, &error))?));
         }
-        let desk = self.workspace_of(task.id).await?;
-        let shows = Shows::Task(desk.work.join("upper"), self.ledger.owner(task.id)?);
-        let scratch = self.scratch_for(task.zone, &desk.project, shows, Some(&template.name)).await?;
+        let opened = self.workspace_of(task.id).await?;
+        let shows = RoomContent::Task(opened.work.join("upper"), self.ledger.owner(task.id)?);
+        let throwaway = self.throwaway_room_for(task.zone, &opened.project, shows, Some(&template.name)).await?;
         let tried = TaskTried {
             pid: world::Pid::OPERATOR,
             task: Some(task.id),
-            command: trial.command.clone(),
-            ports: trial.ports.iter().map(|(here, _)| *here).collect(),
+            command: run.command.clone(),
+            ports: run.ports.iter().map(|(here, _)| *here).collect(),
         };
         self.ledger.record(tried).await?;
-        let mut job = JobSpec::exec(trial.command.iter().cloned());
+        let mut job = JobSpec::exec(run.command.iter().cloned());
         job.profile = Profile::StandardNet;
         template.bound(&mut job);
         // A server runs until its reader has seen enough.
@@ -80,7 +80,7 @@ impl Kernel {
         let pipe =
             || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| Fault::new(FaultKind::Io, "no pipe", error));
         let ((out, out_end), (err, err_end)) = (pipe()?, pipe()?);
-        let job = scratch.room()?.spawn(job, Stdio::Null, Stdio::Fd(out_end), Stdio::Fd(err_end)).await.map_err(room_fault)?;
+        let job = throwaway.room()?.spawn(job, Stdio::Null, Stdio::Fd(out_end), Stdio::Fd(err_end)).await.map_err(room_fault)?;
         let mut doors = JoinSet::new();
         for (port, listener) in listeners {
             doors.spawn(forward(listener, port, job.inlets()));
@@ -89,25 +89,25 @@ impl Kernel {
             tokio::join!(pass(out, false, told.clone()), pass(err, true, told.clone()));
         });
         drop(doors);
-        scratch.close().await?;
+        throwaway.close().await?;
         Ok(ended.map_err(room_fault)?.exit)
     }
 
     /// The operator's command is its own answer to a question; a denial stays one. Gives the bounds of its room.
-    async fn may_try(&self, task: &world::Task, trial: &Trial) -> Result<Template, Stop> {
+    async fn may_try(&self, task: &world::Task, run: &TryRun) -> Result<Template, Stop> {
         let trusted = self.policies.in_force(task.zone)?;
         let template = self.policies.templates(Some(&trusted))?.of_tool(TOOL, Some("default"))?.clone();
         let details = Details {
             paths: vec![OwnedPath::Inside(".".into())],
-            command: Some(trial.command.clone()),
+            command: Some(run.command.clone()),
             room: Some(call::used(&template)),
-            ..Details::of(TOOL, serde_json::json!({ "command": trial.command }))
+            ..Details::of(TOOL, serde_json::json!({ "command": run.command }))
         };
         let who = Who { pid: world::Pid::OPERATOR, zone: task.zone, task: Some(task.id) };
         let mut call = CallFacts::new(self, who, trusted, details)?;
         call.ask_extensions(self).await;
         let now = self.instance.moment();
-        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_leave();
+        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_grants();
         match call.judge(&rights).verdict {
             Verdict::Deny { refusal, .. } => Err(refusal.into()),
             Verdict::Allow(_) | Verdict::Review { .. } => Ok(template),
@@ -121,17 +121,17 @@ fn busy(port: u16, error: &std::io::Error) -> Refusal {
 }
 
 /// Hands a stream on until its end; a reader that hung up ends it too.
-async fn pass(stream: OwnedFd, is_error: bool, told: mpsc::Sender<Piece>) {
+async fn pass(stream: OwnedFd, is_error: bool, told: mpsc::Sender<OutputPiece>) {
     let Ok(mut stream) = pipe::Receiver::from_owned_fd(stream) else { return };
     let mut buffer = vec![0; CHUNK];
     while let Ok(length @ 1..) = stream.read(&mut buffer).await {
-        if told.send(Piece { is_error, bytes: buffer[..length].to_vec() }).await.is_err() {
+        if told.send(OutputPiece { is_error, bytes: buffer[..length].to_vec() }).await.is_err() {
             return;
         }
     }
 }
 
-/// Joins each connection to the host's port with one to the room's. Aborted with the trial.
+/// Joins each connection to the host's port with one to the room's. Aborted with the run.
 async fn forward(listener: TcpListener, port: u16, inlets: Arc<Inlets>) {
     let mut open = JoinSet::new();
     while let Ok((mut outer, _)) = listener.accept().await {

@@ -4,7 +4,7 @@
 
 use crate::Kernel;
 use crate::call::Who;
-use crate::work::{Part, Works};
+use crate::work::{RunningWork, WorkKey};
 use sandbox::{Workspace, WorkspaceSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use workspace::{git_binds, room_fault};
 use world::ZoneId;
 use world::{Fault, FaultKind, Stop};
 
-pub(crate) struct Scratch {
+pub(crate) struct ThrowawayRoom {
     room: Option<Workspace>,
     folder: PathBuf,
-    works: Arc<Works>,
+    works: Arc<RunningWork>,
 }
 
 /// What a throw-away room shows.
-pub(crate) enum Shows {
+pub(crate) enum RoomContent {
     /// The project for the kernel's own git, which needs no masks.
     Repository,
     /// The project as a job of this process may see it.
@@ -31,32 +31,38 @@ pub(crate) enum Shows {
 }
 
 impl Kernel {
-    pub(crate) async fn scratch(&self, zone: ZoneId, project: &Path, shows: Shows) -> Result<Scratch, Stop> {
-        self.scratch_for(zone, project, shows, None).await
+    pub(crate) async fn throwaway_room(&self, zone: ZoneId, project: &Path, shows: RoomContent) -> Result<ThrowawayRoom, Stop> {
+        self.throwaway_room_for(zone, project, shows, None).await
     }
 
     /// For jobs of this template.
-    pub(crate) async fn scratch_for(&self, zone: ZoneId, project: &Path, shows: Shows, template: Option<&str>) -> Result<Scratch, Stop> {
+    pub(crate) async fn throwaway_room_for(
+        &self,
+        zone: ZoneId,
+        project: &Path,
+        shows: RoomContent,
+        template: Option<&str>,
+    ) -> Result<ThrowawayRoom, Stop> {
         let runtime = self.policies.runtime(zone, template)?;
         let folder = self.rooms.scratch_folder();
         aside(|| std::fs::create_dir_all(&folder)).map_err(|error| Fault::io("make", &folder, error))?;
-        let mut scratch = Scratch { room: None, folder, works: Arc::clone(&self.tasks.works) };
-        let mut spec = WorkspaceSpec::new(project, &scratch.folder);
-        if let Shows::Project(who) | Shows::Task(_, who) = &shows {
+        let mut throwaway = ThrowawayRoom { room: None, folder, works: Arc::clone(&self.tasks.works) };
+        let mut spec = WorkspaceSpec::new(project, &throwaway.folder);
+        if let RoomContent::Project(who) | RoomContent::Task(_, who) = &shows {
             spec.masked = self.masks.find(&self.sight(*who)?).await?.masks.iter().cloned().collect();
         }
-        if let Shows::Task(upper, _) = shows {
+        if let RoomContent::Task(upper, _) = shows {
             spec.beneath = Some(upper);
         }
-        spec.binds = git_binds(project, &scratch.folder, &self.instance.home.path).await?;
-        scratch.room = Some(self.rooms.open_room(runtime, spec).await?);
-        Ok(scratch)
+        spec.binds = git_binds(project, &throwaway.folder, &self.instance.home.path).await?;
+        throwaway.room = Some(self.rooms.open_room(runtime, spec).await?);
+        Ok(throwaway)
     }
 }
 
-impl Scratch {
+impl ThrowawayRoom {
     pub fn room(&self) -> Result<&Workspace, Fault> {
-        self.room.as_ref().ok_or_else(|| Fault::new(FaultKind::Bug, "a scratch room is closed", self.folder.display()))
+        self.room.as_ref().ok_or_else(|| Fault::new(FaultKind::Bug, "a throwaway room is closed", self.folder.display()))
     }
 
     /// Ends it in order; dropping it does the same without waiting.
@@ -68,13 +74,13 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ThrowawayRoom {
     fn drop(&mut self) {
         let (room, folder) = (self.room.take(), std::mem::take(&mut self.folder));
         match (room, Handle::try_current()) {
             // What still runs in there writes until it is dead.
             (Some(room), Ok(runtime)) => {
-                let hold = self.works.begin(Part::default());
+                let hold = self.works.begin(WorkKey::default());
                 drop(runtime.spawn(async move {
                     drop(room.close().await);
                     remove(&folder);

@@ -53,7 +53,7 @@ pub struct Request {
     /// The running call that this one is part of.
     pub of: Option<CallId>,
     /// Whoever follows its job.
-    pub live: Option<std::sync::Arc<tool::Live>>,
+    pub live: Option<std::sync::Arc<tool::JobFollower>>,
     /// What the process of its job is called, and may spend.
     pub job: JobTerms,
 }
@@ -111,7 +111,7 @@ pub enum CallEnd {
 /// Carries one call from request to outcome: find, facts, gate, run, settle.
 pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<CallOutcome, Fault> {
     let start = Instant::now();
-    let Turn { tool, breaker, lane: _lane } = match find::find(kernel, request).await {
+    let Turn { tool, breaker, lock: _lock } = match find::find(kernel, request).await {
         Ok(Found::Tool(turn)) => turn,
         Ok(Found::Adapter(tool)) => return run_adapted(kernel, request, tool, start).await,
         Err(refusal) => return settle::refuse(kernel, request, refusal, start).await,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
-use tool::Lanes;
+use tool::PathLocks;
 use workspace::{Hidden, MaskSet, Sight, aside, base, git_binds, is_behind, repository, room_fault};
 use world::event::{WorkspaceBased, WorkspaceClosed, WorkspaceOpened};
 use world::{Base, Code, Fault, Pid, Refusal, Stop, Task, TaskId};
@@ -54,7 +54,7 @@ impl OpenWorkspace {
 pub struct OpenWorkspaces {
     pub(crate) ledger: Arc<Ledger>,
     open: Mutex<HashMap<TaskId, Arc<OnceCell<Arc<OpenWorkspace>>>>>,
-    lanes: Mutex<HashMap<TaskId, Arc<Lanes>>>,
+    path_locks: Mutex<HashMap<TaskId, Arc<PathLocks>>>,
     /// Rooms on their way to another runtime: what is still to be closed, and where to.
     moving: Mutex<HashMap<TaskId, (OpenWorkspace, RoomRuntime)>>,
 }
@@ -64,7 +64,7 @@ const MOVE_MAX: Duration = Duration::from_secs(2);
 
 impl OpenWorkspaces {
     pub(crate) fn new(ledger: Arc<Ledger>) -> OpenWorkspaces {
-        OpenWorkspaces { ledger, open: Mutex::default(), lanes: Mutex::default(), moving: Mutex::default() }
+        OpenWorkspaces { ledger, open: Mutex::default(), path_locks: Mutex::default(), moving: Mutex::default() }
     }
 
     pub fn close_all(&self) {
@@ -103,8 +103,8 @@ impl OpenWorkspaces {
 
 impl OpenWorkspaces {
     /// The order of a task's calls.
-    pub(crate) fn lanes(&self, task: TaskId) -> Arc<Lanes> {
-        self.lanes.lock().entry(task).or_default().clone()
+    pub(crate) fn path_locks(&self, task: TaskId) -> Arc<PathLocks> {
+        self.path_locks.lock().entry(task).or_default().clone()
     }
 
     /// Ends what runs in a task's room, and waits until it is gone.
@@ -222,7 +222,7 @@ impl Kernel {
     /// Ends a task's room and forgets what was written in it.
     pub(crate) async fn close_workspace(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
         let opened = self.workspaces.open.lock().remove(&task).and_then(|cell| cell.get().cloned());
-        self.workspaces.lanes.lock().remove(&task);
+        self.workspaces.path_locks.lock().remove(&task);
         self.blobs.work_dropped();
         self.workspaces.moving.lock().remove(&task);
         if let Some(opened) = opened {

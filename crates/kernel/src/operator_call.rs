@@ -19,7 +19,7 @@ pub struct CallOptions {
     /// A capability token and who presents it.
     pub token: Option<(String, policy::Peer)>,
     /// Whoever follows its job.
-    pub live: Option<Arc<tool::Live>>,
+    pub live: Option<Arc<tool::JobFollower>>,
     /// Its changes are dropped and not proposed.
     pub discard: bool,
     /// What the process of its job is called, and may spend.

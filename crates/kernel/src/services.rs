@@ -8,7 +8,7 @@ use sandbox::egress::{Ask, To};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
-use tool::Secret;
+use tool::SentinelSecret;
 
 /// Behind this, a service has a name that no resolver knows.
 const SERVICE_DOMAIN: &str = ".service.skep";
@@ -75,7 +75,7 @@ impl Service {
 pub(crate) struct HostServices {
     pub services: Vec<Service>,
     /// By the variable's name.
-    pub secrets: Vec<(String, Secret)>,
+    pub secrets: Vec<(String, SentinelSecret)>,
 }
 
 impl HostServices {
@@ -128,7 +128,7 @@ fn services(settings: &BTreeMap<String, ServiceSetting>) -> Result<Vec<Service>,
     Ok(services)
 }
 
-fn secret(name: &str, setting: &SecretSetting, home: &Path, given: &[(String, String)]) -> Result<(String, Secret), String> {
+fn secret(name: &str, setting: &SecretSetting, home: &Path, given: &[(String, String)]) -> Result<(String, SentinelSecret), String> {
     let bad = |why: String| format!("secrets: `{name}`: {why}");
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_') {
         return Err(bad("a name has capital letters, digits and `_`".to_owned()));
@@ -152,7 +152,10 @@ fn secret(name: &str, setting: &SecretSetting, home: &Path, given: &[(String, St
     let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
     let random = std::fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(|error| bad(error.to_string()))?;
     let sentinel = format!("skep-secret-{name}-{}", random.trim().replace('-', ""));
-    Ok((name.to_owned(), Secret { sentinel, value, hosts, header: setting.header.as_ref().map(|header| header.to_ascii_lowercase()) }))
+    Ok((
+        name.to_owned(),
+        SentinelSecret { sentinel, value, hosts, header: setting.header.as_ref().map(|header| header.to_ascii_lowercase()) },
+    ))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::boottime::Clock;
 use crate::call::Request;
-use tool::{Breakers, Pass, Reach, RegisteredTool, Registry, ToolUnavailable};
+use tool::{AddressFilter, BreakerGuard, Breakers, RegisteredTool, Registry, ToolUnavailable};
 use world::{Code, Refusal, limits};
 
 pub struct Tools {
@@ -10,12 +10,12 @@ pub struct Tools {
     /// Tools that keep failing are left alone for a while.
     breakers: Breakers,
     /// Which addresses http.request may connect to.
-    pub(crate) reach: Reach,
+    pub(crate) reach: AddressFilter,
     clock: Clock,
 }
 
 impl Tools {
-    pub(crate) fn new(registry: Registry, reach: Reach, clock: Clock) -> Tools {
+    pub(crate) fn new(registry: Registry, reach: AddressFilter, clock: Clock) -> Tools {
         Tools { registry, breakers: Breakers::default(), reach, clock }
     }
 
@@ -29,14 +29,14 @@ impl Tools {
         let tool = self.registry.find(&request.tool)?;
         tool.check(&request.input)?;
         // Where it can never go, nobody is asked about.
-        if let Some(aim) = tool.aim(&request.input)? {
-            self.reach.check(&aim)?;
+        if let Some(target) = tool.http_target(&request.input)? {
+            self.reach.check(&target)?;
         }
         Ok(tool)
     }
 
-    /// Leave to use a tool that does not rest. A tool that failed too often rests; its caller is told what there is instead.
-    pub(crate) fn enter(&self, name: &str) -> Result<Pass<'_>, Refusal> {
+    /// Lets a call use a tool that does not rest. A tool that failed too often rests; its caller is told what there is instead.
+    pub(crate) fn enter(&self, name: &str) -> Result<BreakerGuard<'_>, Refusal> {
         let now = self.clock.instant();
         self.breakers.enter(name, now).map_err(|refusal| {
             let resting = self.breakers.open(now);

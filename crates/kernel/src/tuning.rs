@@ -8,7 +8,7 @@ use world::limits;
 pub struct Tuning {
     pub clock: Clock,
     /// Which addresses http.request may connect to.
-    pub reach: tool::Reach,
+    pub reach: tool::AddressFilter,
     /// The variables of whoever started the kernel; `environment.pass` of its settings names those that rooms get.
     pub variables: Vec<(String, String)>,
     /// Bytes of outputs that are kept for one task.
@@ -23,7 +23,7 @@ impl Default for Tuning {
     fn default() -> Tuning {
         Tuning {
             clock: Clock::default(),
-            reach: tool::Reach::default(),
+            reach: tool::AddressFilter::default(),
             variables: Vec::new(),
             task_blob_bytes_max: limits::TASK_BLOB_BYTES_MAX,
             exchanges_files: true,

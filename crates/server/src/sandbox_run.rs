@@ -38,7 +38,7 @@ pub(crate) async fn run(caller: &Caller, params: SandboxRunParams, notes: NoteQu
     let broken = |error: io::Error| RpcError::new(ErrorCode::Internal, "the command's streams could not be made").why(error.to_string());
     let (gone, is_gone) = watch::channel(false);
     let (streams, ends) = open(&params).map_err(broken)?;
-    let live = Arc::new(tool::Live { streams, gone: is_gone });
+    let live = Arc::new(tool::JobFollower { streams, gone: is_gone });
     let (path, discard) = (params.path.clone(), params.discard);
     let job = JobTerms { name: params.name.clone(), budget: params.budget.clone() };
     let ask = CallOptions { live: Some(live), discard, job, ..CallOptions::default() };

@@ -7,7 +7,7 @@ use policy::{OwnedFacts, OwnedPath, Policy, Standing, decide, default_policy};
 use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use tool::{Access, Place, Real, Target};
+use tool::{Access, NamedPath, Real, ResolvedPath};
 
 const PATHS: &str = include_str!("../../policy/corpus/paths.txt");
 const COMMANDS: &str = include_str!("../../policy/corpus/commands.txt");
@@ -88,7 +88,7 @@ fn names_of_files() {
     let mut wrong = Vec::new();
     for [name, read, write, real] in lines::<4>(PATHS) {
         let path = serde_json::from_str::<String>(name).unwrap().replace("@PROJECT", &at.to_string_lossy());
-        let place = Place::open(root.as_fd(), &at, &Target { path, access: Access::Read });
+        let place = ResolvedPath::open(root.as_fd(), &at, &NamedPath { path, access: Access::Read });
         let found = match place.map(|place| place.real) {
             Err(_) => ["refuse", "refuse", "-"].map(str::to_owned),
             Ok(place) => {

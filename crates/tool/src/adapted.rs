@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::{Manifest, Runner};
 use crate::permission::{Permission, Permissions};
-use crate::place::Place;
+use crate::resolved_path::ResolvedPath;
 use crate::tool::{Adapter, Tool, ToolFuture};
 use serde_json::{Map, Value};
 use std::fmt::Debug;
@@ -97,11 +97,11 @@ impl Tool for AdaptedTool {
         Some(self)
     }
 
-    fn dry_run(&self, _input: &Value, _paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, _input: &Value, _paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         Ok(format!("call `{}`", self.worker()))
     }
 
-    fn execute<'a>(&'a self, _input: &'a Value, _paths: Vec<Place>, _context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, _input: &'a Value, _paths: Vec<ResolvedPath>, _context: &'a Context<'a>) -> ToolFuture<'a> {
         // INVARIANT: the door makes another call of it before anything runs.
         let refusal = Refusal::new(Code::Unsupported, format!("`{}` runs as `{}`", self.manifest.name, self.worker()));
         Box::pin(std::future::ready(Err(refusal.into())))

@@ -28,10 +28,10 @@ struct Breaker {
     trying: bool,
 }
 
-/// Leave to call a tool. Dropped without being settled, the call counts as one that never ran.
+/// A call that the breaker let through. Dropped without being settled, it counts as one that never ran.
 #[must_use = "what came of the call must be told"]
 #[derive(Debug)]
-pub struct Pass<'a> {
+pub struct BreakerGuard<'a> {
     breakers: &'a Breakers,
     tool: String,
     is_trial: bool,
@@ -39,7 +39,7 @@ pub struct Pass<'a> {
 
 impl Breakers {
     /// May this tool be called now?
-    pub fn enter(&self, tool: &str, now: Instant) -> Result<Pass<'_>, Refusal> {
+    pub fn enter(&self, tool: &str, now: Instant) -> Result<BreakerGuard<'_>, Refusal> {
         let mut tools = self.tools.lock();
         let mut is_trial = false;
         if let Some(breaker) = tools.get_mut(tool)
@@ -54,7 +54,7 @@ impl Breakers {
             breaker.trying = true;
             is_trial = true;
         }
-        Ok(Pass { breakers: self, tool: tool.to_owned(), is_trial })
+        Ok(BreakerGuard { breakers: self, tool: tool.to_owned(), is_trial })
     }
 
     /// Tools that may not be called now, by name.
@@ -67,7 +67,7 @@ impl Breakers {
     }
 }
 
-impl Pass<'_> {
+impl BreakerGuard<'_> {
     /// Tells what came of the call.
     pub fn settle(self, result: &Result<Output, ToolStop>, now: Instant) {
         let mut tools = self.breakers.tools.lock();
@@ -87,7 +87,7 @@ impl Pass<'_> {
     }
 }
 
-impl Drop for Pass<'_> {
+impl Drop for BreakerGuard<'_> {
     fn drop(&mut self) {
         if self.is_trial
             && let Some(breaker) = self.breakers.tools.lock().get_mut(&self.tool)

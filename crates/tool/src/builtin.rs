@@ -21,7 +21,7 @@ mod write;
 use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::Manifest;
-use crate::place::{Access, Place, Target};
+use crate::resolved_path::{Access, NamedPath, ResolvedPath};
 use crate::tool::Tool;
 use serde_json::Value;
 use std::sync::Arc;
@@ -62,17 +62,17 @@ fn manifest(text: &str) -> Manifest {
 }
 
 /// The path in a field of an input; the project itself where the field is left out.
-fn path_in(input: &Value, field: &str, access: Access) -> Target {
-    Target { path: text(input, field).unwrap_or(".").to_owned(), access }
+fn path_in(input: &Value, field: &str, access: Access) -> NamedPath {
+    NamedPath { path: text(input, field).unwrap_or(".").to_owned(), access }
 }
 
 /// The paths of a call whose number the tool knows.
-fn exactly<const N: usize>(paths: Vec<Place>) -> Result<[Place; N], Refusal> {
+fn exactly<const N: usize>(paths: Vec<ResolvedPath>) -> Result<[ResolvedPath; N], Refusal> {
     paths.try_into().map_err(|_| without_paths())
 }
 
 /// The same for a look at them.
-fn exactly_of<const N: usize>(paths: &[Place]) -> Result<&[Place; N], Refusal> {
+fn exactly_of<const N: usize>(paths: &[ResolvedPath]) -> Result<&[ResolvedPath; N], Refusal> {
     paths.try_into().map_err(|_| without_paths())
 }
 
@@ -81,12 +81,12 @@ fn without_paths() -> Refusal {
 }
 
 /// A path as dry runs show it.
-fn shown(path: &Place) -> String {
+fn shown(path: &ResolvedPath) -> String {
     format!("`{}`", path.real.as_str())
 }
 
 /// The same of what must be a directory.
-fn shown_directory(path: &Place) -> Result<String, Refusal> {
+fn shown_directory(path: &ResolvedPath) -> Result<String, Refusal> {
     path.directory().map(|_| shown(path))
 }
 

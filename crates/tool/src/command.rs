@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::{Manifest, OutputMode};
 use crate::permission::{Permission, Permissions};
-use crate::place::Place;
+use crate::resolved_path::ResolvedPath;
 use crate::tool::{Output, Tool, ToolFuture};
 use sandbox::Outcome;
 use serde_json::Value;
@@ -42,11 +42,11 @@ impl Tool for CommandTool {
         Some(self.manifest.command.clone())
     }
 
-    fn dry_run(&self, _input: &Value, _paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, _input: &Value, _paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         Ok(format!("run `{}` with the input as JSON", self.manifest.command.join(" ")))
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, _paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, _paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(run(&self.manifest, input, context))
     }
 }

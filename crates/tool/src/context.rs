@@ -1,8 +1,8 @@
 //! What a running tool may use besides its paths.
 
-use crate::leave::Leave;
-use crate::live::Terms;
-use crate::net::Reach;
+use crate::follower::JobSetup;
+use crate::net::AddressFilter;
+use crate::subcall::SubcallGate;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -22,19 +22,19 @@ pub struct Context<'a> {
     pub visible: &'a (dyn Fn(&str) -> bool + Sync),
     pub mode: RunMode,
     /// Which addresses http.request may connect to.
-    pub reach: &'a Reach,
+    pub addresses: &'a AddressFilter,
     /// Asked about what the input did not say: redirects, files of a patch.
-    pub leave: &'a dyn Leave,
+    pub subcalls: &'a dyn SubcallGate,
     /// What a trusted configuration passes into the room, before it is scrubbed.
     pub environment: &'a [(String, String)],
     /// The bounds of a job, and whoever follows it.
-    pub terms: Terms<'a>,
+    pub job: JobSetup<'a>,
     /// Secrets that stand in headers as sentinels.
-    pub secrets: &'a [Secret],
+    pub secrets: &'a [SentinelSecret],
 }
 
 /// The way out of a room with a restricted network.
-pub trait Network: Send + Sync {
+pub trait JobNetwork: Send + Sync {
     fn doors(&self) -> Vec<sandbox::Door>;
 
     /// What tells programs about it.
@@ -46,7 +46,7 @@ pub trait Network: Send + Sync {
 
 /// A secret that callers know by its sentinel alone.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret {
+pub struct SentinelSecret {
     pub sentinel: String,
     pub value: String,
     /// The hosts that may get it.
@@ -55,9 +55,9 @@ pub struct Secret {
     pub header: Option<String>,
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SentinelSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secret").field("sentinel", &self.sentinel).field("hosts", &self.hosts).finish_non_exhaustive()
+        f.debug_struct("SentinelSecret").field("sentinel", &self.sentinel).field("hosts", &self.hosts).finish_non_exhaustive()
     }
 }
 

@@ -48,7 +48,7 @@ impl ToolFault {
     }
 
     /// Might the same call go well in a moment?
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             ToolFault::Io { cause, .. } => matches!(cause.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock),
             ToolFault::Net { cause, .. } => !matches!(cause.kind(), io::ErrorKind::InvalidData | io::ErrorKind::Other),
@@ -73,7 +73,7 @@ impl ToolFault {
 impl ToolStop {
     /// May the caller make the same call again, as it is?
     pub fn is_retryable(&self) -> bool {
-        matches!(self, ToolStop::Failed(fault) if fault.is_passing())
+        matches!(self, ToolStop::Failed(fault) if fault.is_transient())
     }
 }
 

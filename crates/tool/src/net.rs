@@ -1,13 +1,13 @@
 //! Where http.request may go.
 //!
-//! An [`Aim`] is a URL that was looked at once: scheme, port, host and method in the form in which policies see them. A [`Reach`]
-//! says which addresses may be connected to. **Invariant.** An address is judged where it is used: whatever a name resolves to, a
-//! socket is opened to no address that `Reach::refuses`.
+//! An [`HttpTarget`] is a URL that was looked at once: scheme, port, host and method in the form in which policies see them. An
+//! [`AddressFilter`] says which addresses may be connected to. **Invariant.** An address is judged where it is used: whatever a name
+//! resolves to, a socket is opened to no address that `AddressFilter::refuses`.
 
 mod client;
 mod hosts;
 
-pub(crate) use client::{Answer, Question, fetch};
+pub(crate) use client::{IncomingResponse, OutgoingRequest, fetch};
 
 use std::net::{IpAddr, SocketAddr};
 use url::{Host, Url};
@@ -20,20 +20,20 @@ const URL_BYTES_MAX: usize = 8 * 1024;
 
 /// Addresses and ports that may be connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reach {
+pub struct AddressFilter {
     /// Exactly these are fine though they are not global: what a trusted configuration names, or a test serves.
     pub allow: Vec<SocketAddr>,
     /// Ports on global addresses.
     pub ports: Vec<u16>,
 }
 
-impl Default for Reach {
-    fn default() -> Reach {
-        Reach { allow: Vec::new(), ports: PORTS.to_vec() }
+impl Default for AddressFilter {
+    fn default() -> AddressFilter {
+        AddressFilter { allow: Vec::new(), ports: PORTS.to_vec() }
     }
 }
 
-impl Reach {
+impl AddressFilter {
     /// Why a socket must not be opened to this address.
     pub fn refuses(&self, address: SocketAddr) -> Option<&'static str> {
         if self.allow.contains(&address) {
@@ -47,26 +47,26 @@ impl Reach {
 
     /// What can be said before a name is resolved. Nobody is asked about a name: a question to a name server goes out of this machine, and
     /// whoever decides about the request has not said yes yet. Names that this host itself knows are looked up.
-    pub fn check(&self, aim: &Aim) -> Result<(), Refusal> {
-        if let Some(ip) = aim.literal() {
-            let address = SocketAddr::new(ip, aim.port);
-            return self.refuses(address).map_or(Ok(()), |why| Err(closed(&aim.host, address, why)));
+    pub fn check(&self, target: &HttpTarget) -> Result<(), Refusal> {
+        if let Some(ip) = target.literal() {
+            let address = SocketAddr::new(ip, target.port);
+            return self.refuses(address).map_or(Ok(()), |why| Err(closed(&target.host, address, why)));
         }
-        if self.ports.contains(&aim.port) || self.allow.iter().any(|address| address.port() == aim.port) {
-            let known = hosts::known(&aim.host).into_iter().map(|ip| SocketAddr::new(ip, aim.port)).collect();
-            return self.open(aim, known).map(drop);
+        if self.ports.contains(&target.port) || self.allow.iter().any(|address| address.port() == target.port) {
+            let known = hosts::known(&target.host).into_iter().map(|ip| SocketAddr::new(ip, target.port)).collect();
+            return self.open(target, known).map(drop);
         }
         let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
-        Err(Refusal::new(Code::Denied, format!("port {} of `{}` may not be used", aim.port, aim.host))
+        Err(Refusal::new(Code::Denied, format!("port {} of `{}` may not be used", target.port, target.host))
             .hint(format!("the ports are {}", ports.join(", "))))
     }
 
     /// Those of a name's addresses that may be connected to.
-    pub(crate) fn open(&self, aim: &Aim, addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Refusal> {
+    pub(crate) fn open(&self, target: &HttpTarget, addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Refusal> {
         let refused = addresses.iter().find_map(|address| Some((*address, self.refuses(*address)?)));
         let open: Vec<SocketAddr> = addresses.into_iter().filter(|address| self.refuses(*address).is_none()).collect();
         match refused {
-            Some((address, why)) if open.is_empty() => Err(closed(&aim.host, address, why)),
+            Some((address, why)) if open.is_empty() => Err(closed(&target.host, address, why)),
             _ => Ok(open),
         }
     }
@@ -77,9 +77,9 @@ fn closed(host: &str, address: SocketAddr, why: &str) -> Refusal {
         .hint("only public addresses can be reached; run what needs a local service in the room with shell.run")
 }
 
-/// A place on the network, as policies see it.
+/// Where an HTTP request goes, as policies see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Aim {
+pub struct HttpTarget {
     url: Url,
     /// Lower-case and ASCII, without a final dot; an address in its usual notation, without brackets.
     pub host: String,
@@ -87,8 +87,8 @@ pub struct Aim {
     pub method: String,
 }
 
-impl Aim {
-    pub fn parse(url: &str, method: &str) -> Result<Aim, Refusal> {
+impl HttpTarget {
+    pub fn parse(url: &str, method: &str) -> Result<HttpTarget, Refusal> {
         let bad = |why: String| Refusal::new(Code::BadInput, why).hint("write it as https://host/path");
         if url.len() > URL_BYTES_MAX {
             return Err(Refusal::new(Code::TooLarge, format!("the url has {} bytes", url.len())).hint("send long data as `body`"));
@@ -98,10 +98,10 @@ impl Aim {
             return Err(bad("the url holds a space, backslash or control character".to_owned()));
         }
         let url = Url::parse(url).map_err(|error| bad(format!("`{url}` is not a url: {error}")))?;
-        Aim::of(url, method)
+        HttpTarget::of(url, method)
     }
 
-    pub(crate) fn of(mut url: Url, method: &str) -> Result<Aim, Refusal> {
+    pub(crate) fn of(mut url: Url, method: &str) -> Result<HttpTarget, Refusal> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Refusal::new(Code::Denied, format!("`{}` is not a scheme that may be used", url.scheme()))
                 .hint("only http and https can be reached"));
@@ -113,7 +113,7 @@ impl Aim {
         let (Some(port), Some(host)) = (url.port_or_known_default(), host(&url)) else {
             return Err(Refusal::new(Code::BadInput, "the url names no host").hint("write it as https://host/path"));
         };
-        Ok(Aim { url, host, port, method: method.to_ascii_uppercase() })
+        Ok(HttpTarget { url, host, port, method: method.to_ascii_uppercase() })
     }
 
     /// The address that the host itself is, in whatever notation it was written.
@@ -134,7 +134,7 @@ impl Aim {
     }
 
     /// Do both speak to the same server?
-    pub fn same_origin(&self, other: &Aim) -> bool {
+    pub fn same_origin(&self, other: &HttpTarget) -> bool {
         self.url.scheme() == other.url.scheme() && self.host == other.host && self.port == other.port
     }
 }
@@ -161,9 +161,9 @@ fn host(url: &Url) -> Option<String> {
 
 /// A redirect that http.request is about to follow.
 #[derive(Debug, Clone, Copy)]
-pub struct Hop<'a> {
-    pub from: &'a Aim,
-    pub to: &'a Aim,
+pub struct Redirect<'a> {
+    pub from: &'a HttpTarget,
+    pub to: &'a HttpTarget,
     /// The first redirect is 1.
     pub number: u32,
 }

@@ -6,7 +6,7 @@
 
 use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
-use crate::place::Place;
+use crate::resolved_path::ResolvedPath;
 use crate::tool::{Output, Tool};
 use serde_json::Value;
 use std::future::Future;
@@ -19,14 +19,14 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Tools stop by themselves when their time is over, and say more about it. This is for one that does not.
 const GRACE: Duration = Duration::from_secs(5);
 
-pub(crate) async fn run(tool: &dyn Tool, input: &Value, paths: Vec<Place>, context: &Context<'_>) -> Result<Output, ToolStop> {
+pub(crate) async fn run(tool: &dyn Tool, input: &Value, paths: Vec<ResolvedPath>, context: &Context<'_>) -> Result<Output, ToolStop> {
     let retries = if tool.reads_only(input) { tool.manifest().retries.unwrap_or(RETRIES_DEFAULT) } else { 0 };
     let time = tool.time_limit(input)? + GRACE;
     let mut kept = paths;
-    let told = |attempt: u32, fault: &ToolFault| context.leave.retried(attempt, &fault.to_string());
+    let told = |attempt: u32, fault: &ToolFault| context.subcalls.retried(attempt, &fault.to_string());
     retrying(retries, told, |left| {
         // The last try may have the paths themselves.
-        let paths = if left == 0 { Ok(std::mem::take(&mut kept)) } else { kept.iter().map(Place::again).collect() };
+        let paths = if left == 0 { Ok(std::mem::take(&mut kept)) } else { kept.iter().map(ResolvedPath::try_clone).collect() };
         async move {
             let paths = paths.map_err(|error| ToolFault::io("open", ".", error))?;
             // A pause of the room is no time of the call's.
@@ -66,7 +66,7 @@ async fn retrying<F: Future<Output = Result<Output, ToolStop>>>(
 
 /// A call that used up its time once would only use it up again.
 fn is_worth_a_try(fault: &ToolFault) -> bool {
-    fault.is_passing() && !matches!(fault, ToolFault::TimedOut { .. })
+    fault.is_transient() && !matches!(fault, ToolFault::TimedOut { .. })
 }
 
 #[cfg(test)]

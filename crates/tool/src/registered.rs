@@ -6,9 +6,9 @@ use crate::adapted;
 use crate::context::{Context, RunMode};
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::Manifest;
-use crate::net::Aim;
+use crate::net::HttpTarget;
 use crate::pipeline;
-use crate::place::{Place, Target};
+use crate::resolved_path::{NamedPath, ResolvedPath};
 use crate::schema::{self, Validator};
 use crate::tool::{Output, Tool};
 use serde_json::{Value, json};
@@ -56,14 +56,14 @@ impl RegisteredTool {
     }
 
     /// The paths that a checked input names, in the order in which `run` wants them resolved.
-    pub fn targets(&self, input: &Value) -> Vec<Target> {
-        self.tool.targets(input)
+    pub fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
+        self.tool.named_paths(input)
     }
 
-    /// What a call touches, by the names alone: what [`crate::Lanes`] compare. A name that could mean another path stands for the whole
+    /// What a call touches, by the names alone: what [`crate::PathLocks`] compare. A name that could mean another path stands for the whole
     /// project; a link is taken for what it is called, so calls that meet only behind one are not told apart.
-    pub fn touches_by_name(&self, input: &Value) -> Vec<Target> {
-        let plain = |target: Target| Target { path: plain(&target.path), access: target.access };
+    pub fn touches_by_name(&self, input: &Value) -> Vec<NamedPath> {
+        let plain = |target: NamedPath| NamedPath { path: plain(&target.path), access: target.access };
         self.tool.touches(input).into_iter().map(plain).collect()
     }
 
@@ -73,13 +73,13 @@ impl RegisteredTool {
     }
 
     /// Bytes that a checked input would write, send or take away.
-    pub fn size(&self, input: &Value, paths: &[Place]) -> Option<u64> {
+    pub fn size(&self, input: &Value, paths: &[ResolvedPath]) -> Option<u64> {
         self.tool.size(input, paths)
     }
 
     /// Where on the network a checked input aims. A URL that cannot be used is refused here, before anything is decided on it.
-    pub fn aim(&self, input: &Value) -> Result<Option<Aim>, Refusal> {
-        self.tool.aim(input)
+    pub fn http_target(&self, input: &Value) -> Result<Option<HttpTarget>, Refusal> {
+        self.tool.http_target(input)
     }
 
     /// Does this call change nothing anywhere? Some tools change things with some inputs only.
@@ -122,7 +122,7 @@ impl RegisteredTool {
     }
 
     /// Carries out a call whose input was checked. `paths` are those of `targets`, resolved when the call was decided.
-    pub async fn run(&self, input: &Value, paths: Vec<Place>, context: &Context<'_>) -> Result<Output, ToolStop> {
+    pub async fn run(&self, input: &Value, paths: Vec<ResolvedPath>, context: &Context<'_>) -> Result<Output, ToolStop> {
         match context.mode {
             RunMode::Live => {
                 let output = pipeline::run(&*self.tool, input, paths, context).await?;
@@ -143,7 +143,7 @@ impl RegisteredTool {
         }
     }
 
-    fn dry_run(&self, input: &Value, paths: &[Place], context: &Context<'_>) -> Result<Output, ToolStop> {
+    fn dry_run(&self, input: &Value, paths: &[ResolvedPath], context: &Context<'_>) -> Result<Output, ToolStop> {
         let Manifest { name, supports, .. } = self.manifest();
         if !supports.dry_run {
             return Err(Refusal::new(Code::Unsupported, format!("`{name}` cannot say what it would do"))

@@ -7,8 +7,8 @@
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::{Manifest, Runner};
-use crate::net::Aim;
-use crate::place::{Access, Place, Target};
+use crate::net::HttpTarget;
+use crate::resolved_path::{Access, NamedPath, ResolvedPath};
 use serde_json::Value;
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -19,14 +19,14 @@ pub trait Tool: Debug + Send + Sync {
     fn manifest(&self) -> &Manifest;
 
     /// The paths that an input names. They are resolved in this order and handed to `dry_run` and `execute`.
-    fn targets(&self, _input: &Value) -> Vec<Target> {
+    fn named_paths(&self, _input: &Value) -> Vec<NamedPath> {
         Vec::new()
     }
 
     /// What a call may touch, so that calls which meet on a path run in order. A tool that names no path may touch every one.
-    fn touches(&self, input: &Value) -> Vec<Target> {
-        let targets = self.targets(input);
-        if targets.is_empty() { vec![Target::project(Access::Run)] } else { targets }
+    fn touches(&self, input: &Value) -> Vec<NamedPath> {
+        let targets = self.named_paths(input);
+        if targets.is_empty() { vec![NamedPath::project(Access::Run)] } else { targets }
     }
 
     /// The argument list that a call runs.
@@ -35,12 +35,12 @@ pub trait Tool: Debug + Send + Sync {
     }
 
     /// Where on the network a call goes first. A URL that cannot be used is refused here, before anything is decided on it.
-    fn aim(&self, _input: &Value) -> Result<Option<Aim>, Refusal> {
+    fn http_target(&self, _input: &Value) -> Result<Option<HttpTarget>, Refusal> {
         Ok(None)
     }
 
     /// Bytes that a call writes, sends or takes away.
-    fn size(&self, _input: &Value, _paths: &[Place]) -> Option<u64> {
+    fn size(&self, _input: &Value, _paths: &[ResolvedPath]) -> Option<u64> {
         None
     }
 
@@ -65,10 +65,10 @@ pub trait Tool: Debug + Send + Sync {
     }
 
     /// What a call would do, in one sentence. Looks at the paths, which are open anyway, and does nothing.
-    fn dry_run(&self, input: &Value, paths: &[Place], context: &Context<'_>) -> Result<String, ToolStop>;
+    fn dry_run(&self, input: &Value, paths: &[ResolvedPath], context: &Context<'_>) -> Result<String, ToolStop>;
 
     /// Does the work once. The registry adds the time limit, the second try and the check of the result.
-    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a>;
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a>;
 }
 
 pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<Output, ToolStop>> + Send + 'a>>;

@@ -21,7 +21,7 @@ const ENTRIES_MAX: usize = 100_000;
 /// Bytes of a `.gitignore` that are read.
 const IGNORE_BYTES_MAX: u64 = 1024 * 1024;
 
-pub(crate) struct Found {
+pub(crate) struct WalkedFiles {
     /// Relative to the project, sorted.
     pub files: Vec<String>,
     /// There was more than a walk takes.
@@ -29,9 +29,9 @@ pub(crate) struct Found {
 }
 
 /// The regular files below `start`, which lies at `prefix` of `root`.
-pub(crate) fn files(root: BorrowedFd<'_>, start: OwnedFd, prefix: &str, deadline: Instant) -> Result<Found, ToolFault> {
+pub(crate) fn files(root: BorrowedFd<'_>, start: OwnedFd, prefix: &str, deadline: Instant) -> Result<WalkedFiles, ToolFault> {
     let prefix = if prefix == "." { "" } else { prefix };
-    let mut walk = Walk { ignores: Vec::new(), found: Found { files: Vec::new(), truncated: false }, deadline };
+    let mut walk = Walk { ignores: Vec::new(), found: WalkedFiles { files: Vec::new(), truncated: false }, deadline };
     walk.enter_parents(root, prefix);
     walk.directory(start, prefix, 0)?;
     walk.found.files.sort_unstable();
@@ -95,7 +95,7 @@ pub(crate) fn is_passed_over(error: Errno) -> bool {
 struct Walk {
     /// Of the directories above the one at hand, the root's first.
     ignores: Vec<Gitignore>,
-    found: Found,
+    found: WalkedFiles,
     deadline: Instant,
 }
 

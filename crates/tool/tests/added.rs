@@ -6,7 +6,10 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use tool::{Access, Alone, Context, Manifest, Output, Place, Reach, Registry, RunMode, Target, Tool, ToolFault, ToolFuture, ToolStop};
+use tool::{
+    Access, AddressFilter, Context, Manifest, NamedPath, NoSubcalls, Output, Registry, ResolvedPath, RunMode, Tool, ToolFault, ToolFuture,
+    ToolStop,
+};
 use world::Code;
 
 /// Counts the words of a file, as a server might do it that is not always there.
@@ -29,7 +32,7 @@ impl WordCounter {
         WordCounter { manifest, faults_left: AtomicU32::new(faults) }
     }
 
-    fn count(&self, path: &Place) -> Result<Output, ToolStop> {
+    fn count(&self, path: &ResolvedPath) -> Result<Output, ToolStop> {
         let was_broken = self.faults_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
         if was_broken {
             return Err(ToolFault::io("reach", "the counter", io::ErrorKind::Interrupted).into());
@@ -45,15 +48,15 @@ impl Tool for WordCounter {
         &self.manifest
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
-        vec![Target { path: input["file"].as_str().unwrap_or_default().to_owned(), access: Access::Read }]
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
+        vec![NamedPath { path: input["file"].as_str().unwrap_or_default().to_owned(), access: Access::Read }]
     }
 
-    fn dry_run(&self, _input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, _input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         Ok(format!("count the words of {} file", paths.len()))
     }
 
-    fn execute<'a>(&'a self, _input: &'a Value, paths: Vec<Place>, _context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, _input: &'a Value, paths: Vec<ResolvedPath>, _context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move { self.count(&paths[0]) })
     }
 }
@@ -67,8 +70,8 @@ async fn call(registry: &Registry, input: Value, mode: RunMode) -> Result<Output
     let root = std::fs::File::open(folder.path()).unwrap_or_else(|error| panic!("{error}"));
     let tool = registry.find("word.count")?;
     tool.check(&input)?;
-    let targets = tool.targets(&input);
-    let paths = targets.iter().map(|target| Place::open(root.as_fd(), folder.path(), target)).collect::<Result<_, _>>()?;
+    let targets = tool.named_paths(&input);
+    let paths = targets.iter().map(|target| ResolvedPath::open(root.as_fd(), folder.path(), target)).collect::<Result<_, _>>()?;
     let context = Context {
         root: root.as_fd(),
         project: folder.path(),
@@ -77,10 +80,10 @@ async fn call(registry: &Registry, input: Value, mode: RunMode) -> Result<Output
         output_max: 1000,
         visible: &|_: &str| true,
         mode,
-        reach: &Reach::default(),
-        leave: &Alone,
+        addresses: &AddressFilter::default(),
+        subcalls: &NoSubcalls,
         environment: &[],
-        terms: Default::default(),
+        job: Default::default(),
         secrets: &[],
     };
     tool.run(&input, paths, &context).await
@@ -97,9 +100,9 @@ async fn a_tool_of_another_crate_is_a_tool_like_any_other() {
     let registry = registry(0);
     let tool = registry.find("word.count").unwrap();
     let input = json!({ "file": "./three" });
-    assert_eq!(tool.touches_by_name(&input), [Target { path: "three".into(), access: Access::Read }]);
+    assert_eq!(tool.touches_by_name(&input), [NamedPath { path: "three".into(), access: Access::Read }]);
     assert!(tool.reads_only(&input) && !tool.is_adapted() && !tool.needs_container());
-    assert_eq!((tool.command(&input), tool.size(&input, &[]), tool.aim(&input)), (None, None, Ok(None)));
+    assert_eq!((tool.command(&input), tool.size(&input, &[]), tool.http_target(&input)), (None, None, Ok(None)));
 
     assert_eq!(call(&registry, input.clone(), RunMode::Live).await.unwrap().value, json!({ "words": 3 }));
     assert_eq!(

@@ -5,7 +5,7 @@ mod fuzz;
 
 use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
-use tool::{Access, Manifest, Place, Real, Target};
+use tool::{Access, Manifest, NamedPath, Real, ResolvedPath};
 
 const PATH: &[&str] = &[
     "/",
@@ -92,10 +92,10 @@ fn paths() {
     symlink("..", project.join("up")).unwrap();
     symlink(project.join("a"), project.join("abs")).unwrap();
     let root = std::fs::File::open(&project).unwrap();
-    let open = |path: &str| Place::open(root.as_fd(), &project, &Target { path: path.to_owned(), access: Access::Read });
+    let open = |path: &str| ResolvedPath::open(root.as_fd(), &project, &NamedPath { path: path.to_owned(), access: Access::Read });
     fuzz::text("paths", PATH, |text| {
-        let Ok(place) = open(text) else { return };
-        match place.real {
+        let Ok(resolved) = open(text) else { return };
+        match resolved.real {
             Real::Inside(path) => {
                 let plain = path == "." || !path.split('/').any(|name| matches!(name, "" | "." | ".."));
                 assert!(plain && !path.contains('\0'), "{text:?} leads to {path:?}");
@@ -103,7 +103,7 @@ fn paths() {
                 assert_eq!(again.real, Real::Inside(path), "{text:?}");
             }
             Real::Outside(path) => {
-                assert!(place.fd.is_none() && path.starts_with('/'), "{text:?} leads to {path:?}");
+                assert!(resolved.fd.is_none() && path.starts_with('/'), "{text:?} leads to {path:?}");
                 assert!(!std::path::Path::new(&path).starts_with(&project), "{text:?} leads to {path:?}");
             }
         }

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tool::{Alone, Context, Hop, Leave, Output, Reach, Registry, RunMode, ToolFault, ToolStop};
+use tool::{AddressFilter, Context, NoSubcalls, Output, Redirect, Registry, RunMode, SubcallGate, ToolFault, ToolStop};
 use world::{Code, Refusal};
 
 /// A server that answers every request with what `answer` makes of it, and remembers them.
@@ -77,20 +77,20 @@ fn redirect(status: u16, to: &str) -> Vec<u8> {
 
 struct Anywhere(Mutex<Vec<String>>);
 
-impl Leave for Anywhere {
-    fn hop<'a>(&'a self, hop: Hop<'a>) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>> {
-        self.0.lock().unwrap().push(format!("{} {} {}", hop.number, hop.to.method, hop.to.url()));
+impl SubcallGate for Anywhere {
+    fn allow_redirect<'a>(&'a self, redirect: Redirect<'a>) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>> {
+        self.0.lock().unwrap().push(format!("{} {} {}", redirect.number, redirect.to.method, redirect.to.url()));
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn change<'a>(&'a self, change: tool::Change<'a>) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>> {
+    fn allow_change<'a>(&'a self, change: tool::PatchedFile<'a>) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>> {
         panic!("no request changes `{}`", change.path)
     }
 
     fn retried(&self, _: u32, _: &str) {}
 }
 
-async fn call_with(input: &Value, reach: &Reach, leave: &dyn Leave) -> Result<Output, ToolStop> {
+async fn call_with(input: &Value, addresses: &AddressFilter, subcalls: &dyn SubcallGate) -> Result<Output, ToolStop> {
     let registry = Registry::builtin();
     let tool = registry.find("http.request")?;
     tool.check(input)?;
@@ -104,21 +104,21 @@ async fn call_with(input: &Value, reach: &Reach, leave: &dyn Leave) -> Result<Ou
         output_max: 100_000,
         visible: &|_: &str| true,
         mode: RunMode::Live,
-        reach,
-        leave,
+        addresses,
+        subcalls,
         environment: &[],
-        terms: Default::default(),
+        job: Default::default(),
         secrets: &[],
     };
     tool.run(input, Vec::new(), &context).await
 }
 
-fn reach(servers: &[&Server]) -> Reach {
-    Reach { allow: servers.iter().map(|server| server.address).collect(), ..Reach::default() }
+fn allowing(servers: &[&Server]) -> AddressFilter {
+    AddressFilter { allow: servers.iter().map(|server| server.address).collect(), ..AddressFilter::default() }
 }
 
 async fn call(server: &Server, input: Value) -> Output {
-    call_with(&input, &reach(&[server]), &Alone).await.unwrap()
+    call_with(&input, &allowing(&[server]), &NoSubcalls).await.unwrap()
 }
 
 #[track_caller]
@@ -157,8 +157,8 @@ async fn loopback_is_closed_unless_it_is_named_by_any_notation() {
     let port = server.address.port();
     for host in ["127.0.0.1", "localhost", "0x7f.1", "2130706433", "[::ffff:127.0.0.1]", "[::1]", "0"] {
         let input = json!({ "url": format!("http://{host}:{port}/") });
-        let closed = Reach { ports: vec![port], ..Reach::default() };
-        assert_eq!(refused(call_with(&input, &closed, &Alone).await).code, Code::Denied, "{host}");
+        let closed = AddressFilter { ports: vec![port], ..AddressFilter::default() };
+        assert_eq!(refused(call_with(&input, &closed, &NoSubcalls).await).code, Code::Denied, "{host}");
     }
     assert!(server.heard().is_empty());
     // The control: the same server answers where it is named, and by a name that leads there.
@@ -175,15 +175,15 @@ async fn a_redirect_is_judged_again() {
     let outer = Server::start(move |_| redirect(302, &target)).await;
     let input = json!({ "url": outer.url("/") });
     let anywhere = Anywhere(Mutex::default());
-    let refusal = refused(call_with(&input, &reach(&[&outer]), &anywhere).await);
+    let refusal = refused(call_with(&input, &allowing(&[&outer]), &anywhere).await);
     assert!(refusal.reason.contains("port") || refusal.reason.contains("loopback"), "{refusal:?}");
     assert!(inner.heard().is_empty() && anywhere.0.lock().unwrap().is_empty());
     // The control: with both named it arrives.
-    let output = call_with(&input, &reach(&[&outer, &inner]), &anywhere).await.unwrap();
+    let output = call_with(&input, &allowing(&[&outer, &inner]), &anywhere).await.unwrap();
     assert_eq!((&output.value["body"], &output.value["redirects"]), (&json!("secret"), &json!(1)));
     assert_eq!(*anywhere.0.lock().unwrap(), [format!("1 GET {}", inner.url("/"))]);
     // And where nobody lets it go to another server, it does not.
-    let refusal = refused(call_with(&input, &reach(&[&outer, &inner]), &Alone).await);
+    let refusal = refused(call_with(&input, &allowing(&[&outer, &inner]), &NoSubcalls).await);
     assert_eq!((refusal.code, refusal.reason.as_str()), (Code::Denied, "`127.0.0.1` sends the call on to `127.0.0.1`"));
     assert_eq!(inner.heard().len(), 1);
 }
@@ -199,7 +199,7 @@ async fn the_callers_headers_and_body_stay_with_the_first_server() {
         _ => ok("end"),
     })
     .await;
-    let both = reach(&[&outer, &inner]);
+    let both = allowing(&[&outer, &inner]);
     let ask = |path: &str| json!({ "url": outer.url(path), "method": "POST", "headers": { "Authorization": "Bearer t" }, "body": "b" });
     let anywhere = Anywhere(Mutex::default());
     let refusal = refused(call_with(&ask("/keep"), &both, &anywhere).await);
@@ -208,7 +208,7 @@ async fn the_callers_headers_and_body_stay_with_the_first_server() {
     let heard = inner.heard().concat();
     assert!(heard.starts_with("GET / ") && !heard.contains("Bearer") && !heard.contains("authorization"), "{heard}");
     // The control: on the same server both go along.
-    call_with(&ask("/again"), &both, &Alone).await.unwrap();
+    call_with(&ask("/again"), &both, &NoSubcalls).await.unwrap();
     let last = outer.heard().pop().unwrap();
     assert!(last.starts_with("POST /end ") && last.contains("Bearer t") && last.ends_with('b'), "{last}");
 }
@@ -216,11 +216,11 @@ async fn the_callers_headers_and_body_stay_with_the_first_server() {
 #[tokio::test]
 async fn redirects_come_to_an_end() {
     let server = Server::start(|_| redirect(302, "/again")).await;
-    let refusal = refused(call_with(&json!({ "url": server.url("/") }), &reach(&[&server]), &Alone).await);
+    let refusal = refused(call_with(&json!({ "url": server.url("/") }), &allowing(&[&server]), &NoSubcalls).await);
     assert_eq!(refusal.reason, "`127.0.0.1` redirects more than 5 times");
     assert_eq!(server.heard().len(), 6);
     let server = Server::start(|_| redirect(302, "file:///etc/passwd")).await;
-    let refusal = refused(call_with(&json!({ "url": server.url("/") }), &reach(&[&server]), &Alone).await);
+    let refusal = refused(call_with(&json!({ "url": server.url("/") }), &allowing(&[&server]), &NoSubcalls).await);
     assert_eq!(refusal.reason, "`file` is not a scheme that may be used");
 }
 
@@ -240,7 +240,7 @@ async fn bodies_and_heads_are_capped() {
     let value = call(&server, json!({ "url": server.url("/binary") })).await.value;
     assert_eq!((&value["encoding"], &value["body"]), (&json!("base64"), &json!("//4A")));
     for path in ["/head", "/many"] {
-        match call_with(&json!({ "url": server.url(path) }), &reach(&[&server]), &Alone).await {
+        match call_with(&json!({ "url": server.url(path) }), &allowing(&[&server]), &NoSubcalls).await {
             Err(ToolStop::Failed(ToolFault::Net { .. })) => {}
             other => panic!("{path}: {other:?}"),
         }
@@ -250,7 +250,7 @@ async fn bodies_and_heads_are_capped() {
 #[tokio::test]
 async fn time_is_kept_and_the_connection_ends_with_it() {
     let server = Server::start(|_| Vec::new()).await;
-    match call_with(&json!({ "url": server.url("/"), "timeout_ms": 1500 }), &reach(&[&server]), &Alone).await {
+    match call_with(&json!({ "url": server.url("/"), "timeout_ms": 1500 }), &allowing(&[&server]), &NoSubcalls).await {
         Err(ToolStop::Failed(ToolFault::TimedOut { ms: 1500 })) => {}
         other => panic!("{other:?}"),
     }
@@ -269,10 +269,10 @@ async fn headers_of_the_connection_are_not_the_callers() {
         ("x", "a\r\nb: c"),
     ] {
         let input = json!({ "url": server.url("/"), "headers": { name: value } });
-        assert_eq!(refused(call_with(&input, &reach(&[&server]), &Alone).await).code, Code::BadInput, "{name}");
+        assert_eq!(refused(call_with(&input, &allowing(&[&server]), &NoSubcalls).await).code, Code::BadInput, "{name}");
     }
     let input = json!({ "url": server.url("/"), "headers": { "x": "y".repeat(20_000) } });
-    assert_eq!(refused(call_with(&input, &reach(&[&server]), &Alone).await).code, Code::TooLarge);
+    assert_eq!(refused(call_with(&input, &allowing(&[&server]), &NoSubcalls).await).code, Code::TooLarge);
     assert!(server.heard().is_empty());
 }
 
@@ -292,10 +292,10 @@ async fn a_reset_get_is_tried_once_more_and_a_post_is_not() {
             }
         }
     });
-    let reach = Reach { allow: vec![address], ..Reach::default() };
-    let output = call_with(&json!({ "url": format!("http://{address}/") }), &reach, &Alone).await.unwrap();
+    let filter = AddressFilter { allow: vec![address], ..AddressFilter::default() };
+    let output = call_with(&json!({ "url": format!("http://{address}/") }), &filter, &NoSubcalls).await.unwrap();
     assert_eq!((&output.value["body"], output.retries, *count.lock().unwrap()), (&json!("second"), 1, 2));
-    let result = call_with(&json!({ "url": format!("http://{address}/"), "method": "POST" }), &reach, &Alone).await;
+    let result = call_with(&json!({ "url": format!("http://{address}/"), "method": "POST" }), &filter, &NoSubcalls).await;
     let Err(stop) = result else { panic!("{result:?}") };
     assert!(stop.is_retryable());
     assert_eq!(*count.lock().unwrap(), 3);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Map, Value};
-use tool::{Access, Manifest, Sanitizer, Target, conflicts};
+use tool::{Access, Manifest, NamedPath, Sanitizer, conflicts};
 
 fn manifest(strategy: &str, tokens: u64) -> Manifest {
     let text = format!(
@@ -25,9 +25,9 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn any_targets() -> impl Strategy<Value = Vec<Target>> {
+fn any_targets() -> impl Strategy<Value = Vec<NamedPath>> {
     let access = prop_oneof![Just(Access::Read), Just(Access::List), Just(Access::Write), Just(Access::Name), Just(Access::Run)];
-    let target = ("[ab](/[ab]){0,3}|\\.", access).prop_map(|(path, access)| Target { path, access });
+    let target = ("[ab](/[ab]){0,3}|\\.", access).prop_map(|(path, access)| NamedPath { path, access });
     prop::collection::vec(target, 0..4)
 }
 
@@ -65,9 +65,9 @@ proptest! {
     #[test]
     fn meeting_is_mutual_and_needs_a_writer(a in any_targets(), b in any_targets()) {
         prop_assert_eq!(conflicts(&a, &b), conflicts(&b, &a));
-        let reads = |targets: &[Target]| targets.iter().all(|target| matches!(target.access, Access::Read | Access::List));
+        let reads = |targets: &[NamedPath]| targets.iter().all(|target| matches!(target.access, Access::Read | Access::List));
         prop_assert!(!(reads(&a) && reads(&b) && conflicts(&a, &b)));
-        let more: Vec<Target> = b.iter().cloned().chain(a.clone()).collect();
+        let more: Vec<NamedPath> = b.iter().cloned().chain(a.clone()).collect();
         prop_assert!(!conflicts(&a, &b) || conflicts(&a, &more), "touching more never meets less");
     }
 
@@ -77,6 +77,6 @@ proptest! {
             let _ = manifest.check("x");
         }
         let _ = tool::host_of(&text);
-        let _ = tool::Aim::parse(&text, "GET");
+        let _ = tool::HttpTarget::parse(&text, "GET");
     }
 }

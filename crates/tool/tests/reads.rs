@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use tool::{Alone, Context, Output, Place, Reach, Registry, RunMode, ToolStop};
+use tool::{AddressFilter, Context, NoSubcalls, Output, Registry, ResolvedPath, RunMode, ToolStop};
 use world::limits::READ_BYTES_MAX;
 use world::{Code, Refusal};
 
@@ -38,7 +38,8 @@ impl Ground {
         let project = self.folder.path();
         let root = rustix::fs::open(project, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let root = root.as_fd();
-        let places = tool.targets(input).iter().map(|target| Place::open(root, project, target)).collect::<Result<Vec<_>, _>>()?;
+        let resolved_paths =
+            tool.named_paths(input).iter().map(|target| ResolvedPath::open(root, project, target)).collect::<Result<Vec<_>, _>>()?;
         let visible = |path: &str| !path.split('/').any(|part| part == ".env");
         let context = Context {
             root,
@@ -48,13 +49,13 @@ impl Ground {
             output_max: self.output_max,
             visible: &visible,
             mode: RunMode::Live,
-            reach: &Reach::default(),
-            leave: &Alone,
+            addresses: &AddressFilter::default(),
+            subcalls: &NoSubcalls,
             environment: &[],
-            terms: Default::default(),
+            job: Default::default(),
             secrets: &[],
         };
-        let work = must_be_send(tool.run(input, places, &context));
+        let work = must_be_send(tool.run(input, resolved_paths, &context));
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }
 
@@ -371,7 +372,7 @@ fn what_wants_a_room_says_so_without_one() {
 fn the_door_learns_what_a_call_is_about() {
     let registry = Registry::builtin();
     let tool = |name: &str| registry.find(name).unwrap();
-    let paths = |name: &str, input: Value| tool(name).targets(&input).into_iter().map(|target| target.path).collect::<Vec<_>>();
+    let paths = |name: &str, input: Value| tool(name).named_paths(&input).into_iter().map(|target| target.path).collect::<Vec<_>>();
     assert_eq!(paths("fs.read", json!({ "path": "a" })), ["a"]);
     assert_eq!(paths("search.grep", json!({ "pattern": "a" })), ["."]);
     assert_eq!(paths("shell.run", json!({ "command": ["ls"], "cwd": "src" })), ["src"]);
@@ -385,11 +386,11 @@ fn the_door_learns_what_a_call_is_about() {
         [("fs.exists", true), ("fs.list", true), ("fs.read", true), ("http.request", false), ("search.glob", true), ("search.grep", true)];
     assert_eq!(in_kernel, expect);
     let get = json!({ "url": "https://Example.com:8443/x" });
-    let aim = tool("http.request").aim(&get).unwrap().unwrap();
+    let aim = tool("http.request").http_target(&get).unwrap().unwrap();
     assert_eq!((aim.host.as_str(), aim.port, aim.method.as_str()), ("example.com", 8443, "GET"));
     assert!(tool("http.request").reads_only(&get));
     assert!(!tool("http.request").reads_only(&json!({ "url": "https://example.com/", "method": "POST" })));
-    assert!(tool("http.request").aim(&json!({ "url": "file:///etc/passwd" })).is_err());
+    assert!(tool("http.request").http_target(&json!({ "url": "file:///etc/passwd" })).is_err());
     let meet = |a: (&str, Value), b: (&str, Value)| tool::conflicts(&tool(a.0).touches_by_name(&a.1), &tool(b.0).touches_by_name(&b.1));
     let (read, write) =
         (|path: &str| ("fs.read", json!({ "path": path })), |path: &str| ("fs.write", json!({ "path": path, "content": "" })));
@@ -397,7 +398,7 @@ fn the_door_learns_what_a_call_is_about() {
     assert!(!meet(read("src/b"), write("src/a")) && !meet(read("src/a"), read("src/a")));
     assert!(meet(("test.run", json!({})), write("a")) && meet(("git.status", json!({})), write("a")));
     assert!(!meet(("git.status", json!({})), read("a")) && !meet(("http.request", get.clone()), ("test.run", json!({}))));
-    assert_eq!(tool("fs.read").aim(&json!({ "path": "a" })), Ok(None));
+    assert_eq!(tool("fs.read").http_target(&json!({ "path": "a" })), Ok(None));
 }
 
 #[test]

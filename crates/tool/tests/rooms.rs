@@ -18,7 +18,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Command, exit};
-use tool::{Alone, Context, Found, Output, Place, Reach, Real, Registry, RunMode, ToolStop};
+use tool::{AddressFilter, Context, NoSubcalls, Output, PathKind, Real, Registry, ResolvedPath, RunMode, ToolStop};
 use world::{Code, Refusal};
 
 type Test = (&'static str, fn(&Host));
@@ -91,7 +91,8 @@ impl Host {
         let tool = self.registry.find(name)?;
         tool.check(input)?;
         let root = room.root().as_fd();
-        let places = tool.targets(input).iter().map(|target| Place::open(root, &project, target)).collect::<Result<Vec<_>, _>>()?;
+        let resolved_paths =
+            tool.named_paths(input).iter().map(|target| ResolvedPath::open(root, &project, target)).collect::<Result<Vec<_>, _>>()?;
         let visible = |path: &str| !path.contains("hidden");
         let context = Context {
             root,
@@ -101,13 +102,13 @@ impl Host {
             output_max: 10_000,
             visible: &visible,
             mode: self.mode.get(),
-            reach: &Reach::default(),
-            leave: &Alone,
+            addresses: &AddressFilter::default(),
+            subcalls: &NoSubcalls,
             environment: &self.environment,
-            terms: Default::default(),
+            job: Default::default(),
             secrets: &[],
         };
-        self.runtime.block_on(tool.run(input, places, &context))
+        self.runtime.block_on(tool.run(input, resolved_paths, &context))
     }
 
     #[track_caller]
@@ -180,9 +181,9 @@ fn a_write_follows_links_inside(host: &Host) {
     // A link that a job makes is resolved like any other: to where it leads.
     host.call("shell.run", json!({ "command": ["ln", "-s", "/etc/passwd", "src/out"] }));
     let Some(room) = &host.room else { panic!() };
-    let target = tool::Target { path: "src/out".into(), access: tool::Access::Read };
-    match Place::open(room.root().as_fd(), &host.project(), &target) {
-        Ok(Place { real: Real::Outside(path), found: Found::Unknown, fd: None }) => assert_eq!(path, "/etc/passwd"),
+    let target = tool::NamedPath { path: "src/out".into(), access: tool::Access::Read };
+    match ResolvedPath::open(room.root().as_fd(), &host.project(), &target) {
+        Ok(ResolvedPath { real: Real::Outside(path), kind: PathKind::Unknown, fd: None }) => assert_eq!(path, "/etc/passwd"),
         other => panic!("{other:?}"),
     }
 }

@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use tool::{Alone, Context, Reach, Registry, RunMode, ToolStop};
+use tool::{AddressFilter, Context, NoSubcalls, Registry, RunMode, ToolStop};
 
 const ADDRESS: &str = "SKEP_TEST_TLS_ADDRESS";
 
@@ -36,10 +36,10 @@ async fn child() {
         output_max: 1000,
         visible: &|_: &str| true,
         mode: RunMode::Live,
-        reach: &Reach { allow: vec![address], ..Reach::default() },
-        leave: &Alone,
+        addresses: &AddressFilter { allow: vec![address], ..AddressFilter::default() },
+        subcalls: &NoSubcalls,
         environment: &[],
-        terms: Default::default(),
+        job: Default::default(),
         secrets: &[],
     };
     for host in ["localhost", "127.0.0.1"] {

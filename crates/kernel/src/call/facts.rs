@@ -16,7 +16,7 @@ use sandbox::egress::Ask;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tool::{Found, Place, Real, RegisteredTool};
+use tool::{PathKind, Real, RegisteredTool, ResolvedPath};
 use workspace::{Hidden, Sight};
 use world::Stop;
 use world::{Code, Hands, Refusal, TaskId, What};
@@ -24,7 +24,7 @@ use world::{Code, Hands, Refusal, TaskId, What};
 pub(super) struct Facts {
     /// What it is judged by.
     pub call: CallFacts,
-    pub places: Vec<Place>,
+    pub places: Vec<ResolvedPath>,
     /// The room it runs in, or comes from.
     pub room: Option<Template>,
     /// In a replay, what this call was in the task that is replayed.
@@ -220,7 +220,7 @@ pub(super) async fn of_model(kernel: &Kernel, request: &Request, about: super::m
 
 /// What a call has to do with files and rooms.
 struct Surroundings {
-    places: Vec<Place>,
+    places: Vec<ResolvedPath>,
     room: Option<Template>,
     sight: Option<Arc<Sight>>,
     root: Root,
@@ -246,9 +246,9 @@ pub(crate) fn host_of(url: &str) -> Option<String> {
     tool::host_of(url)
 }
 
-fn open_places(request: &Request, tool: &RegisteredTool, root: &Root, project: &std::path::Path) -> Result<Vec<Place>, Refusal> {
+fn open_places(request: &Request, tool: &RegisteredTool, root: &Root, project: &std::path::Path) -> Result<Vec<ResolvedPath>, Refusal> {
     let Some(fd) = root.bare() else { return Ok(Vec::new()) };
-    tool.targets(&request.input).iter().map(|target| Place::open(fd, project, target)).collect()
+    tool.named_paths(&request.input).iter().map(|target| ResolvedPath::open(fd, project, target)).collect()
 }
 
 /// Why no call may touch these places: they are masked in the task's rooms, so a program there could not either. Whether a path may be read
@@ -269,13 +269,13 @@ async fn hidden(
     kernel: &Kernel,
     facts: &Facts,
     sight: &Arc<Sight>,
-    place: &Place,
+    place: &ResolvedPath,
     path: &str,
     by_policy: bool,
 ) -> Result<Option<Hidden>, Stop> {
-    let named = match (by_policy, place.found) {
+    let named = match (by_policy, place.kind) {
         (false, _) => sight.hides_name(path),
-        (true, Found::Directory) => sight.hides_folder(path),
+        (true, PathKind::Directory) => sight.hides_folder(path),
         (true, _) => sight.masks(path),
     };
     if named.is_some() {
@@ -289,7 +289,7 @@ async fn hidden(
     // Only what has several names can be a hidden file by another one; then the project is looked through.
     let several = |fd: &OwnedFd| rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_nlink > 1);
     match &place.fd {
-        Some(fd) if matches!(place.found, Found::File { .. }) && several(fd) => kernel.masks.other_name(sight, path).await,
+        Some(fd) if matches!(place.kind, PathKind::File { .. }) && several(fd) => kernel.masks.other_name(sight, path).await,
         _ => Ok(None),
     }
 }

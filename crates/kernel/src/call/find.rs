@@ -4,7 +4,7 @@
 
 use super::Request;
 use crate::Kernel;
-use tool::{Lane, Pass, RegisteredTool};
+use tool::{BreakerGuard, PathLock, RegisteredTool};
 use world::{Code, Refusal, limits};
 
 /// What a call is to run.
@@ -18,9 +18,9 @@ pub(super) enum Found<'a> {
 /// A tool that one call may use as soon as the gate admits it. Calls that touch the same paths wait until this is dropped.
 pub(super) struct Turn<'a> {
     pub tool: &'a RegisteredTool,
-    pub breaker: Pass<'a>,
+    pub breaker: BreakerGuard<'a>,
     /// Calls of a task run side by side unless they touch the same paths; then in the order they came, each seeing the one before.
-    pub lane: Option<Lane>,
+    pub lock: Option<PathLock>,
 }
 
 /// Finds the tool of a call and waits for its turn.
@@ -33,10 +33,10 @@ pub(super) async fn find<'a>(kernel: &'a Kernel, request: &Request) -> Result<Fo
     if tool.is_adapted() {
         return Ok(Found::Adapter(tool));
     }
-    let lane = match request.task {
-        Some(task) => Some(kernel.workspaces.lanes(task).enter(tool.touches_by_name(&request.input)).await),
+    let lock = match request.task {
+        Some(task) => Some(kernel.workspaces.path_locks(task).enter(tool.touches_by_name(&request.input)).await),
         None => None,
     };
     let breaker = kernel.tools.enter(&request.tool)?;
-    Ok(Found::Tool(Turn { tool, breaker, lane }))
+    Ok(Found::Tool(Turn { tool, breaker, lock }))
 }

@@ -23,7 +23,7 @@ use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tool::Network;
+use tool::JobNetwork;
 use world::event::{NetClosed, RecordsDropped};
 use world::{BanId, CallId, Code, Refusal, limits};
 use world::{Fault, Stop};
@@ -99,7 +99,7 @@ async fn close(gate: Arc<EgressGate>, running: Vec<JoinHandle<()>>) -> Result<()
     gate.settle().await
 }
 
-impl Network for RoomNetwork {
+impl JobNetwork for RoomNetwork {
     fn doors(&self) -> Vec<Door> {
         let models = self.models.iter().map(|_| GATEWAY_PORT);
         self.outward().into_iter().map(|(port, _)| port).chain(models).map(|port| Door { port }).collect()

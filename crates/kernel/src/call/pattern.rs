@@ -3,7 +3,7 @@
 //! **Invariant.** Whatever a wider answer covers, its reviewer could read off the question: nothing of the call that a rule can see is left out.
 
 use super::Request;
-use tool::{Place, Real, RunMode};
+use tool::{Real, ResolvedPath, RunMode};
 use workspace::hash;
 use world::{Hands, TaskId, What};
 
@@ -28,7 +28,7 @@ pub(super) fn bind(request: &Request, task: Option<TaskId>, session: &str, zone:
 pub(super) fn similar_calls(
     request: &Request,
     bind: &str,
-    places: &[Place],
+    places: &[ResolvedPath],
     command: Option<&[String]>,
     target: NetworkTarget<'_>,
 ) -> What {
@@ -70,7 +70,7 @@ fn literal(path: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-    use tool::Found;
+    use tool::PathKind;
     use world::{Pid, ZoneId};
 
     #[test]
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_call_beyond_the_project_or_not_in_earnest_has_no_kind() {
         let request = Request::new(Pid(3), None, ZoneId(1), "fs.read", json!({}));
-        let place = |real| Place { real, found: Found::Missing, fd: None };
+        let place = |real| ResolvedPath { real, kind: PathKind::Missing, fd: None };
         let inside = [place(Real::Inside("a".into()))];
         assert!(
             matches!(similar_calls(&request, "b", &inside, None, NetworkTarget::default()), What::Like { paths, .. } if paths == ["/a"])

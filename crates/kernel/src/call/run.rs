@@ -15,7 +15,7 @@ use crate::work::{Hold, WorkKey};
 use policy::Verdict;
 use sandbox::Template;
 use std::time::{Duration, Instant};
-use tool::{Context, Output, Pass, Place, RegisteredTool, ToolStop};
+use tool::{BreakerGuard, Context, Output, RegisteredTool, ResolvedPath, ToolStop};
 use world::{Code, Fault, FaultKind, Pid, Refusal, Stop, limits};
 
 /// What a tool gave, and how long it took.
@@ -36,7 +36,7 @@ pub(super) async fn run(
     kernel: &Kernel,
     permit: &Permit,
     tool: &RegisteredTool,
-    breaker: Pass<'_>,
+    breaker: BreakerGuard<'_>,
     request: &Request,
     facts: Facts,
 ) -> Ran {
@@ -49,7 +49,7 @@ async fn carry_out(
     kernel: &Kernel,
     permit: &Permit,
     tool: &RegisteredTool,
-    breaker: Pass<'_>,
+    breaker: BreakerGuard<'_>,
     request: &Request,
     mut facts: Facts,
 ) -> Result<Output, Stop> {
@@ -87,7 +87,7 @@ async fn use_tool(
     tool: &RegisteredTool,
     request: &Request,
     facts: &Facts,
-    places: Vec<Place>,
+    places: Vec<ResolvedPath>,
     network: Option<&RoomNetwork>,
 ) -> Result<Result<Output, ToolStop>, Fault> {
     let no_root =
@@ -96,7 +96,7 @@ async fn use_tool(
     // A walk shows nothing that a call on the path itself would not.
     let walk = Walk::of(kernel, &facts.call);
     let visible = |path: &str| !facts.hides(path) && walk.shows(path, permit.grant.is_some());
-    let secrets: Vec<tool::Secret> = kernel.rooms.host_services.secrets.iter().map(|(_, secret)| secret.clone()).collect();
+    let secrets: Vec<tool::SentinelSecret> = kernel.rooms.host_services.secrets.iter().map(|(_, secret)| secret.clone()).collect();
     let context = Context {
         root,
         project: &facts.project,
@@ -105,13 +105,13 @@ async fn use_tool(
         output_max: limits::OUTPUT_KEPT_MAX,
         visible: &visible,
         mode: request.run_mode,
-        reach: &kernel.tools.reach,
-        leave: &Subcalls { kernel, request, call: permit.call },
+        addresses: &kernel.tools.reach,
+        subcalls: &Subcalls { kernel, request, call: permit.call },
         environment: &kernel.rooms.environment,
-        terms: tool::Terms {
+        job: tool::JobSetup {
             template: facts.room.as_ref(),
-            live: request.live.as_deref(),
-            network: network.map(|network| network as &dyn tool::Network),
+            follower: request.live.as_deref(),
+            network: network.map(|network| network as &dyn tool::JobNetwork),
         },
         secrets: &secrets,
     };
@@ -122,7 +122,7 @@ fn stopped(request: &Request, stop: ToolStop) -> Stop {
     match stop {
         ToolStop::Refused(refusal) => Stop::Refused(refusal),
         ToolStop::Failed(fault) => {
-            let (fix, is_retryable) = (fault.hint().map(str::to_owned), fault.is_passing());
+            let (fix, is_retryable) = (fault.hint().map(str::to_owned), fault.is_transient());
             Stop::Failed(Fault { fix, is_retryable, ..Fault::new(FaultKind::Room, format!("`{}` could not run", request.tool), fault) })
         }
     }

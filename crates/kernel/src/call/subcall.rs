@@ -8,9 +8,8 @@ use super::run::Ran;
 use super::{Request, consider, settle};
 use crate::Kernel;
 use serde_json::{Value, json};
-use std::pin::Pin;
 use std::time::{Duration, Instant};
-use tool::{Change, Hop, Leave, Output};
+use tool::{GateAnswer, Output, PatchedFile, Redirect, SubcallGate};
 use world::event::CallRetried;
 use world::{CallId, Code, Refusal};
 use world::{Fault, Stop};
@@ -70,10 +69,10 @@ impl Subcalls<'_> {
     }
 }
 
-impl Leave for Subcalls<'_> {
-    fn hop<'a>(&'a self, hop: Hop<'a>) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>> {
+impl SubcallGate for Subcalls<'_> {
+    fn allow_redirect<'a>(&'a self, redirect: Redirect<'a>) -> GateAnswer<'a> {
         Box::pin(async move {
-            let Hop { from, to, .. } = hop;
+            let Redirect { from, to, .. } = redirect;
             // What was decided for a server holds there.
             if (&from.host, from.port, &from.method) == (&to.host, to.port, &to.method) {
                 return Ok(());
@@ -88,7 +87,7 @@ impl Leave for Subcalls<'_> {
         })
     }
 
-    fn change<'a>(&'a self, change: Change<'a>) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>> {
+    fn allow_change<'a>(&'a self, change: PatchedFile<'a>) -> GateAnswer<'a> {
         Box::pin(async move {
             let asked = match change.content {
                 Some(content) => self.ask("fs.write", json!({ "path": change.path, "content": content })).await,

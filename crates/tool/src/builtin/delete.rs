@@ -4,7 +4,7 @@ use super::{exactly, exactly_of, path_in, time_of, write};
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
-use crate::place::{Access, Found, Place, Real, Target};
+use crate::resolved_path::{Access, NamedPath, PathKind, Real, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use sandbox::Act;
 use serde_json::{Value, json};
@@ -19,20 +19,20 @@ impl Tool for FsDelete {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "path", Access::Name)]
     }
 
-    fn size(&self, _input: &Value, paths: &[Place]) -> Option<u64> {
+    fn size(&self, _input: &Value, paths: &[ResolvedPath]) -> Option<u64> {
         size_taken(paths.first()?)
     }
 
-    fn dry_run(&self, _input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, _input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         let [path] = exactly_of(paths)?;
         Ok(format!("delete `{}`", present(path)?))
     }
 
-    fn execute<'a>(&'a self, _input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, _input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
             delete(&path, context, time_of(&self.0)).await
@@ -40,26 +40,26 @@ impl Tool for FsDelete {
     }
 }
 
-async fn delete(place: &Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
-    let path = present(place)?;
+async fn delete(resolved: &ResolvedPath, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+    let path = present(resolved)?;
     write::change(Act::Delete { path: path.into() }, None, path, "deleted", context, time).await?;
     Ok(Output::good(json!({ "path": path, "deleted": true })))
 }
 
 /// The path of something that can be deleted or moved.
-pub(super) fn present(place: &Place) -> Result<&str, Refusal> {
-    match (&place.real, place.found) {
+pub(super) fn present(resolved: &ResolvedPath) -> Result<&str, Refusal> {
+    match (&resolved.real, resolved.kind) {
         (Real::Inside(path), _) if path == "." => Err(Refusal::new(Code::BadInput, "`.` is the project itself").hint("name what is in it")),
-        (Real::Inside(path), Found::File { .. } | Found::Directory | Found::Link) => Ok(path),
-        _ => Err(place.absent()),
+        (Real::Inside(path), PathKind::File { .. } | PathKind::Directory | PathKind::Link) => Ok(path),
+        _ => Err(resolved.unusable()),
     }
 }
 
 /// Bytes of the file that a call takes away or moves. A folder's are not counted, so they are not known.
-pub(super) fn size_taken(place: &Place) -> Option<u64> {
-    match place.found {
-        Found::File { bytes } => Some(bytes),
-        Found::Link | Found::Missing => Some(0),
+pub(super) fn size_taken(resolved: &ResolvedPath) -> Option<u64> {
+    match resolved.kind {
+        PathKind::File { bytes } => Some(bytes),
+        PathKind::Link | PathKind::Missing => Some(0),
         _ => None,
     }
 }

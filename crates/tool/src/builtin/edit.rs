@@ -6,7 +6,7 @@ use super::{blocking, bytes_in, exactly, exactly_of, path_in, shown, text, time_
 use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::Manifest;
-use crate::place::{Access, Place, Target};
+use crate::resolved_path::{Access, NamedPath, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use serde_json::{Value, json};
 use std::io::Read;
@@ -25,22 +25,22 @@ impl Tool for FsEdit {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "path", Access::Write)]
     }
 
-    fn size(&self, input: &Value, _paths: &[Place]) -> Option<u64> {
+    fn size(&self, input: &Value, _paths: &[ResolvedPath]) -> Option<u64> {
         bytes_in(input, "new")
     }
 
-    fn dry_run(&self, input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         let [path] = exactly_of(paths)?;
         path.file()?;
         let bytes = |field: &str| text(input, field).unwrap_or_default().len();
         Ok(format!("replace {} bytes by {} in {}", bytes("old"), bytes("new"), shown(path)))
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
             run(input, path, context, time_of(&self.0)).await
@@ -48,25 +48,25 @@ impl Tool for FsEdit {
     }
 }
 
-async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+async fn run(input: &Value, resolved: ResolvedPath, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let field = |name: &str| text(input, name).unwrap_or_default().to_owned();
     let (old, new) = (field("old"), field("new"));
     let all = input.get("all").and_then(Value::as_bool).unwrap_or(false);
-    let (place, edited) = blocking(time, move |_| {
-        let content = content(&place)?;
-        let edited = replace(place.real.as_str(), &content, &old, &new, all)?;
-        Ok((place, edited))
+    let (resolved, edited) = blocking(time, move |_| {
+        let content = content(&resolved)?;
+        let edited = replace(resolved.real.as_str(), &content, &old, &new, all)?;
+        Ok((resolved, edited))
     })
     .await?;
-    let path = place.real.as_str();
+    let path = resolved.real.as_str();
     let bytes = edited.content.len();
     write::store(path, edited.content.into_bytes(), None, context, time).await?;
     Ok(Output::good(json!({ "path": path, "replaced": edited.lines.len(), "line": edited.lines.first(), "bytes": bytes })))
 }
 
-fn content(place: &Place) -> Result<String, ToolStop> {
-    let path = place.real.as_str();
-    let (file, size) = place.file()?;
+fn content(resolved: &ResolvedPath) -> Result<String, ToolStop> {
+    let path = resolved.real.as_str();
+    let (file, size) = resolved.file()?;
     if size > READ_BYTES_MAX {
         return Err(Refusal::new(Code::TooLarge, format!("`{path}` has {size} bytes; {READ_BYTES_MAX} can be edited"))
             .hint("change it in the room with shell.run")

@@ -4,7 +4,7 @@ use super::{exactly, exactly_of, path_in, shown};
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
-use crate::place::{Access, Found, Place, Target};
+use crate::resolved_path::{Access, NamedPath, PathKind, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use serde_json::{Value, json};
 
@@ -16,16 +16,16 @@ impl Tool for FsExists {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "path", Access::Read)]
     }
 
-    fn dry_run(&self, _input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, _input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         let [path] = exactly_of(paths)?;
         Ok(format!("look whether {} is there", shown(path)))
     }
 
-    fn execute<'a>(&'a self, _input: &'a Value, paths: Vec<Place>, _context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, _input: &'a Value, paths: Vec<ResolvedPath>, _context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
             exists(&path)
@@ -33,19 +33,19 @@ impl Tool for FsExists {
     }
 }
 
-fn exists(place: &Place) -> Result<Output, ToolStop> {
-    let path = place.real.as_str();
+fn exists(resolved: &ResolvedPath) -> Result<Output, ToolStop> {
+    let path = resolved.real.as_str();
     let mut value = json!({ "path": path, "exists": true });
-    match place.found {
-        Found::File { bytes } => {
+    match resolved.kind {
+        PathKind::File { bytes } => {
             value["kind"] = "file".into();
             value["size"] = bytes.into();
         }
-        Found::Directory => value["kind"] = "directory".into(),
-        Found::Link => value["kind"] = "link".into(),
-        Found::Special(_) => value["kind"] = "other".into(),
-        Found::Missing | Found::NotDirectory => value["exists"] = false.into(),
-        Found::Closed | Found::Unknown => return Err(place.absent().into()),
+        PathKind::Directory => value["kind"] = "directory".into(),
+        PathKind::Link => value["kind"] = "link".into(),
+        PathKind::Special(_) => value["kind"] = "other".into(),
+        PathKind::Missing | PathKind::NotDirectory => value["exists"] = false.into(),
+        PathKind::Closed | PathKind::Unknown => return Err(resolved.unusable().into()),
     }
     Ok(Output::good(value))
 }

@@ -18,7 +18,7 @@ pub(super) use status::GitStatus;
 use super::job;
 use crate::context::Context;
 use crate::fault::ToolStop;
-use crate::place::{Place, Real};
+use crate::resolved_path::{Real, ResolvedPath};
 use parse::Change;
 use rustix::fs::AtFlags;
 use sandbox::{JobSpec, Outcome};
@@ -84,10 +84,10 @@ fn pathspec(path: &str) -> String {
     if path == "." { ":(top)".to_owned() } else { format!(":(top,literal){path}") }
 }
 
-fn inside(place: &Place) -> Result<&str, Refusal> {
-    match &place.real {
+fn inside(resolved: &ResolvedPath) -> Result<&str, Refusal> {
+    match &resolved.real {
         Real::Inside(path) => Ok(path),
-        Real::Outside(_) => Err(place.absent()),
+        Real::Outside(_) => Err(resolved.unusable()),
     }
 }
 

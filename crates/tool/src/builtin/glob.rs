@@ -4,7 +4,7 @@ use super::{blocking, exactly, exactly_of, number, part_bytes_max, path_in, show
 use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::Manifest;
-use crate::place::{Access, Place, Target};
+use crate::resolved_path::{Access, NamedPath, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use crate::walk;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -24,16 +24,16 @@ impl Tool for SearchGlob {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "path", Access::List)]
     }
 
-    fn dry_run(&self, input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         let [path] = exactly_of(paths)?;
         Ok(format!("look for `{}` below {}", text(input, "pattern").unwrap_or_default(), shown_directory(path)?))
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
             run(input, path, context, part_bytes_max(&self.0, context), time_of(&self.0)).await
@@ -41,9 +41,9 @@ impl Tool for SearchGlob {
     }
 }
 
-async fn run(input: &Value, place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
+async fn run(input: &Value, resolved: ResolvedPath, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let glob = parse(text(input, "pattern").unwrap_or_default())?;
-    let found = files(place, context, time).await?;
+    let found = files(resolved, context, time).await?;
     let max = usize::try_from(number(input, "max")?.unwrap_or(PATHS_DEFAULT)).unwrap_or(usize::MAX);
     let (mut paths, mut bytes, mut truncated) = (Vec::new(), 0, found.truncated);
     for path in found.files.into_iter().filter(|path| matches(&glob, path) && (context.visible)(path)) {
@@ -57,10 +57,10 @@ async fn run(input: &Value, place: Place, context: &Context<'_>, output_max: usi
     Ok(Output::good(json!({ "paths": paths, "truncated": truncated })))
 }
 
-/// The files below a place.
-pub(super) async fn files(place: Place, context: &Context<'_>, time: Duration) -> Result<walk::Found, ToolStop> {
+/// The files below a directory.
+pub(super) async fn files(resolved: ResolvedPath, context: &Context<'_>, time: Duration) -> Result<walk::WalkedFiles, ToolStop> {
     let root = context.root.try_clone_to_owned().map_err(|error| ToolFault::io("open", ".", error))?;
-    blocking(time, move |deadline| Ok(walk::files(root.as_fd(), place.directory()?, place.real.as_str(), deadline)?)).await
+    blocking(time, move |deadline| Ok(walk::files(root.as_fd(), resolved.directory()?, resolved.real.as_str(), deadline)?)).await
 }
 
 pub(super) fn parse(pattern: &str) -> Result<Gitignore, Refusal> {

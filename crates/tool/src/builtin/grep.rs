@@ -4,7 +4,7 @@ use super::{blocking, exactly, exactly_of, glob, number, part_bytes_max, path_in
 use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::Manifest;
-use crate::place::{Access, Found, Place, Target};
+use crate::resolved_path::{Access, NamedPath, PathKind, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use crate::walk;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -36,16 +36,16 @@ impl Tool for SearchGrep {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "path", Access::List)]
     }
 
-    fn dry_run(&self, input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         let [path] = exactly_of(paths)?;
         Ok(format!("search {} for `{}`", shown(path), text(input, "pattern").unwrap_or_default()))
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
             run(input, path, context, part_bytes_max(&self.0, context), time_of(&self.0)).await
@@ -53,7 +53,7 @@ impl Tool for SearchGrep {
     }
 }
 
-async fn run(input: &Value, place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
+async fn run(input: &Value, resolved: ResolvedPath, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let matcher = parse(text(input, "pattern").unwrap_or_default())?;
     let filter = text(input, "glob").map(glob::parse).transpose()?;
     let max = usize::try_from(number(input, "max")?.unwrap_or(LINES_DEFAULT)).unwrap_or(usize::MAX);
@@ -69,16 +69,16 @@ async fn run(input: &Value, place: Place, context: &Context<'_>, output_max: usi
         deadline: Instant::now() + time,
     };
 
-    if let Found::File { .. } = place.found {
+    if let PathKind::File { .. } = resolved.kind {
         return blocking(time, move |_| {
             let mut search = search;
-            let (file, size) = place.file()?;
-            search.file(place.real.as_str(), &file, size)?;
+            let (file, size) = resolved.file()?;
+            search.file(resolved.real.as_str(), &file, size)?;
             Ok(search.output())
         })
         .await;
     }
-    let found = glob::files(place, context, time).await?;
+    let found = glob::files(resolved, context, time).await?;
     let wanted = |path: &String| filter.as_ref().is_none_or(|filter| glob::matches(filter, path)) && (context.visible)(path);
     let files: Vec<String> = found.files.into_iter().filter(wanted).collect();
     let root = context.root.try_clone_to_owned().map_err(|error| ToolFault::io("open", ".", error))?;

@@ -1,11 +1,11 @@
 //! `http.request`: from the kernel's process, to public addresses only.
 
 use super::{bytes_in, number, text, time_asked};
-use crate::context::{Context, Secret};
+use crate::context::{Context, SentinelSecret};
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::Manifest;
-use crate::net::{self, Aim, Answer, Question};
-use crate::place::{Place, Target};
+use crate::net::{self, HttpTarget, IncomingResponse, OutgoingRequest};
+use crate::resolved_path::{NamedPath, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hyper::body::Bytes;
@@ -30,15 +30,15 @@ impl Tool for HttpRequest {
         &self.0
     }
 
-    fn touches(&self, _input: &Value) -> Vec<Target> {
+    fn touches(&self, _input: &Value) -> Vec<NamedPath> {
         Vec::new()
     }
 
-    fn aim(&self, input: &Value) -> Result<Option<Aim>, Refusal> {
-        aim(input).map(Some)
+    fn http_target(&self, input: &Value) -> Result<Option<HttpTarget>, Refusal> {
+        target(input).map(Some)
     }
 
-    fn size(&self, input: &Value, _paths: &[Place]) -> Option<u64> {
+    fn size(&self, input: &Value, _paths: &[ResolvedPath]) -> Option<u64> {
         bytes_in(input, "body")
     }
 
@@ -50,34 +50,34 @@ impl Tool for HttpRequest {
         time_asked(&self.0, input)
     }
 
-    fn dry_run(&self, input: &Value, _paths: &[Place], context: &Context<'_>) -> Result<String, ToolStop> {
-        let aim = aim(input)?;
-        context.reach.check(&aim)?;
+    fn dry_run(&self, input: &Value, _paths: &[ResolvedPath], context: &Context<'_>) -> Result<String, ToolStop> {
+        let target = target(input)?;
+        context.addresses.check(&target)?;
         let bytes = text(input, "body").unwrap_or_default().len();
-        Ok(format!("send {} to {} with {bytes} bytes", aim.method, aim.url()))
+        Ok(format!("send {} to {} with {bytes} bytes", target.method, target.url()))
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, _paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, _paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(run(input, context))
     }
 }
 
-fn aim(input: &Value) -> Result<Aim, Refusal> {
-    Aim::parse(text(input, "url").unwrap_or_default(), text(input, "method").unwrap_or("GET"))
+fn target(input: &Value) -> Result<HttpTarget, Refusal> {
+    HttpTarget::parse(text(input, "url").unwrap_or_default(), text(input, "method").unwrap_or("GET"))
 }
 
 async fn run(input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
     let body_max = number(input, "max_bytes")?.unwrap_or(BODY_BYTES_DEFAULT);
-    let aim = aim(input)?;
-    let secrets: Vec<&Secret> = context.secrets.iter().filter(|secret| secret.hosts.contains(&aim.host)).collect();
-    let question = Question {
+    let target = target(input)?;
+    let secrets: Vec<&SentinelSecret> = context.secrets.iter().filter(|secret| secret.hosts.contains(&target.host)).collect();
+    let outgoing = OutgoingRequest {
         headers: with_secrets(headers(input)?, &secrets)?,
-        aim,
+        target,
         body: Bytes::from(text(input, "body").unwrap_or_default().as_bytes().to_vec()),
         body_max: usize::try_from(body_max).unwrap_or(usize::MAX).min(context.output_max),
     };
     let ms = number(input, "timeout_ms")?.unwrap_or(TIMEOUT_MS_DEFAULT);
-    let work = net::fetch(question, context.reach, context.leave);
+    let work = net::fetch(outgoing, context.addresses, context.subcalls);
     match tokio::time::timeout(Duration::from_millis(ms), work).await {
         Ok(answer) => {
             let mut output = output(answer?);
@@ -110,7 +110,7 @@ fn headers(input: &Value) -> Result<HeaderMap, Refusal> {
 }
 
 /// Puts secrets in for their sentinels. The caller's input, and so the record of the call, has never held one.
-fn with_secrets(mut headers: HeaderMap, secrets: &[&Secret]) -> Result<HeaderMap, Refusal> {
+fn with_secrets(mut headers: HeaderMap, secrets: &[&SentinelSecret]) -> Result<HeaderMap, Refusal> {
     for (name, value) in &mut headers {
         for secret in secrets.iter().filter(|secret| secret.header.as_deref().is_none_or(|own| own == name.as_str())) {
             let Some(text) = value.to_str().ok().filter(|text| text.contains(&secret.sentinel)) else { continue };
@@ -123,7 +123,7 @@ fn with_secrets(mut headers: HeaderMap, secrets: &[&Secret]) -> Result<HeaderMap
 }
 
 /// A server may send back what it was sent.
-fn hide(value: &mut Value, secrets: &[&Secret]) {
+fn hide(value: &mut Value, secrets: &[&SentinelSecret]) {
     match value {
         Value::String(text) => {
             for secret in secrets {
@@ -136,7 +136,7 @@ fn hide(value: &mut Value, secrets: &[&Secret]) {
     }
 }
 
-fn output(answer: Answer) -> Output {
+fn output(answer: IncomingResponse) -> Output {
     let mut headers: Map<String, Value> = Map::new();
     // Cookies are kept by nobody, so nobody is shown one.
     for (name, value) in answer.headers.iter().filter(|(name, _)| *name != "set-cookie") {

@@ -4,7 +4,7 @@ use super::number;
 use crate::context::Context;
 use crate::env;
 use crate::fault::ToolStop;
-use crate::live::{Followed, Streams};
+use crate::follower::{Followed, Streams};
 use crate::tool::Output;
 use sandbox::{Exit, JobSpec, Outcome, Profile, Template, Workspace};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(crate) async fn run(
     let git = [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
     let passed = env::scrub(environment);
     spec.env = passed.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-    if context.terms.live.is_some_and(|live| matches!(live.streams, Streams::Terminal(_))) {
+    if context.job.follower.is_some_and(|follower| matches!(follower.streams, Streams::Terminal(_))) {
         spec.env.push(("TERM".into(), "xterm-256color".into()));
     }
     spec.env.extend(git.iter().map(|(key, value)| (key.into(), value.into())));
@@ -38,17 +38,17 @@ pub(crate) async fn run(
     bound(&mut spec, context)?;
     let room = room(context)?;
     let attend = |doors| {
-        if let Some(network) = context.terms.network {
+        if let Some(network) = context.job.network {
             network.attend(doors);
         }
     };
-    if let Some(network) = context.terms.network {
+    if let Some(network) = context.job.network {
         spec.doors = network.doors();
         spec.env.extend(network.environment().into_iter().map(|(key, value)| (key.into(), value.into())));
     }
-    let Some(live) = context.terms.live else { return Ok(room.run_attended(spec, stdin, attend).await?) };
+    let Some(follower) = context.job.follower else { return Ok(room.run_attended(spec, stdin, attend).await?) };
     let began = Instant::now();
-    let Followed { ended, stdout, stderr, truncated } = live.follow(room, spec, attend).await?;
+    let Followed { ended, stdout, stderr, truncated } = follower.follow(room, spec, attend).await?;
     let sandbox::Ended { exit, timed_out, out_of_memory, overfull, usage, memory, pids, .. } = ended;
     Ok(Outcome { exit, stdout, stderr, truncated, timed_out, out_of_memory, overfull, duration: began.elapsed(), usage, memory, pids })
 }
@@ -56,7 +56,7 @@ pub(crate) async fn run(
 /// Puts a job under the call's template. A caller's own wishes count only where they are less.
 fn bound(spec: &mut JobSpec, context: &Context<'_>) -> Result<(), Refusal> {
     let built_in;
-    let template = match context.terms.template {
+    let template = match context.job.template {
         Some(template) => template,
         None => {
             built_in = Template::built_in().into_iter().find(|template| template.name == Template::DEFAULT);
@@ -75,7 +75,7 @@ fn bound(spec: &mut JobSpec, context: &Context<'_>) -> Result<(), Refusal> {
 /// The time a call wants, or may have, whichever is less.
 pub(super) fn wall(input: &Value, default_ms: u64, context: &Context<'_>) -> Result<Duration, Refusal> {
     let asked = Duration::from_millis(number(input, "timeout_ms")?.unwrap_or(default_ms));
-    Ok(context.terms.template.and_then(|template| template.wall).map_or(asked, |most| most.min(asked)))
+    Ok(context.job.template.and_then(|template| template.wall).map_or(asked, |most| most.min(asked)))
 }
 
 pub(super) fn room<'a>(context: &Context<'a>) -> Result<&'a Workspace, Refusal> {

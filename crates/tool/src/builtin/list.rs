@@ -4,7 +4,7 @@ use super::{blocking, exactly, exactly_of, part_bytes_max, path_in, shown_direct
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
-use crate::place::{Access, Place, Target};
+use crate::resolved_path::{Access, NamedPath, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use crate::walk;
 use rustix::fs::{AtFlags, FileType};
@@ -25,16 +25,16 @@ impl Tool for FsList {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "path", Access::List)]
     }
 
-    fn dry_run(&self, _input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, _input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         let [path] = exactly_of(paths)?;
         Ok(format!("list {}", shown_directory(path)?))
     }
 
-    fn execute<'a>(&'a self, _input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, _input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
             run(path, context, part_bytes_max(&self.0, context), time_of(&self.0)).await
@@ -42,11 +42,11 @@ impl Tool for FsList {
     }
 }
 
-async fn run(place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
-    let path = place.real.as_str().to_owned();
+async fn run(resolved: ResolvedPath, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
+    let path = resolved.real.as_str().to_owned();
     let (entries, cut) = blocking(time, move |deadline| {
-        let directory = place.directory()?;
-        let (entries, cut) = walk::entries(directory.as_fd(), place.real.as_str())?;
+        let directory = resolved.directory()?;
+        let (entries, cut) = walk::entries(directory.as_fd(), resolved.real.as_str())?;
         let there = entries.len();
         let entries: Vec<_> =
             entries.into_iter().take_while(|_| Instant::now() < deadline).map(|entry| shown(directory.as_fd(), entry)).collect();

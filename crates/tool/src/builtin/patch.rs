@@ -7,9 +7,9 @@ use super::unified::{self, Part, Step};
 use super::{blocking, bytes_in, text, time_of, write};
 use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
-use crate::leave::Change;
 use crate::manifest::Manifest;
-use crate::place::{Access, Place, Real, Target};
+use crate::resolved_path::{Access, NamedPath, Real, ResolvedPath};
+use crate::subcall::PatchedFile;
 use crate::tool::{Output, Tool, ToolFuture};
 use sandbox::Act;
 use serde_json::{Value, json};
@@ -24,33 +24,33 @@ impl Tool for FsPatch {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         targets(input)
     }
 
-    fn size(&self, input: &Value, _paths: &[Place]) -> Option<u64> {
+    fn size(&self, input: &Value, _paths: &[ResolvedPath]) -> Option<u64> {
         bytes_in(input, "patch")
     }
 
-    fn dry_run(&self, input: &Value, _paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, input: &Value, _paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         Ok(format!("patch {}", given(input)?.iter().map(Part::told).collect::<Vec<_>>().join(", ")))
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(run(input, paths, context, time_of(&self.0)))
     }
 }
 
 /// Every path of the input's patch; the project itself for one that can't be read, so that it gets as far as its refusal.
-fn targets(input: &Value) -> Vec<Target> {
+fn targets(input: &Value) -> Vec<NamedPath> {
     match given(input) {
         Ok(parts) => parts.iter().flat_map(Part::paths).map(named).collect(),
         Err(_) => vec![named(".".into())],
     }
 }
 
-fn named(path: String) -> Target {
-    Target { path, access: Access::Name }
+fn named(path: String) -> NamedPath {
+    NamedPath { path, access: Access::Name }
 }
 
 fn given(input: &Value) -> Result<Vec<Part<'_>>, Refusal> {
@@ -66,12 +66,12 @@ fn given(input: &Value) -> Result<Vec<Part<'_>>, Refusal> {
 }
 
 /// `fs.patch`: its paths were decided on with the call.
-async fn run(input: &Value, places: Vec<Place>, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+async fn run(input: &Value, resolved_paths: Vec<ResolvedPath>, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let input = input.clone();
     let (steps, files) = blocking(time, move |_| {
         let parts = given(&input)?;
         let files: Vec<String> = parts.iter().map(Part::told).collect();
-        Ok((unified::steps(&parts, &places)?, files))
+        Ok((unified::steps(&parts, &resolved_paths)?, files))
     })
     .await?;
     apply(&steps, context, time).await?;
@@ -80,19 +80,19 @@ async fn run(input: &Value, places: Vec<Place>, context: &Context<'_>, time: Dur
 
 /// What a tool said: each path is asked about now.
 pub(crate) async fn run_output(tool: &str, diff: &str, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
-    let mut places = Vec::new();
+    let mut resolved_paths = Vec::new();
     for path in said(tool, diff)?.iter().flat_map(Part::paths) {
-        let place = Place::open(context.root, context.project, &named(path.clone()))?;
-        if place.real != Real::Inside(path.clone()) {
-            let reason = format!("the patch names `{path}`, which is `{}`", place.real.as_str());
+        let resolved = ResolvedPath::open(context.root, context.project, &named(path.clone()))?;
+        if resolved.real != Real::Inside(path.clone()) {
+            let reason = format!("the patch names `{path}`, which is `{}`", resolved.real.as_str());
             return Err(Refusal::new(Code::Denied, reason).hint("a patch names files by their real paths").into());
         }
-        places.push(place);
+        resolved_paths.push(resolved);
     }
     let (tool, diff) = (tool.to_owned(), diff.to_owned());
-    let steps = blocking(time, move |_| unified::steps(&said(&tool, &diff)?, &places)).await?;
+    let steps = blocking(time, move |_| unified::steps(&said(&tool, &diff)?, &resolved_paths)).await?;
     for Step { path, new, .. } in &steps {
-        context.leave.change(Change { path, content: new.as_deref() }).await?;
+        context.subcalls.allow_change(PatchedFile { path, content: new.as_deref() }).await?;
     }
     apply(&steps, context, time).await?;
     let changed: Vec<_> = steps.iter().map(|step| json!({ "path": step.path, "kind": kind(step) })).collect();

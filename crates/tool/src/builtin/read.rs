@@ -4,7 +4,7 @@ use super::{blocking, exactly, exactly_of, number, part_bytes_max, path_in, show
 use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::Manifest;
-use crate::place::{Access, Place, Target};
+use crate::resolved_path::{Access, NamedPath, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
@@ -27,17 +27,17 @@ impl Tool for FsRead {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "path", Access::Read)]
     }
 
-    fn dry_run(&self, _input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, _input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         let [path] = exactly_of(paths)?;
         let (_, bytes) = path.file()?;
         Ok(format!("read {} ({bytes} bytes)", shown(path)))
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
             run(input, path, part_bytes_max(&self.0, context), time_of(&self.0)).await
@@ -45,11 +45,11 @@ impl Tool for FsRead {
     }
 }
 
-async fn run(input: &Value, place: Place, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
+async fn run(input: &Value, resolved: ResolvedPath, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let (offset, limit) = (number(input, "offset")?, number(input, "limit")?);
     let as_base64 = text(input, "encoding") == Some("base64");
     let part = Part { offset, limit, as_base64, output_max };
-    blocking(time, move |deadline| read(&place, &part, deadline)).await
+    blocking(time, move |deadline| read(&resolved, &part, deadline)).await
 }
 
 /// The part of a file that is wanted.
@@ -60,10 +60,10 @@ struct Part {
     output_max: usize,
 }
 
-fn read(place: &Place, part: &Part, deadline: Instant) -> Result<Output, ToolStop> {
+fn read(resolved: &ResolvedPath, part: &Part, deadline: Instant) -> Result<Output, ToolStop> {
     let Part { offset, limit, as_base64, output_max } = *part;
-    let path = place.real.as_str();
-    let (file, size) = place.file()?;
+    let path = resolved.real.as_str();
+    let (file, size) = resolved.file()?;
     if size > READ_BYTES_MAX && (offset.is_none() || limit.is_none()) {
         return Err(Refusal::new(
             Code::TooLarge,

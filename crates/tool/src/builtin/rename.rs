@@ -5,7 +5,7 @@ use super::{exactly, exactly_of, path_in, time_of, write};
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
-use crate::place::{Access, Found, Place, Real, Target};
+use crate::resolved_path::{Access, NamedPath, PathKind, Real, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use sandbox::Act;
 use serde_json::{Value, json};
@@ -20,20 +20,20 @@ impl Tool for FsMove {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "from", Access::Name), path_in(input, "to", Access::Name)]
     }
 
-    fn size(&self, _input: &Value, paths: &[Place]) -> Option<u64> {
+    fn size(&self, _input: &Value, paths: &[ResolvedPath]) -> Option<u64> {
         size_taken(paths.first()?)
     }
 
-    fn dry_run(&self, _input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, _input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         let [from, to] = exactly_of(paths)?;
         Ok(format!("move `{}` to `{}`", present(from)?, free(to)?))
     }
 
-    fn execute<'a>(&'a self, _input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, _input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [from, to] = exactly(paths)?;
             rename(&from, &to, context, time_of(&self.0)).await
@@ -41,19 +41,19 @@ impl Tool for FsMove {
     }
 }
 
-async fn rename(from: &Place, to: &Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+async fn rename(from: &ResolvedPath, to: &ResolvedPath, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let (from, to) = (present(from)?, free(to)?);
     write::change(Act::Move { from: from.into(), to: to.into() }, None, from, "moved", context, time).await?;
     Ok(Output::good(json!({ "from": from, "to": to })))
 }
 
 /// A path that nothing has yet.
-fn free(place: &Place) -> Result<&str, Refusal> {
-    match (&place.real, place.found) {
-        (Real::Inside(path), Found::Missing) => Ok(path),
-        (Real::Inside(path), Found::File { .. } | Found::Directory | Found::Link | Found::Special(_)) => {
+fn free(resolved: &ResolvedPath) -> Result<&str, Refusal> {
+    match (&resolved.real, resolved.kind) {
+        (Real::Inside(path), PathKind::Missing) => Ok(path),
+        (Real::Inside(path), PathKind::File { .. } | PathKind::Directory | PathKind::Link | PathKind::Special(_)) => {
             Err(Refusal::new(Code::BadInput, format!("`{path}` exists already")).hint("choose another name, or delete it with fs.delete"))
         }
-        _ => Err(place.absent()),
+        _ => Err(resolved.unusable()),
     }
 }

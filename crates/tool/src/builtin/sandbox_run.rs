@@ -4,7 +4,7 @@ use super::{exactly, path_in, shell_run, time_asked, words};
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
-use crate::place::{Access, Place, Target};
+use crate::resolved_path::{Access, NamedPath, ResolvedPath};
 use crate::tool::{Tool, ToolFuture};
 use serde_json::Value;
 use std::time::Duration;
@@ -18,12 +18,12 @@ impl Tool for SandboxRun {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "cwd", Access::Run)]
     }
 
-    fn touches(&self, _input: &Value) -> Vec<Target> {
-        vec![Target::project(Access::Run)]
+    fn touches(&self, _input: &Value) -> Vec<NamedPath> {
+        vec![NamedPath::project(Access::Run)]
     }
 
     fn command(&self, input: &Value) -> Option<Vec<String>> {
@@ -34,11 +34,11 @@ impl Tool for SandboxRun {
         time_asked(&self.0, input)
     }
 
-    fn dry_run(&self, input: &Value, paths: &[Place], context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, input: &Value, paths: &[ResolvedPath], context: &Context<'_>) -> Result<String, ToolStop> {
         shell_run::dry_run(input, paths, context)
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
             shell_run::run(input, path, context, self.0.timeout_ms).await

@@ -4,7 +4,7 @@ use super::{exactly, exactly_of, job, path_in, shown_directory, time_asked, word
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
-use crate::place::{Access, Found, Place, Real, Target};
+use crate::resolved_path::{Access, NamedPath, PathKind, Real, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -20,12 +20,12 @@ impl Tool for ShellRun {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "cwd", Access::Run)]
     }
 
-    fn touches(&self, _input: &Value) -> Vec<Target> {
-        vec![Target::project(Access::Run)]
+    fn touches(&self, _input: &Value) -> Vec<NamedPath> {
+        vec![NamedPath::project(Access::Run)]
     }
 
     fn command(&self, input: &Value) -> Option<Vec<String>> {
@@ -36,11 +36,11 @@ impl Tool for ShellRun {
         time_asked(&self.0, input)
     }
 
-    fn dry_run(&self, input: &Value, paths: &[Place], context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, input: &Value, paths: &[ResolvedPath], context: &Context<'_>) -> Result<String, ToolStop> {
         dry_run(input, paths, context)
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
             run(input, path, context, JOB_MS_DEFAULT).await
@@ -48,28 +48,28 @@ impl Tool for ShellRun {
     }
 }
 
-pub(super) fn dry_run(input: &Value, paths: &[Place], context: &Context<'_>) -> Result<String, ToolStop> {
+pub(super) fn dry_run(input: &Value, paths: &[ResolvedPath], context: &Context<'_>) -> Result<String, ToolStop> {
     job::room(context)?;
     let [path] = exactly_of(paths)?;
     Ok(format!("run `{}` in {}", words(input, "command").join(" "), shown_directory(path)?))
 }
 
 /// Runs the input's command in its `cwd`, for `ms` where it asks for no other time.
-pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, ms: u64) -> Result<Output, ToolStop> {
-    let cwd = match (&place.real, place.found) {
-        (Real::Inside(path), Found::Directory) => {
+pub(super) async fn run(input: &Value, resolved: ResolvedPath, context: &Context<'_>, ms: u64) -> Result<Output, ToolStop> {
+    let cwd = match (&resolved.real, resolved.kind) {
+        (Real::Inside(path), PathKind::Directory) => {
             if path == "." {
                 PathBuf::new()
             } else {
                 PathBuf::from(path)
             }
         }
-        (Real::Inside(path), Found::File { .. }) => {
+        (Real::Inside(path), PathKind::File { .. }) => {
             return Err(Refusal::new(Code::BadInput, format!("`{path}` is a file, and `cwd` wants a directory"))
                 .hint("leave `cwd` out, or name the directory")
                 .into());
         }
-        _ => return Err(place.absent().into()),
+        _ => return Err(resolved.unusable().into()),
     };
     let time = job::wall(input, ms, context)?;
     let outcome = job::run(words(input, "command"), cwd, None, time, context.environment, context).await?;

@@ -4,7 +4,7 @@ use super::{job, time_asked, words};
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
-use crate::place::Place;
+use crate::resolved_path::ResolvedPath;
 use crate::tool::{Output, Tool, ToolFuture};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -24,12 +24,12 @@ impl Tool for TestRun {
         time_asked(&self.0, input)
     }
 
-    fn dry_run(&self, input: &Value, _paths: &[Place], context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, input: &Value, _paths: &[ResolvedPath], context: &Context<'_>) -> Result<String, ToolStop> {
         job::room(context)?;
         Ok(format!("run `{}`", test_command(input, context)?.join(" ")))
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, _paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, _paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(run(input, context))
     }
 }

@@ -4,7 +4,7 @@
 //! written here. Knows no room.
 
 use crate::fault::{ToolFault, ToolStop};
-use crate::place::{Found, Place, Real};
+use crate::resolved_path::{PathKind, Real, ResolvedPath};
 use diffy::patch_set::{FileMode, FileOperation, FilePatch, ParseOptions, PatchKind, PatchSet};
 use diffy::{Line, Patch};
 use std::collections::BTreeSet;
@@ -78,7 +78,7 @@ fn stripped(path: &str, prefix: &str) -> String {
 }
 
 impl Part<'_> {
-    /// The paths that it is about, in the order in which [`steps`] wants their places.
+    /// The paths that it is about, in the order in which [`steps`] wants them resolved.
     pub(super) fn paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = self.from.iter().chain(&self.to).cloned().collect();
         paths.dedup();
@@ -96,16 +96,16 @@ impl Part<'_> {
     }
 }
 
-/// The whole diff in memory. `places` are those of every path, part by part.
-pub(super) fn steps(parts: &[Part<'_>], places: &[Place]) -> Result<Vec<Step>, ToolStop> {
-    let mut places = places.iter();
+/// The whole diff in memory. `resolved_paths` are those of every path, part by part.
+pub(super) fn steps(parts: &[Part<'_>], resolved_paths: &[ResolvedPath]) -> Result<Vec<Step>, ToolStop> {
+    let mut resolved_paths = resolved_paths.iter();
     let mut steps = Vec::new();
     for part in parts {
-        let mut place = || places.next().ok_or_else(|| Refusal::new(Code::BadInput, "the call came without its paths"));
-        let from = part.from.as_ref().map(|_| place()).transpose()?;
-        let to = part.to.as_ref().filter(|to| part.from.as_ref() != Some(*to)).map(|_| place()).transpose()?;
+        let mut resolved = || resolved_paths.next().ok_or_else(|| Refusal::new(Code::BadInput, "the call came without its paths"));
+        let from = part.from.as_ref().map(|_| resolved()).transpose()?;
+        let to = part.to.as_ref().filter(|to| part.from.as_ref() != Some(*to)).map(|_| resolved()).transpose()?;
         let old = from.map(content).transpose()?;
-        let after = apply(from.or(to).map_or(".", |place| place.real.as_str()), old.as_deref().unwrap_or_default(), &part.patch)?;
+        let after = apply(from.or(to).map_or(".", |resolved| resolved.real.as_str()), old.as_deref().unwrap_or_default(), &part.patch)?;
         let kept = from.and_then(mode);
         match (from, to) {
             (from, Some(to)) => {
@@ -157,29 +157,31 @@ fn apply(path: &str, old: &str, patch: &Patch<'_, str>) -> Result<String, Refusa
     diffy::apply(old, patch).map_err(|error| misfit(path, &error.to_string()))
 }
 
-fn path(place: &Place) -> Result<String, Refusal> {
-    match &place.real {
+fn path(resolved: &ResolvedPath) -> Result<String, Refusal> {
+    match &resolved.real {
         Real::Inside(path) => Ok(path.clone()),
-        Real::Outside(_) => Err(place.absent()),
+        Real::Outside(_) => Err(resolved.unusable()),
     }
 }
 
-fn free(place: &Place) -> Result<(), Refusal> {
-    match place.found {
-        Found::Missing => Ok(()),
-        Found::File { .. } | Found::Directory | Found::Link | Found::Special(_) => Err(misfit(place.real.as_str(), "it exists already")),
-        _ => Err(place.absent()),
+fn free(resolved: &ResolvedPath) -> Result<(), Refusal> {
+    match resolved.kind {
+        PathKind::Missing => Ok(()),
+        PathKind::File { .. } | PathKind::Directory | PathKind::Link | PathKind::Special(_) => {
+            Err(misfit(resolved.real.as_str(), "it exists already"))
+        }
+        _ => Err(resolved.unusable()),
     }
 }
 
-fn mode(place: &Place) -> Option<u32> {
-    let stat = rustix::fs::fstat(place.fd.as_ref()?).ok()?;
+fn mode(resolved: &ResolvedPath) -> Option<u32> {
+    let stat = rustix::fs::fstat(resolved.fd.as_ref()?).ok()?;
     Some(stat.st_mode & 0o777)
 }
 
-fn content(place: &Place) -> Result<String, ToolStop> {
-    let name = place.real.as_str();
-    let (file, size) = place.file()?;
+fn content(resolved: &ResolvedPath) -> Result<String, ToolStop> {
+    let name = resolved.real.as_str();
+    let (file, size) = resolved.file()?;
     if size > READ_BYTES_MAX {
         return Err(Refusal::new(Code::TooLarge, format!("`{name}` has {size} bytes; {READ_BYTES_MAX} can be patched")).into());
     }

@@ -4,7 +4,7 @@ use super::{bytes_in, exactly, exactly_of, job, path_in, text, time_of};
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
-use crate::place::{Access, Found, Place, Real, Target};
+use crate::resolved_path::{Access, NamedPath, PathKind, Real, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use sandbox::{Act, JobSpec};
 use serde_json::{Value, json};
@@ -19,22 +19,22 @@ impl Tool for FsWrite {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "path", Access::Write)]
     }
 
-    fn size(&self, input: &Value, _paths: &[Place]) -> Option<u64> {
+    fn size(&self, input: &Value, _paths: &[ResolvedPath]) -> Option<u64> {
         bytes_in(input, "content")
     }
 
-    fn dry_run(&self, input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         let [path] = exactly_of(paths)?;
         let (path, created) = target(path)?;
         let verb = if created { "create" } else { "replace" };
         Ok(format!("{verb} `{path}` with {} bytes", text(input, "content").unwrap_or_default().len()))
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
             run(input, path, context, time_of(&self.0)).await
@@ -42,8 +42,8 @@ impl Tool for FsWrite {
     }
 }
 
-async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
-    let (path, created) = target(&place)?;
+async fn run(input: &Value, resolved: ResolvedPath, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+    let (path, created) = target(&resolved)?;
     let content = text(input, "content").unwrap_or_default().as_bytes().to_vec();
     let bytes = content.len();
     let mode = text(input, "mode").and_then(|mode| u32::from_str_radix(mode, 8).ok());
@@ -52,13 +52,13 @@ async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration)
 }
 
 /// The path to write, and whether it is new.
-fn target(place: &Place) -> Result<(&str, bool), Refusal> {
-    let Real::Inside(path) = &place.real else { return Err(place.absent()) };
-    match place.found {
-        Found::Missing => Ok((path, true)),
-        Found::File { .. } => Ok((path, false)),
-        Found::Directory => Err(Refusal::new(Code::BadInput, format!("`{path}` is a directory")).hint("name a file in it")),
-        _ => Err(place.absent()),
+fn target(resolved: &ResolvedPath) -> Result<(&str, bool), Refusal> {
+    let Real::Inside(path) = &resolved.real else { return Err(resolved.unusable()) };
+    match resolved.kind {
+        PathKind::Missing => Ok((path, true)),
+        PathKind::File { .. } => Ok((path, false)),
+        PathKind::Directory => Err(Refusal::new(Code::BadInput, format!("`{path}` is a directory")).hint("name a file in it")),
+        _ => Err(resolved.unusable()),
     }
 }
 

@@ -3,9 +3,9 @@
 //! Each hop resolves the name, judges the addresses, opens a socket to one that was judged, and speaks HTTP/1.1 on it. No pool, no
 //! proxy, no cookies, nothing from the environment. Dropping the future closes the socket.
 
-use super::{Aim, Hop, Reach};
+use super::{AddressFilter, HttpTarget, Redirect};
 use crate::fault::{ToolFault, ToolStop};
-use crate::leave::Leave;
+use crate::subcall::SubcallGate;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -34,15 +34,15 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 8;
 
-pub(crate) struct Question {
-    pub aim: Aim,
+pub(crate) struct OutgoingRequest {
+    pub target: HttpTarget,
     pub headers: HeaderMap,
     pub body: Bytes,
     /// Bytes of the answer's body that are read.
     pub body_max: usize,
 }
 
-pub(crate) struct Answer {
+pub(crate) struct IncomingResponse {
     /// Where it came from in the end.
     pub url: String,
     pub status: u16,
@@ -52,73 +52,77 @@ pub(crate) struct Answer {
     pub redirects: u32,
 }
 
-pub(crate) async fn fetch(mut question: Question, reach: &Reach, leave: &dyn Leave) -> Result<Answer, ToolStop> {
+pub(crate) async fn fetch(
+    mut outgoing: OutgoingRequest,
+    filter: &AddressFilter,
+    gate: &dyn SubcallGate,
+) -> Result<IncomingResponse, ToolStop> {
     let mut redirects = 0;
     loop {
-        let (response, _connection) = exchange(&question, reach).await?;
-        let Some(next) = redirect(&question, &response)? else {
-            return answer(question, response, redirects).await;
+        let (response, _connection) = exchange(&outgoing, filter).await?;
+        let Some(next) = redirect(&outgoing, &response)? else {
+            return answer(outgoing, response, redirects).await;
         };
         redirects += 1;
         if redirects > REDIRECTS_MAX {
-            return Err(Refusal::new(Code::Denied, format!("`{}` redirects more than {REDIRECTS_MAX} times", question.aim.host))
+            return Err(Refusal::new(Code::Denied, format!("`{}` redirects more than {REDIRECTS_MAX} times", outgoing.target.host))
                 .hint("ask for the final url")
                 .into());
         }
-        reach.check(&next.aim)?;
-        leave.hop(Hop { from: &question.aim, to: &next.aim, number: redirects }).await?;
-        question = next;
+        filter.check(&next.target)?;
+        gate.allow_redirect(Redirect { from: &outgoing.target, to: &next.target, number: redirects }).await?;
+        outgoing = next;
     }
 }
 
-/// The question that a redirect asks for; `None` when the answer is one.
-fn redirect(question: &Question, response: &Response<Incoming>) -> Result<Option<Question>, Refusal> {
+/// The request that a redirect asks for; `None` when the response is none.
+fn redirect(outgoing: &OutgoingRequest, response: &Response<Incoming>) -> Result<Option<OutgoingRequest>, Refusal> {
     let status = response.status();
     let keeps_method = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     if !keeps_method && !matches!(status, StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER) {
         return Ok(None);
     }
     let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
-    let from = &question.aim;
+    let from = &outgoing.target;
     let lost = |why: String| Refusal::new(Code::Denied, format!("`{}` redirects {why}", from.host)).hint("ask for the final url");
     let location = location.to_str().map_err(|_| lost("to a url that is not text".to_owned()))?;
     let url = from.url.join(location).map_err(|error| lost(format!("to `{location}`, which is no url: {error}")))?;
     let turns_to_get = !keeps_method && !matches!(from.method.as_str(), "GET" | "HEAD");
-    let aim = Aim::of(url, if turns_to_get { "GET" } else { &from.method })?;
-    if from.is_https() && !aim.is_https() {
-        return Err(lost(format!("from https to {}", aim.url())));
+    let target = HttpTarget::of(url, if turns_to_get { "GET" } else { &from.method })?;
+    if from.is_https() && !target.is_https() {
+        return Err(lost(format!("from https to {}", target.url())));
     }
-    let same = from.same_origin(&aim);
-    let body = if turns_to_get { Bytes::new() } else { question.body.clone() };
+    let same = from.same_origin(&target);
+    let body = if turns_to_get { Bytes::new() } else { outgoing.body.clone() };
     if !same && !body.is_empty() {
-        return Err(lost(format!("the body on to another server, {}", aim.host)));
+        return Err(lost(format!("the body on to another server, {}", target.host)));
     }
     // What the caller put there was for the first server.
-    let headers = if same { question.headers.clone() } else { HeaderMap::new() };
-    Ok(Some(Question { aim, headers, body, body_max: question.body_max }))
+    let headers = if same { outgoing.headers.clone() } else { HeaderMap::new() };
+    Ok(Some(OutgoingRequest { target, headers, body, body_max: outgoing.body_max }))
 }
 
-async fn exchange(question: &Question, reach: &Reach) -> Result<(Response<Incoming>, JoinSet<()>), ToolStop> {
-    let aim = &question.aim;
-    reach.check(aim)?;
-    let stream = connect(aim, reach).await?;
-    if !aim.is_https() {
-        return talk(question, stream).await;
+async fn exchange(outgoing: &OutgoingRequest, filter: &AddressFilter) -> Result<(Response<Incoming>, JoinSet<()>), ToolStop> {
+    let target = &outgoing.target;
+    filter.check(target)?;
+    let stream = connect(target, filter).await?;
+    if !target.is_https() {
+        return talk(outgoing, stream).await;
     }
-    let fault = |cause: io::Error| ToolFault::Net { host: aim.host.clone(), verb: "secure the connection to", cause };
-    let name = ServerName::try_from(aim.host.clone()).map_err(|error| fault(io::Error::other(error)))?;
+    let fault = |cause: io::Error| ToolFault::Net { host: target.host.clone(), verb: "secure the connection to", cause };
+    let name = ServerName::try_from(target.host.clone()).map_err(|error| fault(io::Error::other(error)))?;
     let stream = TlsConnector::from(tls()?).connect(name, stream).await.map_err(fault)?;
-    talk(question, stream).await
+    talk(outgoing, stream).await
 }
 
 /// A socket to an address that was judged.
-async fn connect(aim: &Aim, reach: &Reach) -> Result<TcpStream, ToolStop> {
-    let fault = |verb: &'static str, cause: io::Error| ToolFault::Net { host: aim.host.clone(), verb, cause };
-    let addresses: Vec<SocketAddr> = match aim.literal() {
-        Some(ip) => vec![SocketAddr::new(ip, aim.port)],
-        None => tokio::net::lookup_host((aim.host.as_str(), aim.port)).await.map_err(|error| fault("find", error))?.collect(),
+async fn connect(target: &HttpTarget, filter: &AddressFilter) -> Result<TcpStream, ToolStop> {
+    let fault = |verb: &'static str, cause: io::Error| ToolFault::Net { host: target.host.clone(), verb, cause };
+    let addresses: Vec<SocketAddr> = match target.literal() {
+        Some(ip) => vec![SocketAddr::new(ip, target.port)],
+        None => tokio::net::lookup_host((target.host.as_str(), target.port)).await.map_err(|error| fault("find", error))?.collect(),
     };
-    let addresses = reach.open(aim, addresses)?;
+    let addresses = filter.open(target, addresses)?;
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in addresses.into_iter().take(ADDRESSES_MAX) {
         match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
@@ -130,12 +134,12 @@ async fn connect(aim: &Aim, reach: &Reach) -> Result<TcpStream, ToolStop> {
     Err(fault("connect to", last).into())
 }
 
-async fn talk<S>(question: &Question, stream: S) -> Result<(Response<Incoming>, JoinSet<()>), ToolStop>
+async fn talk<S>(outgoing: &OutgoingRequest, stream: S) -> Result<(Response<Incoming>, JoinSet<()>), ToolStop>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let aim = &question.aim;
-    let fault = |error: hyper::Error| ToolFault::Net { host: aim.host.clone(), verb: "talk to", cause: broken(error) };
+    let target = &outgoing.target;
+    let fault = |error: hyper::Error| ToolFault::Net { host: target.host.clone(), verb: "talk to", cause: broken(error) };
     let mut builder = http1::Builder::new();
     builder.max_buf_size(HEAD_BYTES_MAX).max_headers(HEADERS_MAX);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(fault)?;
@@ -144,38 +148,46 @@ where
     task.spawn(async move {
         let _ = connection.await;
     });
-    let request = request(question).map_err(|error| Refusal::new(Code::BadInput, format!("the request cannot be made: {error}")))?;
+    let request = request(outgoing).map_err(|error| Refusal::new(Code::BadInput, format!("the request cannot be made: {error}")))?;
     let response = sender.send_request(request).await.map_err(fault)?;
     Ok((response, task))
 }
 
-fn request(question: &Question) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
-    let Question { aim, headers, body, .. } = question;
-    let path = &aim.url[url::Position::BeforePath..];
-    let mut request = Request::builder().method(Method::from_bytes(aim.method.as_bytes())?).uri(path).body(Full::new(body.clone()))?;
+fn request(outgoing: &OutgoingRequest) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+    let OutgoingRequest { target, headers, body, .. } = outgoing;
+    let path = &target.url[url::Position::BeforePath..];
+    let mut request = Request::builder().method(Method::from_bytes(target.method.as_bytes())?).uri(path).body(Full::new(body.clone()))?;
     let own = request.headers_mut();
     *own = headers.clone();
-    let host = &aim.url[url::Position::BeforeHost..url::Position::AfterPort];
+    let host = &target.url[url::Position::BeforeHost..url::Position::AfterPort];
     own.insert(HOST, HeaderValue::from_str(host)?);
     own.entry(USER_AGENT).or_insert(HeaderValue::from_static(concat!("skep/", env!("CARGO_PKG_VERSION"))));
     own.entry(HeaderName::from_static("accept")).or_insert(HeaderValue::from_static("*/*"));
     Ok(request)
 }
 
-async fn answer(question: Question, response: Response<Incoming>, redirects: u32) -> Result<Answer, ToolStop> {
+async fn answer(outgoing: OutgoingRequest, response: Response<Incoming>, redirects: u32) -> Result<IncomingResponse, ToolStop> {
     let (head, mut incoming) = response.into_parts();
     let (mut body, mut truncated) = (Vec::new(), false);
     while let Some(frame) = incoming.frame().await {
-        let frame = frame.map_err(|error| ToolFault::Net { host: question.aim.host.clone(), verb: "read from", cause: broken(error) })?;
+        let frame =
+            frame.map_err(|error| ToolFault::Net { host: outgoing.target.host.clone(), verb: "read from", cause: broken(error) })?;
         let Some(data) = frame.data_ref() else { continue };
-        let wanted = data.len().min(question.body_max - body.len());
+        let wanted = data.len().min(outgoing.body_max - body.len());
         body.extend_from_slice(&data[..wanted]);
         if wanted < data.len() {
             truncated = true;
             break;
         }
     }
-    Ok(Answer { url: question.aim.url().to_owned(), status: head.status.as_u16(), headers: head.headers, body, truncated, redirects })
+    Ok(IncomingResponse {
+        url: outgoing.target.url().to_owned(),
+        status: head.status.as_u16(),
+        headers: head.headers,
+        body,
+        truncated,
+        redirects,
+    })
 }
 
 /// Hyper's error as what lies beneath it, where something does.

@@ -16,14 +16,14 @@ fn resolved(host: &str, port: u16) -> Vec<SocketAddr> {
 }
 
 /// As a request goes, without the socket.
-fn verdict(reach: &Reach, url: &str) -> Result<Vec<SocketAddr>, Refusal> {
-    let aim = Aim::parse(url, "GET")?;
-    reach.check(&aim)?;
-    let addresses = match aim.literal() {
-        Some(ip) => vec![SocketAddr::new(ip, aim.port)],
-        None => resolved(&aim.host, aim.port),
+fn verdict(filter: &AddressFilter, url: &str) -> Result<Vec<SocketAddr>, Refusal> {
+    let target = HttpTarget::parse(url, "GET")?;
+    filter.check(&target)?;
+    let addresses = match target.literal() {
+        Some(ip) => vec![SocketAddr::new(ip, target.port)],
+        None => resolved(&target.host, target.port),
     };
-    let open = reach.open(&aim, addresses)?;
+    let open = filter.open(&target, addresses)?;
     if open.is_empty() { Err(Refusal::new(Code::NotFound, "no address")) } else { Ok(open) }
 }
 
@@ -33,7 +33,7 @@ fn the_corpus_of_hosts_is_judged_as_it_says() {
     let mut seen = (0, 0);
     for (number, line) in corpus.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
         let [url, expected, why] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("line {}: {line}", number + 1) };
-        let found = verdict(&Reach::default(), url);
+        let found = verdict(&AddressFilter::default(), url);
         match expected {
             "allow" => assert!(found.is_ok(), "line {}: {url} ({why}): {found:?}", number + 1),
             "refuse" => assert!(found.is_err(), "line {}: {url} ({why}): {found:?}", number + 1),
@@ -46,23 +46,23 @@ fn the_corpus_of_hosts_is_judged_as_it_says() {
 
 #[test]
 fn of_several_addresses_only_public_ones_are_used() {
-    let open = verdict(&Reach::default(), "http://both.test/").unwrap();
+    let open = verdict(&AddressFilter::default(), "http://both.test/").unwrap();
     assert_eq!(open, ["1.1.1.1:80".parse().unwrap()]);
 }
 
 #[test]
 fn an_allowance_is_for_one_address_and_port() {
-    let reach = Reach { allow: vec!["127.0.0.1:5000".parse().unwrap()], ..Reach::default() };
-    assert!(verdict(&reach, "http://127.0.0.1:5000/").is_ok());
-    assert!(verdict(&reach, "http://localhost:5000/").is_ok());
+    let filter = AddressFilter { allow: vec!["127.0.0.1:5000".parse().unwrap()], ..AddressFilter::default() };
+    assert!(verdict(&filter, "http://127.0.0.1:5000/").is_ok());
+    assert!(verdict(&filter, "http://localhost:5000/").is_ok());
     for url in ["http://127.0.0.1/", "http://127.0.0.1:5001/", "http://127.0.0.2:5000/", "http://[::1]:5000/", "http://1.1.1.1:5000/"] {
-        assert!(verdict(&reach, url).is_err(), "{url}");
+        assert!(verdict(&filter, url).is_err(), "{url}");
     }
 }
 
 #[test]
 fn a_policy_sees_one_form_of_a_host() {
-    let host = |url: &str| Aim::parse(url, "get").unwrap().host;
+    let host = |url: &str| HttpTarget::parse(url, "get").unwrap().host;
     assert_eq!(host("https://ExAmPlE.com./x"), "example.com");
     assert_eq!(host("http://0x7f.1/"), "127.0.0.1");
     assert_eq!(host("http://[0:0::1]/"), "::1");
@@ -71,13 +71,13 @@ fn a_policy_sees_one_form_of_a_host() {
     assert_eq!(host("http://ｅxample.com/"), "example.com");
     assert_eq!(host_of("https://user:pass@%45xample.com:99/").as_deref(), Some("example.com"));
     assert_eq!((host_of("no url"), host_of("file:///etc/passwd")), (None, None));
-    let aim = Aim::parse("https://example.com/a?b#c", "post").unwrap();
-    assert_eq!((aim.port, aim.method.as_str(), aim.url()), (443, "POST", "https://example.com/a?b"));
+    let target = HttpTarget::parse("https://example.com/a?b#c", "post").unwrap();
+    assert_eq!((target.port, target.method.as_str(), target.url()), (443, "POST", "https://example.com/a?b"));
 }
 
 #[test]
 fn a_refusal_says_what_the_name_led_to() {
-    let refusal = verdict(&Reach::default(), "http://metadata.test/").unwrap_err();
+    let refusal = verdict(&AddressFilter::default(), "http://metadata.test/").unwrap_err();
     assert_eq!(refusal.code, Code::Denied);
     assert_eq!(refusal.reason, "`metadata.test` leads to 169.254.169.254:80, and that is link-local, where clouds keep credentials");
 }

@@ -4,7 +4,7 @@ use super::Host;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::fd::AsFd;
-use tool::{Alone, Context, Reach, Registry, RunMode, ToolStop};
+use tool::{AddressFilter, Context, NoSubcalls, Registry, RunMode, ToolStop};
 use world::Code;
 
 pub fn dry_runs_and_mocks_do_nothing(host: &Host) {
@@ -87,10 +87,10 @@ pub fn a_foreign_tool_runs_in_the_room_and_is_held_to_its_manifest(host: &Host) 
             output_max: 10_000,
             visible: &|_: &str| true,
             mode: RunMode::Live,
-            reach: &Reach::default(),
-            leave: &Alone,
+            addresses: &AddressFilter::default(),
+            subcalls: &NoSubcalls,
             environment: &[],
-            terms: Default::default(),
+            job: Default::default(),
             secrets: &[],
         };
         let tool = registry.find(name)?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
-use tool::{Alone, Context, Place, Reach, Real};
+use tool::{AddressFilter, Context, NoSubcalls, Real, ResolvedPath};
 
 const SECRET: &str = "correct-horse-battery-staple";
 /// How long the two race.
@@ -104,11 +104,11 @@ fn serve(host: &Host, name: &str, input: &Value) -> Option<String> {
     let tool = host.registry.find(name).unwrap();
     let root = room.root().as_fd();
     let visible = |path: &str| !path.contains("hidden");
-    let mut places = Vec::new();
-    for target in tool.targets(input) {
-        let place = Place::open(root, &project, &target).ok()?;
-        match &place.real {
-            Real::Inside(path) if visible(path) => places.push(place),
+    let mut resolved_paths = Vec::new();
+    for target in tool.named_paths(input) {
+        let resolved = ResolvedPath::open(root, &project, &target).ok()?;
+        match &resolved.real {
+            Real::Inside(path) if visible(path) => resolved_paths.push(resolved),
             _ => return None,
         }
     }
@@ -120,11 +120,11 @@ fn serve(host: &Host, name: &str, input: &Value) -> Option<String> {
         output_max: 10_000,
         visible: &visible,
         mode: host.mode.get(),
-        reach: &Reach::default(),
-        leave: &Alone,
+        addresses: &AddressFilter::default(),
+        subcalls: &NoSubcalls,
         environment: &host.environment,
-        terms: Default::default(),
+        job: Default::default(),
         secrets: &[],
     };
-    host.runtime.block_on(tool.run(input, places, &context)).ok().map(|output| format!("{output:?}"))
+    host.runtime.block_on(tool.run(input, resolved_paths, &context)).ok().map(|output| format!("{output:?}"))
 }

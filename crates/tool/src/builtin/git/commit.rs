@@ -5,7 +5,7 @@ use crate::builtin::{shown, text, time_of, words};
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
-use crate::place::{Access, Place, Target};
+use crate::resolved_path::{Access, NamedPath, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -19,33 +19,33 @@ impl Tool for GitCommit {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
-        words(input, "paths").into_iter().map(|path| Target { path, access: Access::Name }).collect()
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
+        words(input, "paths").into_iter().map(|path| NamedPath { path, access: Access::Name }).collect()
     }
 
-    fn touches(&self, _input: &Value) -> Vec<Target> {
-        vec![Target::project(Access::Run)]
+    fn touches(&self, _input: &Value) -> Vec<NamedPath> {
+        vec![NamedPath::project(Access::Run)]
     }
 
-    fn dry_run(&self, _input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, _input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         if paths.is_empty() {
             return Ok("commit all changes of the task".to_owned());
         }
         Ok(format!("commit the changes of {}", paths.iter().map(shown).collect::<Vec<_>>().join(", ")))
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move { commit(input, &paths, context, time_of(&self.0)).await })
     }
 }
 
-async fn commit(input: &Value, places: &[Place], context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+async fn commit(input: &Value, resolved_paths: &[ResolvedPath], context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let message = text(input, "message").unwrap_or_default().trim();
     if message.is_empty() {
         return Err(Refusal::new(Code::BadInput, "the message says nothing").hint("say what the commit does, and why").into());
     }
-    let named = if words(input, "paths").is_empty() { &[] } else { places };
-    let wanted = named.iter().map(|place| inside(place).map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
+    let named = if words(input, "paths").is_empty() { &[] } else { resolved_paths };
+    let wanted = named.iter().map(|resolved| inside(resolved).map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
     let git = Git::open(context, time).await?;
     let listed = git.run(&status_arguments(&wanted), None).await?;
     if listed.truncated {

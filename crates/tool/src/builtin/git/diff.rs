@@ -5,7 +5,7 @@ use crate::builtin::{exactly, exactly_of, path_in, shown, time_of};
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
-use crate::place::{Access, Place, Target};
+use crate::resolved_path::{Access, NamedPath, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -18,20 +18,20 @@ impl Tool for GitDiff {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "path", Access::Read)]
     }
 
-    fn touches(&self, _input: &Value) -> Vec<Target> {
-        vec![Target::project(Access::Read)]
+    fn touches(&self, _input: &Value) -> Vec<NamedPath> {
+        vec![NamedPath::project(Access::Read)]
     }
 
-    fn dry_run(&self, _input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, _input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         let [path] = exactly_of(paths)?;
         Ok(format!("show what changed in {}", shown(path)))
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
             diff(input, &path, context, time_of(&self.0)).await
@@ -39,10 +39,10 @@ impl Tool for GitDiff {
     }
 }
 
-async fn diff(input: &Value, place: &Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+async fn diff(input: &Value, resolved: &ResolvedPath, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let git = Git::open(context, time).await?;
     let staged = input.get("staged").and_then(Value::as_bool).unwrap_or(false);
-    let path = pathspec(inside(place)?);
+    let path = pathspec(inside(resolved)?);
     let options = ["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--no-renames"];
     let mut arguments: Vec<String> = options.map(str::to_owned).to_vec();
     arguments.extend(staged.then(|| "--cached".to_owned()));

@@ -5,7 +5,7 @@ use crate::builtin::{exactly, exactly_of, number, path_in, shown, text, time_of}
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
-use crate::place::{Access, Place, Target};
+use crate::resolved_path::{Access, NamedPath, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -21,20 +21,20 @@ impl Tool for GitLog {
         &self.0
     }
 
-    fn targets(&self, input: &Value) -> Vec<Target> {
+    fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
         vec![path_in(input, "path", Access::Read)]
     }
 
-    fn touches(&self, _input: &Value) -> Vec<Target> {
-        vec![Target::project(Access::Read)]
+    fn touches(&self, _input: &Value) -> Vec<NamedPath> {
+        vec![NamedPath::project(Access::Read)]
     }
 
-    fn dry_run(&self, _input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, _input: &Value, paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         let [path] = exactly_of(paths)?;
         Ok(format!("list commits of {}", shown(path)))
     }
 
-    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
             log(input, &path, context, time_of(&self.0)).await
@@ -42,7 +42,7 @@ impl Tool for GitLog {
     }
 }
 
-async fn log(input: &Value, place: &Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+async fn log(input: &Value, resolved: &ResolvedPath, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let git = Git::open(context, time).await?;
     let max = number(input, "max")?.unwrap_or(COMMITS_DEFAULT);
     let mut arguments: Vec<String> =
@@ -52,7 +52,7 @@ async fn log(input: &Value, place: &Place, context: &Context<'_>, time: Duration
     // One more than asked for shows that there is more.
     arguments.extend([format!("--max-count={}", max.saturating_add(1)), format!("--format={}", parse::LOG_FORMAT)]);
     if text(input, "path").is_some() {
-        arguments.extend(["--".to_owned(), pathspec(inside(place)?)]);
+        arguments.extend(["--".to_owned(), pathspec(inside(resolved)?)]);
     }
     if git.is_unborn().await? {
         return Ok(Output::good(json!({ "commits": [], "truncated": false })));

@@ -6,7 +6,7 @@ use crate::builtin::time_of;
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::manifest::Manifest;
-use crate::place::{Access, Place, Target};
+use crate::resolved_path::{Access, NamedPath, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -19,15 +19,15 @@ impl Tool for GitStatus {
         &self.0
     }
 
-    fn touches(&self, _input: &Value) -> Vec<Target> {
-        vec![Target::project(Access::Read)]
+    fn touches(&self, _input: &Value) -> Vec<NamedPath> {
+        vec![NamedPath::project(Access::Read)]
     }
 
-    fn dry_run(&self, _input: &Value, _paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+    fn dry_run(&self, _input: &Value, _paths: &[ResolvedPath], _context: &Context<'_>) -> Result<String, ToolStop> {
         Ok("look at the state of the repository".to_owned())
     }
 
-    fn execute<'a>(&'a self, _input: &'a Value, _paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+    fn execute<'a>(&'a self, _input: &'a Value, _paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(status(context, time_of(&self.0)))
     }
 }

@@ -22,26 +22,26 @@ impl Ground {
         self.folder.path().join("p")
     }
 
-    fn open(&self, path: &str) -> Result<Place, Refusal> {
+    fn open(&self, path: &str) -> Result<ResolvedPath, Refusal> {
         let root = rustix::fs::open(self.project(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        Place::open(root.as_fd(), &self.project(), &Target { path: path.to_owned(), access: Access::Read })
+        ResolvedPath::open(root.as_fd(), &self.project(), &NamedPath { path: path.to_owned(), access: Access::Read })
     }
 
     #[track_caller]
-    fn check(&self, path: &str, expect: &str, found: Found) {
-        let place = self.open(path).unwrap();
-        assert_eq!((place.real, place.found), (Real::Inside(expect.to_owned()), found), "{path}");
+    fn check(&self, path: &str, expect: &str, found: PathKind) {
+        let resolved = self.open(path).unwrap();
+        assert_eq!((resolved.real, resolved.kind), (Real::Inside(expect.to_owned()), found), "{path}");
     }
 
     #[track_caller]
     fn check_outside(&self, path: &str, expect: &str) {
-        let place = self.open(path).unwrap();
-        assert_eq!(place.real, Real::Outside(expect.to_owned()), "{path}");
-        assert!(place.fd.is_none());
+        let resolved = self.open(path).unwrap();
+        assert_eq!(resolved.real, Real::Outside(expect.to_owned()), "{path}");
+        assert!(resolved.fd.is_none());
     }
 }
 
-const TEXT: Found = Found::File { bytes: 4 };
+const TEXT: PathKind = PathKind::File { bytes: 4 };
 
 /// Fluffy's bypasses, shortcoming 4: every spelling of a path is one path.
 #[test]
@@ -60,7 +60,7 @@ fn every_spelling_leads_to_one_path() {
         ground.check(spelling, ".skep/policy.yaml", TEXT);
     }
     ground.check("missing/../.skep/policy.yaml", ".skep/policy.yaml", TEXT);
-    ground.check("missing/..", ".", Found::Directory);
+    ground.check("missing/..", ".", PathKind::Directory);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn links_inside_are_followed() {
     ground.check("absolute/b.rs", "src/deep/b.rs", TEXT);
     ground.check("code/deep/../a.rs", "src/a.rs", TEXT);
     ground.check("absolute/../a.rs", "src/a.rs", TEXT);
-    ground.check("code/new/x", "src/new/x", Found::Missing);
+    ground.check("code/new/x", "src/new/x", PathKind::Missing);
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn what_leads_out_is_named_and_not_touched() {
 #[test]
 fn what_stands_there() {
     let ground = Ground::new();
-    ground.check(".", ".", Found::Directory);
-    ground.check("src/..", ".", Found::Directory);
-    ground.check("src/", "src", Found::Directory);
-    ground.check("src/new/file.rs", "src/new/file.rs", Found::Missing);
-    ground.check("src/a.rs/x", "src/a.rs/x", Found::NotDirectory);
+    ground.check(".", ".", PathKind::Directory);
+    ground.check("src/..", ".", PathKind::Directory);
+    ground.check("src/", "src", PathKind::Directory);
+    ground.check("src/new/file.rs", "src/new/file.rs", PathKind::Missing);
+    ground.check("src/a.rs/x", "src/a.rs/x", PathKind::NotDirectory);
     rustix::fs::mknodat(rustix::fs::CWD, ground.project().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-    ground.check("pipe", "pipe", Found::Special("named pipe"));
+    ground.check("pipe", "pipe", PathKind::Special("named pipe"));
     assert_eq!(ground.open("pipe").unwrap().file().unwrap_err().reason, "`pipe` is a named pipe");
 }
 
@@ -120,9 +120,9 @@ fn names_that_lead_nowhere_are_refused() {
 #[test]
 fn a_place_holds_its_file() {
     let ground = Ground::new();
-    let place = ground.open("src/a.rs").unwrap();
+    let resolved = ground.open("src/a.rs").unwrap();
     fs::rename(ground.project().join("src/a.rs"), ground.project().join("src/moved.rs")).unwrap();
     symlink("../../other/secret", ground.project().join("src/a.rs")).unwrap();
-    let (file, _) = place.file().unwrap();
+    let (file, _) = resolved.file().unwrap();
     assert_eq!(std::io::read_to_string(file).unwrap(), "text");
 }

@@ -14,16 +14,16 @@ use tokio::sync::{oneshot, watch};
 
 /// What a call is given of its job: the bounds, whoever follows it, and a way out. Without them, the default ones, nobody and none.
 #[derive(Clone, Copy, Default)]
-pub struct Terms<'a> {
+pub struct JobSetup<'a> {
     pub template: Option<&'a sandbox::Template>,
-    pub live: Option<&'a Live>,
+    pub follower: Option<&'a JobFollower>,
     /// The way out of the room, where its template has one.
-    pub network: Option<&'a dyn crate::Network>,
+    pub network: Option<&'a dyn crate::JobNetwork>,
 }
 
 /// Whoever follows a job.
 #[derive(Debug)]
-pub struct Live {
+pub struct JobFollower {
     pub streams: Streams,
     /// True once nobody follows any more; the job ends then.
     pub gone: watch::Receiver<bool>,
@@ -67,7 +67,7 @@ pub(crate) struct Followed {
     pub truncated: bool,
 }
 
-impl Live {
+impl JobFollower {
     pub(crate) async fn follow(
         &self,
         room: &Workspace,

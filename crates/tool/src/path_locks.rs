@@ -3,7 +3,7 @@
 //! **Invariant.** Of two calls that conflict, the one that came first has ended before the other begins; so order among them is the
 //! order of asking, and nobody waits for a circle.
 
-use crate::place::{Access, Target};
+use crate::resolved_path::{Access, NamedPath};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 
 /// Do two calls meet: does one write what the other reads or writes? A folder meets everything below it, and what has no
 /// conflict here may still depend on another call's result; the caller who knows that waits.
-pub fn conflicts(a: &[Target], b: &[Target]) -> bool {
+pub fn conflicts(a: &[NamedPath], b: &[NamedPath]) -> bool {
     a.iter().any(|a| b.iter().any(|b| (a.access.writes() || b.access.writes()) && overlap(a, b)))
 }
 
-fn overlap(a: &Target, b: &Target) -> bool {
+fn overlap(a: &NamedPath, b: &NamedPath) -> bool {
     // A program's working directory says nothing about where it reaches.
     if a.access == Access::Run || b.access == Access::Run {
         return true;
@@ -27,7 +27,7 @@ fn overlap(a: &Target, b: &Target) -> bool {
 
 /// The calls of one task that are on their way.
 #[derive(Debug, Default)]
-pub struct Lanes {
+pub struct PathLocks {
     calls: Mutex<Calls>,
     ended: Notify,
 }
@@ -36,33 +36,33 @@ pub struct Lanes {
 struct Calls {
     next: u64,
     /// By the order in which they came, waiting and running ones alike.
-    open: BTreeMap<u64, Vec<Target>>,
+    open: BTreeMap<u64, Vec<NamedPath>>,
 }
 
-/// A call's time to run. It ends when this is dropped.
+/// A call's turn to run. It ends when this is dropped.
 #[must_use = "the next call begins when this is dropped"]
 #[derive(Debug)]
-pub struct Lane {
-    lanes: Arc<Lanes>,
+pub struct PathLock {
+    locks: Arc<PathLocks>,
     number: u64,
 }
 
-impl Lanes {
-    /// Waits until no earlier call conflicts. `touches` are paths as `RegisteredTool::touches_by_name` gives them. The place in the row is taken
-    /// when the future is first polled; dropping the future gives it up.
-    pub async fn enter(self: &Arc<Lanes>, touches: Vec<Target>) -> Lane {
-        let lane = {
+impl PathLocks {
+    /// Waits until no earlier call conflicts. `touches` are paths as `RegisteredTool::touches_by_name` gives them. The turn
+    /// is taken when the future is first polled; dropping the future gives it up.
+    pub async fn enter(self: &Arc<PathLocks>, touches: Vec<NamedPath>) -> PathLock {
+        let lock = {
             let mut calls = self.calls.lock();
             let number = calls.next;
             calls.next += 1;
             calls.open.insert(number, touches);
-            Lane { lanes: Arc::clone(self), number }
+            PathLock { locks: Arc::clone(self), number }
         };
         loop {
             // Asked for before the look, so that an end between look and wait is not missed.
             let ended = self.ended.notified();
-            if !self.is_blocked(lane.number) {
-                return lane;
+            if !self.is_blocked(lock.number) {
+                return lock;
             }
             ended.await;
         }
@@ -75,22 +75,22 @@ impl Lanes {
     }
 }
 
-impl Drop for Lane {
+impl Drop for PathLock {
     fn drop(&mut self) {
-        self.lanes.calls.lock().open.remove(&self.number);
-        self.lanes.ended.notify_waiters();
+        self.locks.calls.lock().open.remove(&self.number);
+        self.locks.ended.notify_waiters();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Access::{List, Name, Read, Run, Write};
+    use crate::resolved_path::Access::{List, Name, Read, Run, Write};
     use std::time::Duration;
     use tokio::time::timeout;
 
-    fn at(path: &str, access: Access) -> Vec<Target> {
-        vec![Target { path: path.to_owned(), access }]
+    fn at(path: &str, access: Access) -> Vec<NamedPath> {
+        vec![NamedPath { path: path.to_owned(), access }]
     }
 
     #[test]
@@ -114,31 +114,31 @@ mod tests {
     }
 
     /// Is a call let in at once?
-    async fn passes(lanes: &Arc<Lanes>, touches: Vec<Target>) -> Option<Lane> {
-        timeout(Duration::ZERO, lanes.enter(touches)).await.ok()
+    async fn passes(locks: &Arc<PathLocks>, touches: Vec<NamedPath>) -> Option<PathLock> {
+        timeout(Duration::ZERO, locks.enter(touches)).await.ok()
     }
 
     #[tokio::test]
     async fn only_those_that_meet_wait() {
-        let lanes = Arc::new(Lanes::default());
-        let first = lanes.enter(at("a", Write)).await;
-        let second = passes(&lanes, at("b", Write)).await;
+        let locks = Arc::new(PathLocks::default());
+        let first = locks.enter(at("a", Write)).await;
+        let second = passes(&locks, at("b", Write)).await;
         assert!(second.is_some());
-        assert!(passes(&lanes, at("a", Read)).await.is_none());
+        assert!(passes(&locks, at("a", Read)).await.is_none());
         drop(first);
-        assert!(passes(&lanes, at("a", Read)).await.is_some());
+        assert!(passes(&locks, at("a", Read)).await.is_some());
     }
 
     #[tokio::test]
     async fn those_that_meet_run_in_the_order_in_which_they_came() {
-        let lanes = Arc::new(Lanes::default());
+        let locks = Arc::new(PathLocks::default());
         let order = Arc::new(Mutex::new(Vec::new()));
-        let first = lanes.enter(at("a", Write)).await;
+        let first = locks.enter(at("a", Write)).await;
         let mut tasks = Vec::new();
         for number in 0..10 {
-            let (lanes, order) = (Arc::clone(&lanes), Arc::clone(&order));
+            let (locks, order) = (Arc::clone(&locks), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
-                let _lane = lanes.enter(at("a", Write)).await;
+                let _lock = locks.enter(at("a", Write)).await;
                 order.lock().push(number);
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }));
@@ -153,10 +153,10 @@ mod tests {
 
     #[tokio::test]
     async fn who_gives_up_waiting_holds_nobody() {
-        let lanes = Arc::new(Lanes::default());
-        let first = lanes.enter(at("a", Read)).await;
-        assert!(passes(&lanes, at("a", Write)).await.is_none());
-        assert!(passes(&lanes, at("a", Read)).await.is_some(), "the writer that gave up is not in the row");
+        let locks = Arc::new(PathLocks::default());
+        let first = locks.enter(at("a", Read)).await;
+        assert!(passes(&locks, at("a", Write)).await.is_none());
+        assert!(passes(&locks, at("a", Read)).await.is_some(), "the writer that gave up is not in the row");
         drop(first);
     }
 }

@@ -1,8 +1,8 @@
-//! A place: where a name of a call really leads, opened once.
+//! A resolved path: where a name of a call really leads, opened once.
 //!
 //! The name is walked one component at a time from the project's root, links read and never followed by the operating system, so
 //! that what is decided and what is opened are the same file whatever a job renames meanwhile. **Invariant.** A descriptor in a
-//! [`Place`] lies beneath the root, and `real` is where it lay when it was opened. Nothing is read and nothing is created here.
+//! [`ResolvedPath`] lies beneath the root, and `real` is where it lay when it was opened. Nothing is read and nothing is created here.
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -19,15 +19,15 @@ const DEPTH_MAX: usize = 256;
 
 /// A path that an input names, and what for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct NamedPath {
     pub path: String,
     pub access: Access,
 }
 
-impl Target {
+impl NamedPath {
     /// The whole project.
-    pub fn project(access: Access) -> Target {
-        Target { path: ".".to_owned(), access }
+    pub fn project(access: Access) -> NamedPath {
+        NamedPath { path: ".".to_owned(), access }
     }
 }
 
@@ -51,10 +51,10 @@ impl Access {
 }
 
 #[derive(Debug)]
-pub struct Place {
+pub struct ResolvedPath {
     pub real: Real,
-    pub found: Found,
-    /// To the thing itself, without leave to read or write; `None` when nothing is there.
+    pub kind: PathKind,
+    /// To the thing itself, not open for reading or writing; `None` when nothing is there.
     pub fd: Option<OwnedFd>,
 }
 
@@ -76,7 +76,7 @@ impl Real {
 
 /// What stands there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum PathKind {
     File {
         bytes: u64,
     },
@@ -94,64 +94,64 @@ pub enum Found {
     Unknown,
 }
 
-impl Place {
-    /// Walks to a target. Whatever is or is not there is told in the place; only a name that leads nowhere at all is refused.
-    pub fn open(root: BorrowedFd<'_>, project: &Path, target: &Target) -> Result<Place, Refusal> {
+impl ResolvedPath {
+    /// Walks to a target. Whatever is or is not there is told in the result; only a name that leads nowhere at all is refused.
+    pub fn open(root: BorrowedFd<'_>, project: &Path, target: &NamedPath) -> Result<ResolvedPath, Refusal> {
         let follow_last = target.access != Access::Name;
         let mut walk = Walk { project, fds: Vec::new(), names: Vec::new(), links: 0, follow_last };
         match walk.run(root, &target.path)? {
-            End::Outside(path) => Ok(Place { real: Real::Outside(path), found: Found::Unknown, fd: None }),
-            End::Inside(found) => walk.place(root, found, &target.path),
+            End::Outside(path) => Ok(ResolvedPath { real: Real::Outside(path), kind: PathKind::Unknown, fd: None }),
+            End::Inside(found) => walk.resolved(root, found, &target.path),
         }
     }
 
-    /// The same place once more, for a second try.
-    pub(crate) fn again(&self) -> std::io::Result<Place> {
+    /// The same once more, for a second try.
+    pub(crate) fn try_clone(&self) -> std::io::Result<ResolvedPath> {
         let fd = self.fd.as_ref().map(OwnedFd::try_clone).transpose()?;
-        Ok(Place { real: self.real.clone(), found: self.found, fd })
+        Ok(ResolvedPath { real: self.real.clone(), kind: self.kind, fd })
     }
 
     /// The regular file here, open for reading. It cannot block: what is no file is refused before.
     pub fn file(&self) -> Result<(File, u64), Refusal> {
         let path = self.real.as_str();
-        match (self.found, &self.fd) {
-            (Found::File { bytes }, Some(fd)) => match reopen(fd, OFlags::NONBLOCK | OFlags::NOCTTY) {
+        match (self.kind, &self.fd) {
+            (PathKind::File { bytes }, Some(fd)) => match reopen(fd, OFlags::NONBLOCK | OFlags::NOCTTY) {
                 Ok(file) => Ok((File::from(file), bytes)),
                 Err(error) => Err(unreadable(path, error)),
             },
-            (Found::Directory, _) => Err(Refusal::new(Code::BadInput, format!("`{path}` is a directory")).hint("list it with fs.list")),
-            _ => Err(self.absent()),
+            (PathKind::Directory, _) => Err(Refusal::new(Code::BadInput, format!("`{path}` is a directory")).hint("list it with fs.list")),
+            _ => Err(self.unusable()),
         }
     }
 
     /// The directory here, open for listing.
     pub(crate) fn directory(&self) -> Result<OwnedFd, Refusal> {
         let path = self.real.as_str();
-        match (self.found, &self.fd) {
-            (Found::Directory, Some(fd)) => {
+        match (self.kind, &self.fd) {
+            (PathKind::Directory, Some(fd)) => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
                 rustix::fs::openat(fd, ".", flags, Mode::empty()).map_err(|error| unreadable(path, error))
             }
-            (Found::File { .. }, _) => {
+            (PathKind::File { .. }, _) => {
                 Err(Refusal::new(Code::BadInput, format!("`{path}` is a file")).hint("name the directory it lies in"))
             }
-            _ => Err(self.absent()),
+            _ => Err(self.unusable()),
         }
     }
 
     /// Why nothing can be done here.
-    pub(crate) fn absent(&self) -> Refusal {
+    pub(crate) fn unusable(&self) -> Refusal {
         let path = self.real.as_str();
-        match self.found {
-            Found::Special(kind) => Refusal::new(Code::BadInput, format!("`{path}` is a {kind}")).hint("name a regular file"),
-            Found::NotDirectory => Refusal::new(Code::NotFound, format!("`{path}` does not exist: a part of it is a file"))
+        match self.kind {
+            PathKind::Special(kind) => Refusal::new(Code::BadInput, format!("`{path}` is a {kind}")).hint("name a regular file"),
+            PathKind::NotDirectory => Refusal::new(Code::NotFound, format!("`{path}` does not exist: a part of it is a file"))
                 .hint("look at the parts with fs.list"),
-            Found::Closed => Refusal::new(Code::WrongState, format!("`{path}` cannot be reached: a directory on the way is closed"))
+            PathKind::Closed => Refusal::new(Code::WrongState, format!("`{path}` cannot be reached: a directory on the way is closed"))
                 .hint("the operator can open it with chmod +x"),
-            Found::Unknown => {
+            PathKind::Unknown => {
                 Refusal::new(Code::Denied, format!("`{path}` lies outside the project")).hint("use a path inside the project")
             }
-            Found::Missing | Found::File { .. } | Found::Directory | Found::Link => {
+            PathKind::Missing | PathKind::File { .. } | PathKind::Directory | PathKind::Link => {
                 Refusal::new(Code::NotFound, format!("`{path}` does not exist")).hint("find the right name with fs.list or search.glob")
             }
         }
@@ -183,7 +183,7 @@ struct Walk<'a> {
 }
 
 enum End {
-    Inside(Found),
+    Inside(PathKind),
     Outside(String),
 }
 
@@ -196,7 +196,7 @@ impl Walk<'_> {
         if let Some(outside) = self.enter(path, &mut todo) {
             return Ok(End::Outside(outside));
         }
-        let mut found = Found::Directory;
+        let mut found = PathKind::Directory;
         while let Some(name) = todo.pop() {
             if name == ".." {
                 if self.names.pop().is_none() {
@@ -206,7 +206,7 @@ impl Walk<'_> {
                 // What is missing has no descriptor; behind it, `..` is only a matter of names.
                 self.fds.truncate(self.names.len());
                 if self.fds.len() == self.names.len() {
-                    found = Found::Directory;
+                    found = PathKind::Directory;
                 }
                 continue;
             }
@@ -222,9 +222,9 @@ impl Walk<'_> {
                 Ok(fd) => fd,
                 Err(error) => {
                     found = match error {
-                        Errno::NOENT => Found::Missing,
-                        Errno::NOTDIR => Found::NotDirectory,
-                        Errno::ACCESS | Errno::PERM => Found::Closed,
+                        Errno::NOENT => PathKind::Missing,
+                        Errno::NOTDIR => PathKind::NotDirectory,
+                        Errno::ACCESS | Errno::PERM => PathKind::Closed,
                         other => return Err(unreadable(path, other)),
                     };
                     self.names.push(name);
@@ -233,19 +233,19 @@ impl Walk<'_> {
             };
             let stat = rustix::fs::fstat(&fd).map_err(|error| unreadable(path, error))?;
             found = match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Symlink if todo.is_empty() && !self.follow_last => Found::Link,
+                FileType::Symlink if todo.is_empty() && !self.follow_last => PathKind::Link,
                 FileType::Symlink => {
                     if let Some(outside) = self.follow(&fd, path, &mut todo)? {
                         return Ok(End::Outside(outside));
                     }
-                    found = Found::Directory;
+                    found = PathKind::Directory;
                     continue;
                 }
-                FileType::RegularFile => Found::File { bytes: u64::try_from(stat.st_size).unwrap_or(0) },
-                FileType::Directory => Found::Directory,
-                FileType::Fifo => Found::Special("named pipe"),
-                FileType::Socket => Found::Special("socket"),
-                _ => Found::Special("device"),
+                FileType::RegularFile => PathKind::File { bytes: u64::try_from(stat.st_size).unwrap_or(0) },
+                FileType::Directory => PathKind::Directory,
+                FileType::Fifo => PathKind::Special("named pipe"),
+                FileType::Socket => PathKind::Special("socket"),
+                _ => PathKind::Special("device"),
             };
             self.fds.push(fd);
             self.names.push(name);
@@ -253,7 +253,7 @@ impl Walk<'_> {
         Ok(End::Inside(found))
     }
 
-    /// Puts a name's parts on the list, from the right place on. `Some` is the outside path that it is.
+    /// Puts a name's parts on the list, from the right directory on. `Some` is the outside path that it is.
     fn enter(&mut self, path: &str, todo: &mut Vec<String>) -> Option<String> {
         let inner = if path.starts_with('/') {
             let Ok(inner) = Path::new(path).strip_prefix(self.project) else {
@@ -287,9 +287,9 @@ impl Walk<'_> {
         Ok(self.enter(&target, todo))
     }
 
-    /// The place at the end, under the name that the operating system itself has for it: on a file system that does not tell
+    /// The path at the end, under the name that the operating system itself has for it: on a file system that does not tell
     /// cases apart, the one on disk and not the one that was written.
-    fn place(mut self, root: BorrowedFd<'_>, found: Found, path: &str) -> Result<Place, Refusal> {
+    fn resolved(mut self, root: BorrowedFd<'_>, found: PathKind, path: &str) -> Result<ResolvedPath, Refusal> {
         let moved = || Refusal::new(Code::WrongState, format!("`{path}` was moved while it was being opened")).hint("ask again");
         let proc_name = |fd: BorrowedFd<'_>| -> Result<PathBuf, Refusal> {
             let name =
@@ -315,7 +315,7 @@ impl Walk<'_> {
             None => Some(root.try_clone_to_owned().map_err(|_| moved())?),
         };
         let real = if parts.is_empty() { ".".to_owned() } else { parts.join("/") };
-        Ok(Place { real: Real::Inside(real), found, fd })
+        Ok(ResolvedPath { real: Real::Inside(real), kind: found, fd })
     }
 }
 

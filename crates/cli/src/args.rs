@@ -144,7 +144,7 @@ pub fn find<'a>(command: &'a clap::Command, path: &str) -> Option<&'a clap::Comm
 }
 
 #[cfg(test)]
-mod documents;
+pub(crate) mod documents;
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,6 @@
 //! What a person is told when a command does not do what it was asked: what happened, why, and how to fix it.
 
+use crate::remedy;
 use crate::show::{Line, Page};
 use serde_json::json;
 use std::fmt::Display;
@@ -33,11 +34,8 @@ impl CommandError {
     /// `what` was refused by the kernel.
     pub fn refused(what: impl Into<String>, refusal: &Refusal) -> CommandError {
         let mut error = CommandError::new(ErrorCode::from(refusal.code), what).why(&refusal.reason);
-        error.fix = match (&refusal.hint, refusal.review) {
-            (Some(hint), _) => Some(hint.clone()),
-            (None, Some(review)) => Some(format!("look at it with `skep review show {review}`")),
-            (None, None) => None,
-        };
+        let review = || refusal.review.map(|review| format!("look at it with `skep review show {review}`"));
+        error.fix = remedy::fix(refusal.hint.as_deref(), refusal.remedy.as_deref()).or_else(review);
         error
     }
 
@@ -64,7 +62,12 @@ impl CommandError {
 impl From<ClientError> for CommandError {
     fn from(error: ClientError) -> CommandError {
         let (what, why) = (error.to_string(), error.why());
-        CommandError { code: error.code(), why: why.filter(|why| *why != what), fix: error.fix(), what }
+        CommandError {
+            code: error.code(),
+            why: why.filter(|why| *why != what),
+            fix: remedy::fix(error.fix().as_deref(), error.remedy()),
+            what,
+        }
     }
 }
 

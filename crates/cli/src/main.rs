@@ -10,6 +10,7 @@ mod command_error;
 mod console;
 mod home;
 mod record;
+mod remedy;
 mod show;
 mod start;
 mod terminal;

@@ -3,7 +3,7 @@
 //! Connect; else take the lock, look again, start, wait for its first line. **Invariant.** Only the holder of `run/start.lock` starts.
 
 use crate::command_error::CommandError;
-use crate::home;
+use crate::{home, remedy};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -17,7 +17,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::unix::pipe;
 use wire::method::Nothing;
 use wire::table::{KernelStatus, KernelStop, MethodId};
-use wire::{ClientError, ErrorCode, KernelClient};
+use wire::{ClientError, ErrorCode, KernelClient, Remedy};
 
 /// A kernel that has to fold a long journal needs a while; one that needs longer is stuck.
 const READY_MS_MAX: u64 = 60_000;
@@ -121,6 +121,8 @@ struct StartFailure {
     #[serde(default)]
     fix: Option<String>,
     #[serde(default)]
+    remedy: Option<Remedy>,
+    #[serde(default)]
     code: Option<ErrorCode>,
 }
 
@@ -160,7 +162,10 @@ async fn start(home: &Path) -> Result<(), CommandError> {
             Err(error) => error.to_string(),
         })),
         line => Err(match serde_json::from_str::<StartFailure>(line) {
-            Ok(line) => CommandError { code: line.code.unwrap_or(ErrorCode::Unavailable), what: line.what, why: line.why, fix: line.fix },
+            Ok(line) => {
+                let fix = remedy::fix(line.fix.as_deref(), line.remedy.as_ref());
+                CommandError { code: line.code.unwrap_or(ErrorCode::Unavailable), what: line.what, why: line.why, fix }
+            }
             Err(_) => fail(format!("it said `{line}`")),
         }),
     }

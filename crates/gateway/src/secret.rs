@@ -68,7 +68,7 @@ impl KeySettings {
                 Ok(key) if !key.trim().is_empty() => Ok(Secret(key.trim().to_owned())),
                 _ => Err(none(
                     format!("the kernel's environment has no `{name}`"),
-                    format!("`skep kernel stop`, then start it where {name} is set; or use `key: {{file: …}}` in config.yml"),
+                    format!("stop the kernel, then start it where {name} is set; or use `key: {{file: …}}` in config.yml"),
                 )),
             },
             KeySettings::File(path) => private_file(path).map(Secret),

@@ -214,7 +214,7 @@ fn unsupported_override(kernel: &Kernel, request: &Request, facts: &Facts) -> Op
     let (grant, _) = judge::demanded_input(kernel, &facts.call, &request.input)?;
     Some(
         Refusal::new(Code::Denied, format!("{grant} demands another input, and `{}` takes none from a grant", request.tool))
-            .hint(format!("`skep grant revoke {grant}`, then answer without --set")),
+            .remedy(world::Remedy::RevokeGrant { grant }),
     )
 }
 

@@ -75,10 +75,10 @@ pub(crate) fn default_text(project: &workspace::reader::Folder) -> String {
         None => r#"  # command: ["make", "test"]"#.to_owned(),
     };
     format!(
-        "# What Skep should know about this project. A change counts after `skep trust`.\n\n\
+        "# What Skep should know about this project. A change counts once you trust it.\n\n\
          # What `test.run` runs, in a room without network. A list, not a shell line.\n\
          test:\n{command}\n\n\
-         # The brain of `skep act` and `skep ask` when `--brain` is not given.\n\
+         # The brain of tasks that name none, for `act` and `ask`.\n\
          # brain: native            # or native:strategic, native:PROVIDER/MODEL, script:path/to/file\n\n\
          # Paths that may be merged unread where a rule allows `merge.apply` and the tests pass. Without any, you are always asked.\n\
          # merge: {{ safe: [docs/**] }}\n\n\
@@ -86,7 +86,7 @@ pub(crate) fn default_text(project: &workspace::reader::Folder) -> String {
          limits:\n  calls: 1000\n\n\
           # Files no brain may see, beside .env*, *.pem, *.key, .npmrc and .netrc.\n\
          # mask: [secrets/]\n\n\
-         # Narrower bounds of rooms; `skep sandbox templates` lists them.\n\
+         # Narrower bounds of rooms: the template that a tool gets.\n\
          # sandbox: {{ tools: {{ shell.run: code-executor }} }}\n\n\
          # What is taken out of every result, by name: a regular expression each.\n\
          # redact: {{ customer: 'C-[0-9]{{8}}' }}\n"

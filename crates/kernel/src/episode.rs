@@ -103,7 +103,7 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
                         return park(kernel, task, review).await;
                     }
                     CallEnd::Refused(refusal) | CallEnd::Pending(refusal) => {
-                        BrainInput::OwnCallRefused { id, reason: refusal.reason, hint: refusal.hint }
+                        BrainInput::OwnCallRefused { id, hint: refusal.advice(), reason: refusal.reason }
                     }
                     CallEnd::CallerExecutes | CallEnd::Done { .. } => {
                         own.0.extend(outcome.call.map(|call| (id, call)));
@@ -232,8 +232,8 @@ async fn fail_or_retry(kernel: &Kernel, pid: Pid, id: TaskId, stop: Stop) {
     }
     // The record has one line for whoever looks at it later, so the remedy stands in it.
     let remedy = match &stop {
-        Stop::Refused(refusal) => refusal.hint.as_ref(),
-        Stop::Failed(fault) => fault.fix.as_ref(),
+        Stop::Refused(refusal) => refusal.advice(),
+        Stop::Failed(fault) => fault.advice(),
     };
     let reason = remedy.map_or(reason.clone(), |remedy| format!("{reason} (to fix it: {remedy})"));
     let failed = if waits { Err(reason.clone()) } else { fail(kernel, pid, id, reason).await.map_err(|fault| fault.to_string()) };

@@ -99,7 +99,9 @@ impl Policies {
         remove(&folder)?;
         match error {
             PluginError::Flawed(flaw) => Ok(Err(flaw)),
-            error => Err(Fault::new(FaultKind::Room, "the extension rules could not be tried", error).fix("run `skep doctor`").into()),
+            error => {
+                Err(Fault::new(FaultKind::Room, "the extension rules could not be tried", error).remedy(world::Remedy::RunDoctor).into())
+            }
         }
     }
 }

@@ -26,7 +26,7 @@ impl BlobCollector {
         for name in blobs {
             if !self.ledger.journal().blobs().has(name).map_err(ledger::blob_fault)? {
                 return Err(Refusal::new(Code::NotFound, format!("there is no blob `{name}`"))
-                    .hint("`skep journal log --json` shows the blobs that records name")
+                    .remedy(world::Remedy::List { what: world::Listing::Blobs })
                     .into());
             }
             names.insert(name.clone());
@@ -36,9 +36,7 @@ impl BlobCollector {
         }
         for name in &names {
             if let Some(who) = self.ledger.look(|world| world.needs_blob(name)) {
-                return Err(Refusal::new(Code::WrongState, format!("{who} needs blob `{name}`"))
-                    .hint("end that work first (`skep reject`, `skep cancel`), or trust another policy")
-                    .into());
+                return Err(Refusal::new(Code::WrongState, format!("{who} needs blob `{name}`")).remedy(world::Remedy::EndWork).into());
             }
         }
         let names: Vec<String> = names.into_iter().collect();

@@ -26,7 +26,8 @@ impl Home {
         let lock = rustix::fs::open(&lock_path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| Fault::io("open", &lock_path, error))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Fault::new(FaultKind::Io, "a kernel is running already", format!("`{}` is locked", lock_path.display()))
-                .fix("use it, or stop it with `skep kernel stop`")
+                .fix("use it")
+                .remedy(world::Remedy::StopKernel)
         })?;
         Ok(Home { path, _lock: lock })
     }

@@ -406,7 +406,7 @@ fn journal_fault(error: &JournalError) -> Fault {
     if error.is_disk_full() {
         return disk_full(error);
     }
-    Fault::new(FaultKind::Io, "the journal could not be written or read", error).fix("run `skep journal verify` and look at the disk")
+    Fault::new(FaultKind::Io, "the journal could not be written or read", error).remedy(world::Remedy::VerifyJournal)
 }
 
 fn disk_full(why: impl std::fmt::Display) -> Fault {

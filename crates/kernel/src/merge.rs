@@ -374,13 +374,11 @@ impl Kernel {
                 TaskState::Parked { .. } => "waits for another review",
                 _ => "has nothing to merge",
             };
-            return Err(Refusal::new(Code::WrongState, format!("{id} {why}"))
-                .hint(format!("`skep status` shows where it stands; `skep log {id}` what it did"))
-                .into());
+            return Err(Refusal::new(Code::WrongState, format!("{id} {why}")).remedy(world::Remedy::ShowTask { task: id }).into());
         };
         if digest.is_some_and(|digest| digest != merge.digest) {
             return Err(Refusal::new(Code::WrongState, "the changes are not the ones you looked at")
-                .hint(format!("run `skep diff {id}` again"))
+                .remedy(world::Remedy::ShowChangesAgain { task: id })
                 .into());
         }
         if !sides.is_empty() {
@@ -388,7 +386,7 @@ impl Kernel {
             let clashing = |path: &String| frozen.conflicts.iter().any(|conflict| conflict.path == *path && conflict.mine.is_some());
             if let Some(path) = sides.keys().find(|path| !clashing(path)) {
                 return Err(Refusal::new(Code::BadInput, format!("`{path}` is no conflict that a choice decides"))
-                    .hint(format!("`skep merge show {id}` lists the conflicts"))
+                    .remedy(world::Remedy::ShowConflicts { task: id })
                     .into());
             }
             self.ledger.record(MergeResolved { pid: task.pid, task: Some(id), merge: merge.id, sides, by: by.to_owned() }).await?;
@@ -398,11 +396,11 @@ impl Kernel {
         let left_out = self.ledger.look(|world| task.merge.and_then(|merge| world.merges.get(&merge)).map(|merge| merge.state));
         if task.state == TaskState::Done && left_out == Some(world::MergeState::Rejected) {
             let reason = format!("nothing is merged: {}", task.summary.unwrap_or_else(|| "every change is left out".into()));
-            return Err(Refusal::new(Code::WrongState, reason).hint(format!("`skep diff {id}` says why of each file")).into());
+            return Err(Refusal::new(Code::WrongState, reason).remedy(world::Remedy::ShowLeftOut { task: id }).into());
         }
         if task.state != TaskState::Done {
             let reason = task.summary.unwrap_or_else(|| "HEAD, policy or a file changed after you looked; a new review is open".into());
-            return Err(Refusal::new(Code::WrongState, reason).hint(format!("run `skep diff {id}` and `skep merge {id}` again")).into());
+            return Err(Refusal::new(Code::WrongState, reason).remedy(world::Remedy::MergeAgain { task: id }).into());
         }
         self.ledger.merged(id)
     }
@@ -413,7 +411,7 @@ impl Kernel {
         let task = self.ledger.task(id)?;
         let (TaskState::Parked { review }, Some(_)) = (task.state, task.merge) else {
             return Err(Refusal::new(Code::WrongState, format!("{id} has no changes that wait"))
-                .hint(format!("`skep cancel {id}` stops a task"))
+                .remedy(world::Remedy::CancelTask { task: Some(id) })
                 .into());
         };
         self.answer(review, Reply::no(), by, reason).await?;

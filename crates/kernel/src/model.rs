@@ -285,7 +285,7 @@ impl Kernel {
     ) -> Result<GatewayAccess, Stop> {
         if !self.models.loopback {
             return Err(Refusal::new(Code::Unsupported, "the gateway is closed to programs outside rooms")
-                .hint("write `gateway: {loopback: true}` into config.yml in $SKEP_HOME, then `skep kernel stop`")
+                .remedy(world::Remedy::OpenLoopback)
                 .into());
         }
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| Fault::new(FaultKind::Io, "cannot listen", error))?;

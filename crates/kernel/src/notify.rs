@@ -65,7 +65,7 @@ fn waits(kernel: &Kernel) -> BTreeSet<String> {
     kernel.ledger.look(|world| {
         let text = |wait: &crate::Wait| {
             let (of, what, pid) = (name_of(world, wait.of()), wait.what(), wait.pid);
-            format!("{of} asks for more of its budget: a request waits for {what} of process {pid} (`{}`)", wait.remedy())
+            format!("{of} asks for more of its budget: a request waits for {what} of process {pid}; {}", wait.remedy())
         };
         waits.iter().map(text).collect()
     })
@@ -74,8 +74,7 @@ fn waits(kernel: &Kernel) -> BTreeSet<String> {
 /// Budgets of which most is spent.
 fn warned(world: &World) -> BTreeSet<String> {
     let accounts = world.books.accounts.iter();
-    let text =
-        |pid: Pid, what: &String| format!("{} has spent {WARN_PERCENT} % or more of its {what} (`skep budget`)", name_of(world, pid));
+    let text = |pid: Pid, what: &String| format!("{} has spent {WARN_PERCENT} % or more of its {what}", name_of(world, pid));
     accounts.flat_map(|(pid, account)| account.warned.iter().map(move |what| text(*pid, what))).collect()
 }
 

@@ -105,7 +105,8 @@ impl Kernel {
         // What a kernel on its way down ended is no outcome: the next one keeps what was written, and offers it.
         if self.instance.stopping() {
             return Err(Fault::new(FaultKind::Stopping, "the kernel is stopping", format!("{id} was interrupted"))
-                .fix(format!("the next kernel keeps what it wrote: `skep diff {id}`"))
+                .fix("the next kernel keeps what it wrote")
+                .remedy(world::Remedy::ShowChanges { task: id })
                 .into());
         }
         if let CallEnd::Pending(Refusal { review: Some(review), .. }) = &outcome.end {

@@ -145,8 +145,8 @@ impl Tasks {
             };
             let waiting = world.tasks.values().filter(|task| task.pid == pid && task.state == TaskState::Queued).count();
             if waiting >= limits::QUEUE_MAX {
-                let hint = "wait, or `skep cancel` some of them";
-                return (Vec::new(), Err(Refusal::new(Code::Exhausted, format!("{waiting} tasks are queued already")).hint(hint)));
+                let full = Refusal::new(Code::Exhausted, format!("{waiting} tasks are queued already"));
+                return (Vec::new(), Err(full.hint("wait").remedy(world::Remedy::CancelTask { task: None })));
             }
             let task = world.next_task();
             let queued = TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max, original };
@@ -172,7 +172,7 @@ impl Kernel {
     pub async fn add(&self, new: NewTask) -> Result<Added, Stop> {
         if new.prompt.trim().is_empty() || new.prompt.len() > limits::INPUT_BYTES_MAX {
             return Err(Refusal::new(Code::BadInput, "a task wants a prompt of 1 byte to 4 MiB")
-                .hint("say what to do: skep act \"fix the typo in README.md\"")
+                .remedy(world::Remedy::DescribeTask)
                 .into());
         }
         let proposal = self.init(&new.path).await?;
@@ -181,13 +181,13 @@ impl Kernel {
                 Code::Untrusted,
                 "this repository brings its own skep.yml or .skep, and you have not looked at them yet",
             )
-            .hint("run `skep trust`: it shows them and asks")
+            .remedy(world::Remedy::TrustProject)
             .into());
         }
         let trusted = self
             .policies
             .trusted(proposal.zone)?
-            .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
+            .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").remedy(world::Remedy::TrustProject))?;
         let brain = match (&new.brain, &trusted.config.brain) {
             (Some(asked), _) => self.brain_of(proposal.zone, asked, &proposal.path, NamedBy::Operator).await?,
             (None, Some(own)) => self.brain_of(proposal.zone, own, &proposal.path, NamedBy::Project).await?,
@@ -275,7 +275,7 @@ async fn script(top: &Path, file: &str, named: NamedBy) -> Result<String, Stop> 
 }
 
 fn unknown(id: TaskId) -> Refusal {
-    Refusal::missing(Missing::Task, format!("there is no task `{id}`")).hint("`skep list tasks` shows them")
+    Refusal::missing(Missing::Task, format!("there is no task `{id}`")).remedy(world::Remedy::List { what: world::Listing::Tasks })
 }
 
 fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, Vec<Event>), Refusal> {

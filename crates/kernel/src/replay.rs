@@ -60,13 +60,14 @@ impl Models {
                 Code::WrongState,
                 format!("{id} is {}, so there is nothing to compare with yet", task.state.as_str()),
             )
-            .hint(format!("wait for it: `skep watch {id}`"))
+            .remedy(world::Remedy::WatchTask { task: id })
             .into());
         }
         let is_script = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Script(_)));
         if !is_script && task.cassette.is_none() {
             return Err(Refusal::new(Code::NotFound, format!("the traffic of {id} was not recorded"))
-                .hint("record the next one: `skep act … --record`, or `gateway: {record: true}` in config.yml in $SKEP_HOME")
+                .hint("record the next one")
+                .remedy(world::Remedy::RecordTask)
                 .into());
         }
         if let Some(file) = &task.cassette

@@ -129,7 +129,9 @@ impl Ledger {
         })?;
         match pending.durable().await? {
             true => Ok(()),
-            false => Err(Refusal::new(Code::NotFound, format!("there is no {what}")).hint("`skep grant list` shows what is given").into()),
+            false => Err(Refusal::new(Code::NotFound, format!("there is no {what}"))
+                .remedy(world::Remedy::List { what: world::Listing::Grants })
+                .into()),
         }
     }
 }
@@ -179,7 +181,7 @@ impl Kernel {
             let question = self.question(&self.ledger.review(id)?).await?;
             if question.is_cut && seen != Some(question.seen.as_str()) {
                 return Err(Refusal::new(Code::WrongState, format!("{id} was not shown whole, and a yes covers all of it"))
-                    .hint(format!("`skep review show {id} --full` shows it and says how to answer"))
+                    .remedy(world::Remedy::ShowReview { review: id })
                     .into());
             }
         }
@@ -211,7 +213,7 @@ fn was_shortened(input: &Value) -> bool {
 }
 
 fn unknown(id: ReviewId) -> Refusal {
-    Refusal::new(Code::NotFound, format!("there is no review `{id}`")).hint("`skep review list --all` shows them")
+    Refusal::new(Code::NotFound, format!("there is no review `{id}`")).remedy(world::Remedy::List { what: world::Listing::Reviews })
 }
 
 fn answerable<'a>(world: &'a World, id: ReviewId, reply: &Reply) -> Result<&'a Review, Refusal> {

@@ -67,11 +67,12 @@ impl OpenWorkspaces {
         let task = self.ledger.task(id).map_err(|_| Refusal::missing(Missing::Task, format!("there is no task `{id}`")))?;
         match &task.workspace {
             None => {
-                Err(Refusal::new(Code::WrongState, format!("{id} has no room")).hint("`skep sandbox ps` lists the rooms that are open"))
+                Err(Refusal::new(Code::WrongState, format!("{id} has no room")).remedy(world::Remedy::List { what: world::Listing::Rooms }))
             }
             Some(workspace) if workspace.paused != paused => {
                 let state = if paused { "not paused" } else { "paused already" };
-                Err(Refusal::new(Code::WrongState, format!("the room of {id} is {state}")).hint("`skep sandbox ps` shows it"))
+                Err(Refusal::new(Code::WrongState, format!("the room of {id} is {state}"))
+                    .remedy(world::Remedy::List { what: world::Listing::Rooms }))
             }
             Some(_) => Ok(task.pid),
         }

@@ -185,9 +185,7 @@ impl Kernel {
         match trial.phrase() {
             Some(phrase) if typed != Some(phrase.as_str()) => {
                 let reason = format!("it would deny {} of the last {} calls, which were allowed", trial.breaking, trial.cases);
-                Err(Refusal::new(Code::Untrusted, reason)
-                    .hint(format!("look at `skep policy trial`, then type the phrase `{phrase}` at `skep trust`, or give it with --phrase"))
-                    .into())
+                Err(Refusal::new(Code::Untrusted, reason).remedy(world::Remedy::ConfirmPolicy { phrase }).into())
             }
             _ => Ok(()),
         }
@@ -199,7 +197,7 @@ impl Kernel {
         let trusted = self
             .policies
             .trusted(zone.id)?
-            .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
+            .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").remedy(world::Remedy::TrustProject))?;
         let mut asked = std::collections::BTreeMap::new();
         let (mut history, mut refused) = (Vec::new(), Vec::new());
         let kinds = ["review.asked", "review.answered", "call.refused"].map(str::to_owned).to_vec();
@@ -376,6 +374,6 @@ fn by_ban(rules: &[String]) -> bool {
 fn parse(text: &str) -> Result<Policy, Refusal> {
     match Policy::parse(text, POLICY_FILE) {
         Ok((policy, _)) => Ok(policy),
-        Err(error) => Err(Refusal::new(Code::BadInput, error.to_string()).hint("mend the file; `skep policy check` says more")),
+        Err(error) => Err(Refusal::new(Code::BadInput, error.to_string()).hint("mend the file").remedy(world::Remedy::CheckPolicy)),
     }
 }

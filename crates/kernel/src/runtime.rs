@@ -8,7 +8,7 @@ use crate::policies::Policies;
 use crate::services::HostServices;
 use crate::{Kernel, extension};
 use sandbox::oci::{Engine, Kind, Settings};
-use sandbox::{Check, Workspace, WorkspaceSpec};
+use sandbox::{Check, HostFix, Workspace, WorkspaceSpec};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -171,7 +171,7 @@ impl Rooms {
                     (None, Some(program)) => (true, format!("{} is there and does not run; rooms need none", program.display())),
                     (None, None) => (wanted != Some(found.kind), "not on this host; rooms need none".to_owned()),
                 };
-                Check { name, ok, detail, fix: (!ok).then(|| found.kind.install().to_owned()) }
+                Check { name, ok, detail, fix: (!ok).then(|| HostFix::Change(found.kind.install().to_owned())) }
             })
             .collect()
     }

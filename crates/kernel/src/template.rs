@@ -228,7 +228,8 @@ impl Policies {
         let named = templates.find(named)?;
         if named.profile == Profile::Strict || named.name == "brain" {
             return Err(Refusal::new(Code::BadInput, format!("`{}` is for Skep's own children, not for commands", named.name))
-                .hint("take another template, or none; `skep sandbox templates` lists them"));
+                .hint("take another template, or none")
+                .remedy(world::Remedy::List { what: world::Listing::Templates }));
         }
         match templates.widens(own, named).filter(|_| request.pid != Pid::OPERATOR) {
             Some(field) => {

@@ -119,7 +119,7 @@ pub(crate) fn doubts(world: &World, findings: &[Finding], more: u64) -> Vec<Even
     let more = more + fresh.len().saturating_sub(DOUBTS_MAX) as u64;
     let mut events: Vec<Event> =
         fresh.into_iter().take(DOUBTS_MAX).map(|(what, why)| JournalDoubted { pid, task, what, why }.into()).collect();
-    let rest = ("more findings".to_owned(), format!("{more} are not listed here; `skep journal verify` has them"));
+    let rest = ("more findings".to_owned(), format!("{more} are not listed here; a verification of the journal has them"));
     if more > 0 && !world.doubts.knows(&rest.0, &rest.1) {
         events.push(JournalDoubted { pid, task, what: rest.0, why: rest.1 }.into());
     }
@@ -137,7 +137,7 @@ impl Ledger {
         match pending.durable().await? {
             true => Ok(()),
             false => Err(Refusal::new(Code::NotFound, format!("no doubt up to {upto} waits to be looked at"))
-                .hint("`skep journal doubts` lists them")
+                .remedy(world::Remedy::List { what: world::Listing::Doubts })
                 .into()),
         }
     }

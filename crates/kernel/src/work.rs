@@ -186,8 +186,9 @@ impl Kernel {
     pub async fn cancel_call(&self, call: CallId, by: &str) -> Result<(), Stop> {
         let open = self.ledger.look(|world| world.calls.contains_key(&call));
         if !open || !self.tasks.works.has(|part| part.call == Some(call)) {
-            let hint = "`skep journal log` names calls, `skep ps` what runs";
-            return Err(Refusal::new(Code::NotFound, format!("{call} does not run")).hint(hint).into());
+            return Err(Refusal::new(Code::NotFound, format!("{call} does not run"))
+                .remedy(world::Remedy::List { what: world::Listing::Calls })
+                .into());
         }
         let why = format!("{call} was cancelled by {by}");
         let settled = self.models.stop_requests_of(Whose::Call(call), &why);
@@ -200,7 +201,9 @@ impl Kernel {
     pub async fn cancel_process(&self, pid: Pid, by: &str) -> Result<(), Stop> {
         let process = self.ledger.look(|world| world.processes.get(&pid).filter(|process| process.state.alive()).cloned());
         let Some(process) = process else {
-            return Err(Refusal::new(Code::NotFound, format!("process {pid} does not run")).hint("`skep ps` lists those that do").into());
+            return Err(Refusal::new(Code::NotFound, format!("process {pid} does not run"))
+                .remedy(world::Remedy::List { what: world::Listing::Processes })
+                .into());
         };
         if process.role == crate::model::CLIENT {
             return Ok(self.models.cancel_gateway(pid, by).await?);
@@ -209,7 +212,8 @@ impl Kernel {
         match self.tasks.task_of_job(pid).or_else(current) {
             Some(task) if ![Pid::KERNEL, Pid::OPERATOR].contains(&pid) => self.cancel(task, by).await,
             _ => Err(Refusal::new(Code::WrongState, format!("{} does nothing that could be cancelled", process.name))
-                .hint("`skep ps` shows what runs; `skep cancel` takes a task, a call or a process")
+                .hint("name a task, a call or a process that does something")
+                .remedy(world::Remedy::List { what: world::Listing::Processes })
                 .into()),
         }
     }

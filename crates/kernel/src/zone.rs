@@ -121,7 +121,7 @@ impl Policies {
     /// The zone of a work tree that was opened before.
     pub fn zone(&self, top: &Path) -> Result<Zone, Stop> {
         self.ledger.look(|world| world.zone_at(&top.to_string_lossy()).cloned()).ok_or_else(|| {
-            Refusal::missing(Missing::Zone, format!("`{}` is not a zone", top.display())).hint("run `skep init` there").into()
+            Refusal::missing(Missing::Zone, format!("`{}` is not a zone", top.display())).remedy(world::Remedy::InitProject).into()
         })
     }
 
@@ -142,9 +142,7 @@ impl Policies {
 
     /// The policy that holds in a zone; without one nothing may happen there.
     pub(crate) fn in_force(&self, zone: ZoneId) -> Result<Arc<Trusted>, Stop> {
-        let none = || {
-            Refusal::new(Code::Untrusted, "no policy is in force in this zone").hint("look at the project's own files and run `skep trust`")
-        };
+        let none = || Refusal::new(Code::Untrusted, "no policy is in force in this zone").remedy(world::Remedy::TrustProject);
         Ok(self.trusted(zone)?.ok_or_else(none)?)
     }
 
@@ -230,7 +228,10 @@ impl Kernel {
         let zone = self.open_zone(&top).await?;
         let (bundle, found) = read_bundle(&top).await?;
         if found != hash {
-            return Err(Refusal::new(Code::WrongState, "the files changed after you looked at them").hint("run `skep trust` again").into());
+            return Err(Refusal::new(Code::WrongState, "the files changed after you looked at them")
+                .hint("look at them again")
+                .remedy(world::Remedy::TrustProject)
+                .into());
         }
         if zone.policy.as_deref() != Some(hash) {
             self.put_in_force(&zone, &bundle, "operator", phrase).await?;
@@ -271,7 +272,8 @@ impl Kernel {
         self.policies.narrowed(&config)?;
         if let Some(flaw) = self.policies.check_extensions(&bundle.rules).await?.first() {
             return Err(Refusal::new(Code::BadInput, format!("{RULES_FOLDER}/{flaw}"))
-                .hint("mend the rule and run `skep trust` again")
+                .hint("mend the rule")
+                .remedy(world::Remedy::TrustProject)
                 .into());
         }
         let bytes = serde_json::to_vec(bundle).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a bundle", error))?;
@@ -295,7 +297,7 @@ pub(crate) fn zone_process(world: &world::World, zone: ZoneId) -> Option<&world:
 }
 
 fn parse(bundle: &Bundle) -> Result<(Policy, Config, Sanitizer), Refusal> {
-    let bad = |what: String| Refusal::new(Code::BadInput, what).hint("mend the file and run `skep trust` again");
+    let bad = |what: String| Refusal::new(Code::BadInput, what).hint("mend the file").remedy(world::Remedy::TrustProject);
     let (policy, _warnings) = Policy::parse(&bundle.policy, POLICY_FILE).map_err(|error| bad(error.to_string()))?;
     let config = Config::parse(&bundle.config).map_err(|error| bad(format!("{CONFIG_FILE}: {error}")))?;
     let patterns = config.redact.iter().map(|(name, pattern)| (name.as_str(), pattern.as_str()));
@@ -348,7 +350,7 @@ fn read_file(project: &Folder, name: &str) -> Result<String, Refusal> {
 
 fn unread(name: &str, why: Unread) -> Refusal {
     let reason = format!("`{name}` is not an ordinary file of at most {} KiB: {why}", FILE_BYTES_MAX / 1024);
-    Refusal::new(Code::BadInput, reason).hint("replace it, then run `skep trust`")
+    Refusal::new(Code::BadInput, reason).hint("replace it").remedy(world::Remedy::TrustProject)
 }
 
 /// Writes a file where there is none. No link is followed: a project must not lead our writing out of it.

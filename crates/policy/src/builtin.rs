@@ -3,9 +3,9 @@
 //! Paths here are real: symlinks, `..` and doubled slashes are gone before anything is compared. **Invariant.** At most ten.
 
 use crate::decide::{Facts, RealPath};
-use world::Mode;
+use world::{Mode, Remedy};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Builtin {
     /// `skep.yml` and `.skep/` change only through `skep trust`.
     PolicyFiles,
@@ -66,21 +66,30 @@ impl Builtin {
             Builtin::Journal => "the journal is written by the kernel alone",
             Builtin::GitDirectory => "git directories hold hooks and settings that run as you",
             Builtin::OutsideProject => "it lies outside the project",
-            Builtin::AskMode => "`skep ask` only reads",
+            Builtin::AskMode => "`ask` only reads",
             Builtin::PolicyUpdate => "a change of policy is always a person's decision",
         }
     }
 
-    pub(crate) fn hint(self) -> &'static str {
+    /// What the caller can do differently.
+    pub(crate) fn hint(self) -> Option<&'static str> {
         match self {
-            Builtin::PolicyFiles => "edit the file yourself and run `skep trust`",
-            Builtin::Bootstrap => "install another version yourself, outside skep",
-            Builtin::KernelFiles => "move SKEP_HOME out of the project, or work on another path",
-            Builtin::Journal => "read it with `skep journal`",
-            Builtin::GitDirectory => "run git in the room with shell.run; its writes stay in the task's private layer",
-            Builtin::OutsideProject => "write inside the project, or copy the file yourself afterwards",
-            Builtin::AskMode => "give the work to `skep act`",
-            Builtin::PolicyUpdate => "answer the review",
+            Builtin::Bootstrap => Some("install another version yourself, outside skep"),
+            Builtin::KernelFiles => Some("move SKEP_HOME out of the project, or work on another path"),
+            Builtin::GitDirectory => Some("run git in the room with shell.run; its writes stay in the task's private layer"),
+            Builtin::OutsideProject => Some("write inside the project, or copy the file yourself afterwards"),
+            Builtin::PolicyUpdate => Some("answer the review"),
+            Builtin::PolicyFiles | Builtin::Journal | Builtin::AskMode => None,
+        }
+    }
+
+    /// What the operator can do.
+    pub(crate) fn remedy(self) -> Option<Remedy> {
+        match self {
+            Builtin::PolicyFiles => Some(Remedy::EditPolicyFiles),
+            Builtin::Journal => Some(Remedy::ReadJournal),
+            Builtin::AskMode => Some(Remedy::ActInstead),
+            _ => None,
         }
     }
 }

@@ -4,11 +4,11 @@
 //! only if each of them is. The order of rules never shows: what is reported is sorted by name.
 
 use crate::Policy;
-use crate::builtin::{self, Said};
+use crate::builtin::{self, Builtin, Said};
 pub(crate) use crate::facts::{Facts, RealPath};
 use crate::rule::Action;
 use std::borrow::Cow;
-use world::{Code, GrantId, Refusal};
+use world::{Code, GrantId, Refusal, Remedy};
 
 /// What the world says about the caller, read in the commit that records the decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -81,10 +81,10 @@ fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, 
     let before = tally.spoken();
     match builtin::weigh(&policy.guards, facts, path) {
         Said::Deny(rule) => {
-            tally.denies.push(Voice { rule: rule.name().into(), reason: Some(rule.reason().into()), hint: Some(rule.hint()), path });
+            tally.denies.push(Voice::of_builtin(rule, path));
             return;
         }
-        Said::Review(rule) => tally.review(Voice { rule: rule.name().into(), reason: Some(rule.reason().into()), hint: None, path }),
+        Said::Review(rule) => tally.review(Voice::of_builtin(rule, path)),
         Said::Nothing => {}
     }
     if let Some(token) = facts.token.filter(|token| token.covers(facts, path)) {
@@ -100,7 +100,8 @@ fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, 
         if rule.action == Action::Pass || !rule.matches(facts, path) {
             return;
         }
-        let voice = |reason: Option<Cow<'a, str>>| Voice { rule: rule.name.as_str().into(), reason, hint: rule.hint.as_deref(), path };
+        let (name, hint) = (rule.name.as_str(), rule.hint.as_deref());
+        let voice = |reason: Option<Cow<'a, str>>| Voice { rule: name.into(), reason, hint, path, builtin: None };
         let reason = || rule.reason.as_deref().map(Cow::Borrowed);
         match (rule.action, rule.constraints.broken(facts)) {
             (Action::Pass, _) => {}
@@ -112,7 +113,7 @@ fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, 
     });
     for opinion in facts.opinions {
         let rule = || Cow::Owned(format!("{EXTENSION}{}", opinion.from));
-        let voice = || Voice { rule: rule(), reason: Some(opinion.reason.as_str().into()), hint: None, path };
+        let voice = || Voice { rule: rule(), reason: Some(opinion.reason.as_str().into()), hint: None, path, builtin: None };
         match opinion.says {
             Action::Pass => {}
             Action::Deny => tally.denies.push(voice()),
@@ -145,6 +146,13 @@ struct Voice<'a> {
     reason: Option<Cow<'a, str>>,
     hint: Option<&'a str>,
     path: Option<RealPath<'a>>,
+    builtin: Option<Builtin>,
+}
+
+impl<'a> Voice<'a> {
+    fn of_builtin(rule: Builtin, path: Option<RealPath<'a>>) -> Voice<'a> {
+        Voice { rule: rule.name().into(), reason: Some(rule.reason().into()), hint: rule.hint(), path, builtin: Some(rule) }
+    }
 }
 
 impl<'a> Tally<'a> {
@@ -215,20 +223,24 @@ fn asked(voice: &Voice<'_>) -> String {
     voice.reason.as_deref().map_or_else(|| format!("rule `{}` asks for a review", voice.rule), str::to_owned)
 }
 
+/// What a caller can do whom a rule denies something.
+const ANOTHER_WAY: &str = "do it another way";
+
 fn denied(facts: &Facts<'_>, voice: &Voice<'_>) -> Refusal {
     let act = act(facts, voice.path);
     let reason = match &voice.reason {
         Some(reason) => format!("{act} is denied by `{}`: {reason}", voice.rule),
         None => format!("{act} is denied by `{}`", voice.rule),
     };
-    let hint = match voice.hint {
-        Some(hint) => hint.to_owned(),
-        None => match voice.rule.strip_prefix(EXTENSION) {
-            Some(name) => format!("do it another way, or change the extension rule `{name}` in .skep/rules and run `skep trust`"),
-            None => format!("do it another way, or change rule `{}`: edit .skep/policy.yaml and run `skep trust`", voice.rule),
-        },
-    };
-    Refusal::new(Code::Denied, reason).hint(hint)
+    let refusal = Refusal::new(Code::Denied, reason);
+    if let Some(remedy) = voice.builtin.and_then(Builtin::remedy) {
+        return refusal.remedy(remedy);
+    }
+    match (voice.hint, voice.rule.strip_prefix(EXTENSION)) {
+        (Some(hint), _) => refusal.hint(hint),
+        (None, Some(name)) => refusal.hint(ANOTHER_WAY).remedy(Remedy::ChangeExtensionRule { name: name.to_owned() }),
+        (None, None) => refusal.hint(ANOTHER_WAY).remedy(Remedy::ChangeRule { rule: voice.rule.to_string() }),
+    }
 }
 
 fn unspoken(facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Refusal {
@@ -237,9 +249,8 @@ fn unspoken(facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Refusal {
         return Refusal::new(Code::Denied, format!("{act} is denied: it lies outside the project"))
             .hint("use a path inside the project, or have the operator copy the file there");
     }
-    let host = facts.host.filter(|_| path.is_none()).map_or_else(String::new, |host| format!(", `host: {host}`"));
-    Refusal::new(Code::Denied, format!("{act} is denied: no rule allows it"))
-        .hint(format!("add a rule with `syscall: {}`{host} and `action: allow`: edit .skep/policy.yaml and run `skep trust`", facts.tool))
+    let host = facts.host.filter(|_| path.is_none()).map(str::to_owned);
+    Refusal::new(Code::Denied, format!("{act} is denied: no rule allows it")).remedy(Remedy::AddRule { tool: facts.tool.to_owned(), host })
 }
 
 fn exhausted(facts: &Facts<'_>) -> Refusal {

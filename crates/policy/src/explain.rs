@@ -8,7 +8,7 @@ use crate::facts::{Facts, OwnedPath, RealPath};
 use crate::rule::{Action, Field, Rule, Silence};
 use crate::{Builtin, Policy};
 use serde::{Deserialize, Serialize};
-use world::Code;
+use world::{Code, Remedy};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
@@ -21,6 +21,9 @@ pub struct Explanation {
     pub reasons: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// What the operator can do about a deny.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<Box<Remedy>>,
     /// Who decided it; sorted.
     pub rules: Vec<String>,
     /// One for each path, or one for a call that has none.
@@ -75,6 +78,7 @@ pub fn explain(policy: &Policy, facts: &Facts<'_>, standing: &Standing) -> Expla
         code: None,
         reasons: Vec::new(),
         hint: None,
+        remedy: None,
         rules: Vec::new(),
         weighed,
         standing: world(standing),
@@ -87,12 +91,12 @@ impl Explanation {
     #[must_use]
     pub fn decided(self, verdict: Verdict) -> Explanation {
         let action = verdict.action();
-        let (code, reasons, hint, rules) = match verdict {
-            Verdict::Allow(warrant) => (None, Vec::new(), None, warrant.rules().to_vec()),
-            Verdict::Review { reasons, rules } => (None, reasons, None, rules),
-            Verdict::Deny { refusal, rules } => (Some(refusal.code), vec![refusal.reason], refusal.hint, rules),
+        let (code, reasons, hint, remedy, rules) = match verdict {
+            Verdict::Allow(warrant) => (None, Vec::new(), None, None, warrant.rules().to_vec()),
+            Verdict::Review { reasons, rules } => (None, reasons, None, None, rules),
+            Verdict::Deny { refusal, rules } => (Some(refusal.code), vec![refusal.reason], refusal.hint, refusal.remedy, rules),
         };
-        Explanation { verdict: action, code, reasons, hint, rules, ..self }
+        Explanation { verdict: action, code, reasons, hint, remedy, rules, ..self }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::rule::{Action, Rule};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_saphyr::{DefaultMessageFormatter, Location, MessageFormatter, Spanned};
 use std::fmt;
+use world::Remedy;
 use world::near::distance;
 
 /// A policy file that cannot be put in force.
@@ -35,6 +36,8 @@ pub struct Warning {
     pub column: u64,
     pub what: String,
     pub hint: Option<String>,
+    /// What the operator can do; a face says how.
+    pub remedy: Option<Remedy>,
 }
 
 /// What a file says.
@@ -62,7 +65,8 @@ pub(crate) fn parse(text: &str, name: &str) -> Result<Compiled, PolicyError> {
     let mut compiled = compile::rules(capabilities, name)?;
     if none {
         let (file, what) = (name.to_owned(), "there are no rules, so every call is denied".to_owned());
-        compiled.warnings.push(Warning { file, line: 1, column: 1, what, hint: Some("`skep init` writes a commented default".to_owned()) });
+        let remedy = Some(Remedy::WriteDefaultPolicy);
+        compiled.warnings.push(Warning { file, line: 1, column: 1, what, hint: None, remedy });
     }
     Ok(compiled)
 }

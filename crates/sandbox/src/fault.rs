@@ -222,7 +222,7 @@ fn room_hint(step: Step, errno: i32) -> Option<&'static str> {
     match (step, errno) {
         (Step::Namespaces | Step::IdentityMap, libc::EPERM | libc::EACCES) => Some(
             "allow user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 \
-             kernel.unprivileged_userns_clone=1; `skep doctor` says which of them this host has",
+             kernel.unprivileged_userns_clone=1, where this host has them",
         ),
         (Step::Namespaces, libc::ENOSPC | libc::EUSERS) => Some("raise the limit: sysctl -w user.max_user_namespaces=10000"),
         (Step::IdmappedLower, libc::EINVAL) => {

@@ -64,7 +64,7 @@ pub use mount::unmount as release;
 pub use namespace::job_owner;
 pub use orphan::{Swept, remove, sweep};
 pub use priority::yield_to_all;
-pub use probe::Check;
+pub use probe::{Check, HostFix};
 pub use seccomp::{Sockets, lock};
 pub use spec::{Act, Bind, Door, Enforcement, Exit, JobSpec, Limits, Outcome, Profile, Stdio, Usage, Window, WorkspaceSpec};
 pub use sys::peer_pidfd;

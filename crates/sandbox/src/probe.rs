@@ -23,8 +23,17 @@ pub struct Check {
     pub name: String,
     pub ok: bool,
     pub detail: String,
-    /// The command or change that mends it.
-    pub fix: Option<String>,
+    /// What mends it.
+    pub fix: Option<HostFix>,
+}
+
+/// What mends a check that fails.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostFix {
+    /// A change of the host, in words.
+    Change(String),
+    /// To start this program where it may make cgroups.
+    DelegateCgroups,
 }
 
 impl Check {
@@ -33,7 +42,7 @@ impl Check {
     }
 
     fn bad(name: &str, detail: impl Into<String>, fix: impl Into<String>) -> Check {
-        Check { name: name.into(), ok: false, detail: detail.into(), fix: Some(fix.into()) }
+        Check { name: name.into(), ok: false, detail: detail.into(), fix: Some(HostFix::Change(fix.into())) }
     }
 
     /// A trial in a child of its own, whose failure says what to do.
@@ -42,7 +51,7 @@ impl Check {
             Ok(()) => Check::good(name, detail),
             Err(failure) => {
                 let error = SandboxError::from(failure);
-                let fix = error.hint().unwrap_or("see `skep doctor` in the manual");
+                let fix = error.hint().unwrap_or("look at what the host forbids to this user");
                 Check::bad(name, error.to_string(), fix)
             }
         }
@@ -177,8 +186,7 @@ fn cgroups(name: &str) -> Check {
         }
         found => {
             let why = if found.is_some() { "not writable by this user" } else { "the controller is not passed to this process" };
-            let fix = "systemd-run --user --scope -p Delegate=yes skep kernel start";
-            Check::bad(&title, why, fix)
+            Check { name: title, ok: false, detail: why.into(), fix: Some(HostFix::DelegateCgroups) }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::rpc_error::rpc_error;
 use kernel::{CallRange, Kernel};
-use policy::{Action, Layer};
+use policy::{Action, Layer, Warning};
 use std::path::Path;
 use wire::RpcError;
 use wire::method::policy::{
@@ -21,16 +21,18 @@ pub(crate) async fn check(kernel: &Kernel, params: PolicyCheckParams) -> Result<
             column: error.column,
             what: error.what,
             hint: error.hint,
+            remedy: None,
         });
     }
     for warning in checked.warnings {
-        let (file, line, column, what, hint) = (warning.file, warning.line, warning.column, warning.what, warning.hint);
-        problems.push(PolicyProblem { error: false, file, line, column, what, hint });
+        let Warning { file, line, column, what, hint, remedy } = warning;
+        problems.push(PolicyProblem { error: false, file, line, column, what, hint, remedy });
     }
     for flaw in checked.flaws {
         let (line, column) = flaw.at.unwrap_or((0, 0));
         let file = format!(".skep/rules/{}", flaw.file);
-        problems.push(PolicyProblem { error: true, file, line: line.into(), column: column.into(), what: flaw.what, hint: None });
+        let (line, column, what) = (line.into(), column.into(), flaw.what);
+        problems.push(PolicyProblem { error: true, file, line, column, what, hint: None, remedy: None });
     }
     let ok = problems.iter().all(|problem| !problem.error);
     Ok(PolicyCheckResult { rules: checked.rules as u64, extensions: checked.extensions as u64, problems, ok })
@@ -46,7 +48,7 @@ pub(crate) async fn explain(kernel: &Kernel, params: PolicyExplainParams) -> Res
     let mut rules: Vec<RuleStatement> = voices.map(|(about, voice)| statement(about.as_deref(), voice)).collect();
     rules.extend(explained.standing.into_iter().map(|voice| statement(None, voice)));
     let reason = if explained.reasons.is_empty() { format!("by {}", explained.rules.join(", ")) } else { explained.reasons.join("; ") };
-    Ok(PolicyExplainResult { outcome: outcome(explained.verdict), reason, hint: explained.hint, rules })
+    Ok(PolicyExplainResult { outcome: outcome(explained.verdict), reason, hint: explained.hint, remedy: explained.remedy, rules })
 }
 
 fn statement(about: Option<&str>, voice: policy::Voice) -> RuleStatement {

@@ -18,11 +18,9 @@ pub(crate) fn fault_error(fault: Fault) -> RpcError {
         FaultKind::Stopping => ErrorCode::Unavailable,
         FaultKind::Io | FaultKind::Bug => ErrorCode::Internal,
     };
-    let error = RpcError::new(code, fault.what).why(fault.why);
-    match fault.fix {
-        Some(fix) => error.fix(fix),
-        None => error,
-    }
+    let mut error = RpcError::new(code, fault.what).why(fault.why);
+    (error.data.hint, error.data.remedy) = (fault.fix, fault.remedy);
+    error
 }
 
 pub(crate) fn unwritable(error: serde_json::Error) -> RpcError {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
-use world::limits;
+use world::{Remedy, limits};
 
 /// More than any host needs, and few enough for programs that close all they could have.
 const OPEN_FILES: u64 = 65_536;
@@ -27,10 +27,10 @@ pub fn run(home: &Path) -> ExitCode {
         Err(fault) => {
             // A command that started us reads JSON; a person at a terminal reads the other stream.
             if !std::io::stdout().is_terminal() {
-                announce(&serde_json::json!({"what": fault.what, "why": fault.why, "fix": fault.fix}).to_string());
+                announce(&serde_json::json!({"what": fault.what, "why": fault.why, "fix": fault.fix, "remedy": fault.remedy}).to_string());
             }
             eprintln!("✗ {}\n  ↳ why  {}", fault.what, fault.why);
-            if let Some(fix) = &fault.fix {
+            if let Some(fix) = fault.advice() {
                 eprintln!("  ↳ fix  {fix}");
             }
             ExitCode::from(wire::ErrorCode::Internal.exit())
@@ -41,7 +41,11 @@ pub fn run(home: &Path) -> ExitCode {
 fn serve(home: &Path) -> Result<(), Fault> {
     // The launcher is forked first: forking later, from a process with threads, would be unsound.
     let launcher = sandbox::Launcher::start().map_err(|error| {
-        Fault::new(FaultKind::Room, "the sandbox launcher did not start", &error).fix(error.hint().unwrap_or("run `skep doctor`"))
+        let fault = Fault::new(FaultKind::Room, "the sandbox launcher did not start", &error);
+        match error.hint() {
+            Some(hint) => fault.fix(hint),
+            None => fault.remedy(Remedy::RunDoctor),
+        }
     })?;
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()

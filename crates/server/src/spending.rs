@@ -30,5 +30,5 @@ pub(crate) fn budgets(kernel: &Kernel) -> BudgetListResult {
 }
 
 pub(crate) fn wait_view(wait: &Wait) -> WaitView {
-    WaitView { pid: wait.pid, of: wait.of(), what: wait.what(), fix: wait.remedy() }
+    WaitView { pid: wait.pid, of: wait.of(), what: wait.what(), remedy: wait.remedy() }
 }

@@ -3,11 +3,12 @@
 use crate::records::verification;
 use crate::rpc_error::{fault_error, rpc_error};
 use kernel::{BrainSpec, CallEnd, CallReport, Kernel, MergeDiff, PolicyProposal};
+use sandbox::HostFix;
 use std::path::Path;
 use std::time::Duration;
 use wire::method::model::{CassetteEntry, CassetteListResult, ExchangeEntry};
 use wire::method::{call, kernel as itself, merge, process::ProcView, review, sandbox as room, task, zone};
-use wire::{ErrorCode, RpcError};
+use wire::{ErrorCode, Remedy, RpcError};
 use world::{Answer, MergePath, Pid, Process, ReviewId, ReviewState, Task, TaskId, TaskState, World};
 
 pub(crate) fn status(kernel: &Kernel) -> itself::KernelStatusResult {
@@ -54,7 +55,12 @@ pub(crate) async fn doctor(kernel: &Kernel) -> Result<itself::KernelDoctorResult
 }
 
 fn host_check(check: sandbox::Check) -> itself::HostCheck {
-    itself::HostCheck { name: check.name.to_string(), ok: check.ok, detail: check.detail, fix: check.fix }
+    let (fix, remedy) = match check.fix {
+        Some(HostFix::Change(words)) => (Some(words), None),
+        Some(HostFix::DelegateCgroups) => (None, Some(Remedy::DelegateCgroups)),
+        None => (None, None),
+    };
+    itself::HostCheck { name: check.name.to_string(), ok: check.ok, detail: check.detail, fix, remedy }
 }
 
 pub(crate) fn init(proposal: PolicyProposal) -> zone::ZoneInitResult {

@@ -26,7 +26,7 @@ use crate::tool::Tool;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use world::{Code, Refusal};
+use world::{Code, Listing, Refusal, Remedy};
 
 /// Room for a result's field names and numbers.
 const FRAME_BYTES: usize = 1024;
@@ -139,7 +139,7 @@ fn number(input: &Value, field: &str) -> Result<Option<u64>, Refusal> {
     match value.as_u64().or(whole.map(|number| number as u64)) {
         Some(number) => Ok(Some(number)),
         None => Err(Refusal::new(Code::BadInput, format!("`{field}` is {value}, which is no whole number that it can be"))
-            .hint("`skep list tools` shows what it takes")),
+            .remedy(Remedy::List { what: Listing::Tools })),
     }
 }
 

@@ -6,7 +6,7 @@
 use boon::{CompileError, Compiler, ErrorKind, SchemaIndex, Schemas, UrlLoader, ValidationError};
 use serde_json::Value;
 use std::error::Error;
-use world::{Code, Refusal};
+use world::{Code, Listing, Refusal, Remedy};
 
 /// The place that a schema is compiled under. Nothing is ever there.
 const PLACE: &str = "https://schema.invalid/";
@@ -59,7 +59,11 @@ impl UrlLoader for Nothing {
 pub(crate) fn check(tool: &str, validator: &Validator, schema: &Value, input: &Value) -> Result<(), Refusal> {
     let Err(error) = validator.schemas.validate(input, validator.index) else { return Ok(()) };
     let (field, error) = first(&error);
-    Err(Refusal::new(Code::BadInput, format!("`{tool}`: {}", what(&field, error, "the input"))).hint(fix(error, schema)))
+    let refusal = Refusal::new(Code::BadInput, format!("`{tool}`: {}", what(&field, error, "the input")));
+    Err(match fields(error, schema) {
+        Some(fields) => refusal.hint(format!("its fields are {fields}")),
+        None => refusal.remedy(Remedy::List { what: Listing::Tools }),
+    })
 }
 
 /// The first by place, so that the same value always has the same answer; and its place, as people write it.
@@ -129,17 +133,14 @@ fn why(kind: &ErrorKind<'_, '_>) -> String {
     }
 }
 
-fn fix(error: &ValidationError<'_, '_>, schema: &Value) -> String {
-    if let ErrorKind::AdditionalProperties { .. } | ErrorKind::Required { .. } = error.kind {
-        let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let fields = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys());
-        let shown: Vec<String> =
-            fields.map(|field| if required.contains(&field.as_str()) { field.clone() } else { format!("{field} (optional)") }).collect();
-        if !shown.is_empty() {
-            return format!("its fields are {}", shown.join(", "));
-        }
-    }
-    "`skep list tools` shows what it takes".to_owned()
+/// The fields that a tool takes, where one of them is what is wrong.
+fn fields(error: &ValidationError<'_, '_>, schema: &Value) -> Option<String> {
+    let (ErrorKind::AdditionalProperties { .. } | ErrorKind::Required { .. }) = error.kind else { return None };
+    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let fields = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys());
+    let shown: Vec<String> =
+        fields.map(|field| if required.contains(&field.as_str()) { field.clone() } else { format!("{field} (optional)") }).collect();
+    (!shown.is_empty()).then(|| shown.join(", "))
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl Ground {
     fn refused(&self, name: &str, input: Value) -> Refusal {
         match self.run(name, &input) {
             Err(ToolStop::Refused(refusal)) => {
-                assert!(refusal.hint.is_some(), "no hint: {refusal:?}");
+                assert!(refusal.advice().is_some(), "no hint: {refusal:?}");
                 refusal
             }
             other => panic!("{name} {input}: {other:?}"),
@@ -228,17 +228,17 @@ fn inputs_are_checked_and_the_field_is_named() {
     let ground = Ground::new(&[]);
     let check = |name: &str, input: Value, reason: &str, hint: &str| {
         let refusal = ground.refused(name, input);
-        assert_eq!((refusal.code, refusal.reason.as_str(), refusal.hint.as_deref()), (Code::BadInput, reason, Some(hint)));
+        assert_eq!((refusal.code, refusal.reason.as_str(), refusal.advice().as_deref()), (Code::BadInput, reason, Some(hint)));
     };
     let fields = "its fields are encoding (optional), limit (optional), offset (optional), path";
     check("fs.read", json!({}), "`fs.read`: the input lacks `path`", fields);
     check("fs.read", json!({ "path": "a", "pth": "b" }), "`fs.read`: the input has no `pth`", fields);
-    check("fs.read", json!({ "path": 7 }), "`fs.read`: `path` must be of type string", "`skep list tools` shows what it takes");
+    check("fs.read", json!({ "path": 7 }), "`fs.read`: `path` must be of type string", "see the list of tools and what they take");
     check(
         "shell.run",
         json!({ "command": ["a", 1] }),
         "`shell.run`: `command.1` must be of type string",
-        "`skep list tools` shows what it takes",
+        "see the list of tools and what they take",
     );
     assert_eq!(ground.refused("fs.read", json!([])).code, Code::BadInput);
     assert_eq!(ground.refused("fs.write", json!({ "path": "a", "content": "", "mode": "999" })).code, Code::BadInput);

@@ -241,7 +241,7 @@ fn output_is_capped(host: &Host) {
 fn tests_run(host: &Host) {
     let refusal = host.refused("test.run", json!({}));
     assert_eq!((refusal.code, refusal.reason.as_str()), (Code::WrongState, "this project has no test command"));
-    assert_eq!(refusal.hint.as_deref(), Some("set `test.command` in skep.yml, such as [cargo, test], and run `skep trust`"));
+    assert_eq!(refusal.remedy.as_deref(), Some(&world::Remedy::SetTestCommand));
     let command = ["sh".to_owned(), "-c".to_owned(), "echo \"$0\"; test \"$0\" = pass".to_owned()];
     for (argument, ok) in [("pass", true), ("fail", false)] {
         match host.call_with("test.run", &json!({ "args": [argument] }), Some(&command)) {

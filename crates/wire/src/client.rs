@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use world::Remedy;
 
 /// A listener with a full backlog says "try again"; this is how long we do.
 const BUSY_MS_MAX: u64 = 2_000;
@@ -63,6 +64,14 @@ impl ClientError {
             ClientError::Broken { why } | ClientError::Unreadable { why, .. } => Some(why.clone()),
             ClientError::Late { .. } => None,
             ClientError::Answered(error) => error.data.reason.clone(),
+        }
+    }
+
+    /// What the operator can do, where the kernel says so.
+    pub fn remedy(&self) -> Option<&Remedy> {
+        match self {
+            ClientError::Answered(error) => error.data.remedy.as_deref(),
+            _ => None,
         }
     }
 

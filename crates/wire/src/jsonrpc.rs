@@ -5,7 +5,7 @@
 use crate::{ErrorCode, FrameError};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use world::{Refusal, ReviewId};
+use world::{Refusal, Remedy, ReviewId};
 
 const VERSION: &str = "2.0";
 
@@ -58,8 +58,12 @@ pub struct ErrorData {
     pub code: ErrorCode,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What the caller can do differently, in words that hold for every face.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// What the operator can do; each face has its own words for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<Box<Remedy>>,
     /// The review that waits for an answer, with [`ErrorCode::Pending`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<ReviewId>,
@@ -67,7 +71,7 @@ pub struct ErrorData {
 
 impl RpcError {
     pub fn new(code: ErrorCode, what: impl Into<String>) -> RpcError {
-        RpcError { code: code.rpc(), message: what.into(), data: ErrorData { code, reason: None, hint: None, review: None } }
+        RpcError { code: code.rpc(), message: what.into(), data: ErrorData { code, reason: None, hint: None, remedy: None, review: None } }
     }
 
     #[must_use]
@@ -79,6 +83,12 @@ impl RpcError {
     #[must_use]
     pub fn fix(mut self, hint: impl Into<String>) -> RpcError {
         self.data.hint = Some(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub fn remedy(mut self, remedy: Remedy) -> RpcError {
+        self.data.remedy = Some(Box::new(remedy));
         self
     }
 
@@ -96,7 +106,7 @@ impl From<Refusal> for RpcError {
         RpcError {
             code: code.rpc(),
             message: refusal.reason,
-            data: ErrorData { code, reason: None, hint: refusal.hint, review: refusal.review },
+            data: ErrorData { code, reason: None, hint: refusal.hint, remedy: refusal.remedy, review: refusal.review },
         }
     }
 }

@@ -11,7 +11,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use policy::{HiddenBy, ReadView};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use world::{Code, Refusal};
+use world::{Code, Refusal, Remedy};
 
 pub use walk::{MaskSet, Walks};
 
@@ -42,21 +42,27 @@ impl fmt::Display for Hidden {
 }
 
 impl Hidden {
-    /// What shows the path again.
-    fn remedy(&self) -> String {
+    /// What the operator can do to show the path again.
+    fn remedy(&self) -> Option<Remedy> {
         match self {
-            Hidden::Always(_) => "work from a template such as .env.example, or have the operator do this step; nothing unmasks it".into(),
-            Hidden::Mask(pattern) => format!("take `{pattern}` out of `mask` in skep.yml and run `skep trust`, if it is not secret"),
-            Hidden::Policy(HiddenBy::Ban(ban)) => format!("`skep grant revoke {ban}` takes the ban back"),
-            Hidden::Policy(HiddenBy::Rule(rule)) if rule.starts_with("builtin:") => "work on another path; no rule opens this one".into(),
-            Hidden::Policy(HiddenBy::Rule(rule)) => {
-                format!("if it may be read, change rule `{rule}` in .skep/policy.yaml and run `skep trust`")
-            }
+            Hidden::Mask(pattern) => Some(Remedy::Unmask { pattern: pattern.clone() }),
+            Hidden::Policy(HiddenBy::Ban(ban)) => Some(Remedy::RevokeBan { ban: *ban }),
+            Hidden::Policy(HiddenBy::Rule(rule)) if rule.starts_with("builtin:") => None,
+            Hidden::Policy(HiddenBy::Rule(rule)) => Some(Remedy::ChangeRule { rule: rule.clone() }),
+            Hidden::Policy(HiddenBy::NoRule) => Some(Remedy::AddRule { tool: "fs.read".into(), host: None }),
+            Hidden::Always(_) | Hidden::Policy(HiddenBy::Review(_)) | Hidden::Same(_) => None,
+        }
+    }
+
+    /// What the caller can do where no operator unmasks it.
+    fn hint(&self) -> &'static str {
+        match self {
+            Hidden::Always(_) => "work from a template such as .env.example, or have the operator do this step; nothing unmasks it",
             Hidden::Policy(HiddenBy::Review(_)) => {
-                "ask for it with fs.read; a yes for the session or for always shows it to the next command".into()
+                "ask for it with fs.read; a yes for the session or for always shows it to the next command"
             }
-            Hidden::Policy(HiddenBy::NoRule) => "if it may be read, allow `fs.read` on it in .skep/policy.yaml and run `skep trust`".into(),
-            Hidden::Same(_) => "make it a file of its own if it is not secret".into(),
+            Hidden::Same(_) => "make it a file of its own if it is not secret",
+            Hidden::Mask(_) | Hidden::Policy(_) => "work on another path; no rule opens this one",
         }
     }
 
@@ -66,7 +72,11 @@ impl Hidden {
             Hidden::Always(_) | Hidden::Mask(_) => "no brain may see it".to_owned(),
             other => other.to_string(),
         };
-        Refusal::new(Code::Denied, format!("`{path}` is masked: {why}")).hint(self.remedy())
+        let refusal = Refusal::new(Code::Denied, format!("`{path}` is masked: {why}"));
+        match self.remedy() {
+            Some(remedy) => refusal.remedy(remedy),
+            None => refusal.hint(self.hint()),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{aside, repository};
 use sandbox::Bind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use world::{Fault, FaultKind, Stop};
+use world::{Fault, FaultKind, Remedy, Stop};
 
 /// What a room needs of git beside the project itself: a repository that lies outside it, and configurations without credentials.
 pub async fn git_binds(project: &Path, work: &Path, home: &Path) -> Result<Vec<Bind>, Stop> {
@@ -40,6 +40,10 @@ pub fn is_behind(layer: &Path, path: &Path) -> bool {
 }
 
 pub fn room_fault(error: sandbox::SandboxError) -> Fault {
-    let fix = error.hint().map_or_else(|| "run `skep doctor` to see what this host lacks".to_owned(), ToOwned::to_owned);
-    Fault::new(FaultKind::Room, "the room could not be closed, so nothing ran", error).fix(fix)
+    let hint = error.hint();
+    let fault = Fault::new(FaultKind::Room, "the room could not be closed, so nothing ran", error);
+    match hint {
+        Some(hint) => fault.fix(hint),
+        None => fault.remedy(Remedy::RunDoctor),
+    }
 }

@@ -141,7 +141,7 @@ impl Repository {
         let (top, common) = (project.path(), self.common());
         let home = home
             .canonicalize()
-            .map_err(|error| unusable(format!("the kernel's home cannot be looked at: {error}"), "run `skep doctor`"))?;
+            .map_err(|error| unusable(format!("the kernel's home cannot be looked at: {error}"), "look at the folder's owner and mode"))?;
         for folder in [&self.own, common] {
             if overlap(folder.path(), &home) {
                 return Err(unusable(

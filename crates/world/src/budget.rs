@@ -9,7 +9,7 @@ pub mod crash;
 pub mod held;
 pub mod lease;
 
-use crate::Pid;
+use crate::{Pid, Remedy};
 pub(crate) use books::day;
 pub use books::{Books, By, Figures, Guess, Reserved, Row};
 pub use held::{Ending, Held};
@@ -132,34 +132,15 @@ pub struct Short {
     pub at_cap: AtCap,
 }
 
-/// How a person gives a process what a request needs beyond its cap; `what` is a [`Cap`] in words.
-pub fn remedy(of: Pid, what: &str, missing: u64) -> String {
-    let share = match Cap::parse(what) {
-        Some(Cap::Tokens(tier)) => format!("--tokens {tier}={missing}"),
-        // Whole cents, rounded up.
-        _ => format!("--money {}.{:02}", missing.div_ceil(10_000) / 100, missing.div_ceil(10_000) % 100),
-    };
-    format!("skep budget grant {of} {share}")
-}
-
-/// The command that gives a process this budget.
-pub fn command(pid: Pid, budget: &Budget) -> String {
-    let money = budget.micros.map(|micros| {
-        let cents = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-        format!("--money {}", cents.trim_end_matches('0').trim_end_matches('.'))
-    });
-    let tokens = budget.tokens.iter().map(|(tier, cap)| format!("--tokens {tier}={cap}"));
-    let rate = budget.requests_per_minute.map(|cap| format!("--requests-per-minute {cap}"));
-    let context = budget.context.map(|cap| format!("--context {cap}"));
-    let ask = (budget.at_cap == AtCap::Ask).then(|| "--ask".to_owned());
-    let caps: Vec<String> = money.into_iter().chain(tokens).chain(rate).chain(context).chain(ask).collect();
-    format!("skep budget set {pid} {}", caps.join(" "))
-}
-
 impl Short {
     /// What must be granted before it fits.
     pub fn missing(&self) -> u64 {
         self.used.saturating_add(self.need).saturating_sub(self.cap)
+    }
+
+    /// How the operator lets it fit.
+    pub fn remedy(&self) -> Remedy {
+        Remedy::GrantBudget { pid: self.pid, what: self.what.to_string(), missing: self.missing() }
     }
 }
 

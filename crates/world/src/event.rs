@@ -6,8 +6,8 @@
 
 use crate::world::transition::Transition;
 use crate::{
-    Alternative, Answer, BanId, Budget, CallId, Code, Ending, Figures, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, ReviewId,
-    Scope, Side, TaskId, Terms, TokenId, Until, UsedRoom, What, World, ZoneId,
+    Alternative, Answer, BanId, Budget, CallId, Code, Ending, Figures, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, Remedy,
+    ReviewId, Scope, Side, TaskId, Terms, TokenId, Until, UsedRoom, What, World, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -142,6 +142,9 @@ events! {
         paths: Vec<String>, size: Option<u64>, of: Option<CallId>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<Box<Value>>,
+        /// What the operator can do about it; records from before it was typed have it in `hint`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remedy: Option<Box<Remedy>>,
     }
     /// A read met a passing fault and is made again.
     CallRetried = "call.retried", Fact { call: CallId, attempt: u32, why: String }

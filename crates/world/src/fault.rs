@@ -1,6 +1,6 @@
 //! What stops an operation: the system said no, or the world failed.
 
-use crate::Refusal;
+use crate::{Refusal, Remedy};
 use std::{fmt, io, path::Path};
 
 /// The world failed: disk, room, child. Three lines for the person: what, why, fix.
@@ -9,7 +9,10 @@ pub struct Fault {
     pub kind: FaultKind,
     pub what: String,
     pub why: String,
+    /// What may mend it, in words that hold for every face.
     pub fix: Option<String>,
+    /// What the operator can do; a face says how.
+    pub remedy: Option<Box<Remedy>>,
     /// Might the same call go well in a moment?
     pub is_retryable: bool,
 }
@@ -33,13 +36,24 @@ pub enum FaultKind {
 
 impl Fault {
     pub fn new(kind: FaultKind, what: impl Into<String>, why: impl fmt::Display) -> Fault {
-        Fault { kind, what: what.into(), why: why.to_string(), fix: None, is_retryable: false }
+        Fault { kind, what: what.into(), why: why.to_string(), fix: None, remedy: None, is_retryable: false }
     }
 
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Fault {
         self.fix = Some(fix.into());
         self
+    }
+
+    #[must_use]
+    pub fn remedy(mut self, remedy: Remedy) -> Fault {
+        self.remedy = Some(Box::new(remedy));
+        self
+    }
+
+    /// The fix and the remedy as one text, for those who cannot type a command.
+    pub fn advice(&self) -> Option<String> {
+        crate::remedy::advice(self.fix.as_deref(), self.remedy.as_deref())
     }
 
     pub fn io(verb: &str, path: &Path, error: impl Into<io::Error>) -> Fault {

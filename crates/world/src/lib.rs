@@ -17,6 +17,7 @@ pub mod merge;
 pub mod near;
 pub mod process;
 pub mod refusal;
+pub mod remedy;
 pub mod task;
 pub mod world;
 
@@ -33,5 +34,6 @@ pub use id::{BanId, CallId, GrantId, MergeId, Pid, ReviewId, TaskId, TokenId, Zo
 pub use merge::{Merge, MergePath, MergeState, PathChange, Side};
 pub use process::{NetUse, Process, ProcessState};
 pub use refusal::{Code, Missing, Refusal};
+pub use remedy::{Listing, Remedy};
 pub use task::{Base, Mode, Task, TaskState, Workspace};
 pub use world::{Illegal, World, Zone};

@@ -1,5 +1,6 @@
 //! A refusal: the system works and says no.
 
+use crate::Remedy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
@@ -57,8 +58,12 @@ pub enum Missing {
 pub struct Refusal {
     pub code: Code,
     pub reason: String,
+    /// What the caller can do differently, in words that hold for every face.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// What the operator can do; a face says how.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<Box<Remedy>>,
     /// The review that waits for an answer, with [`Code::Pending`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<crate::ReviewId>,
@@ -72,7 +77,7 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn new(code: Code, reason: impl Into<String>) -> Self {
-        Refusal { code, reason: short(reason.into()), hint: None, review: None, missing: None, detail: None }
+        Refusal { code, reason: short(reason.into()), hint: None, remedy: None, review: None, missing: None, detail: None }
     }
 
     /// Something of a kind that clients know by its own code does not exist.
@@ -86,17 +91,32 @@ impl Refusal {
         self
     }
 
+    /// One that quotes too much of what was asked is left out: it is recorded and told, as reasons are.
+    #[must_use]
+    pub fn remedy(mut self, remedy: Remedy) -> Self {
+        let is_short = serde_json::to_string(&remedy).is_ok_and(|text| text.len() <= TEXT_BYTES_MAX);
+        self.remedy = is_short.then(|| Box::new(remedy));
+        self
+    }
+
+    /// The hint and the remedy as one text, for those who cannot type a command.
+    pub fn advice(&self) -> Option<String> {
+        crate::remedy::advice(self.hint.as_deref(), self.remedy.as_deref())
+    }
+
     #[must_use]
     pub fn detail(mut self, detail: Value) -> Self {
         self.detail = Some(Box::new(detail));
         self
     }
 
-    /// What a caller is told, as structure: `error`, `reason`, `hint`, whether the same call may be made again as it is, and the detail.
+    /// What a caller is told, as structure: `error`, `reason`, `hint`, whether the same call may be made again as it is, the remedy for
+    /// faces that have words of their own for it, and the detail.
     pub fn told(&self) -> Value {
         let mut told = json!({"error": self.code, "reason": self.reason, "is_retryable": false});
         if let Some(fields) = told.as_object_mut() {
-            fields.extend(self.hint.iter().map(|hint| ("hint".to_owned(), json!(hint))));
+            fields.extend(self.advice().map(|advice| ("hint".to_owned(), json!(advice))));
+            fields.extend(self.remedy.iter().map(|remedy| ("remedy".to_owned(), json!(remedy))));
             let detail = self.detail.as_deref().and_then(Value::as_object).cloned();
             fields.extend(detail.unwrap_or_default());
         }
@@ -132,6 +152,21 @@ mod tests {
         assert!(refusal.reason.len() < TEXT_BYTES_MAX + 64 && refusal.hint.is_some_and(|hint| hint.len() < TEXT_BYTES_MAX + 64));
         assert!(refusal.reason.starts_with("`é/é/") && refusal.reason.ends_with("/é/` is too long"), "{}", refusal.reason);
         assert_eq!(Refusal::new(Code::BadInput, "short").reason, "short");
+    }
+
+    #[test]
+    fn a_remedy_is_told_in_words_and_as_data_and_never_grows_with_what_was_asked() {
+        let add = |host: &str| Remedy::AddRule { tool: "net.connect".into(), host: Some(host.into()) };
+        let refusal = Refusal::new(Code::Denied, "no rule allows it").hint("stay here").remedy(add("docs.rs"));
+        let told = json!({
+            "error": "denied", "reason": "no rule allows it", "is_retryable": false,
+            "hint": "stay here; only the operator can add a rule with `syscall: net.connect`, `host: docs.rs` and `action: allow` to \
+                     .skep/policy.yaml and trust it",
+            "remedy": {"do": "add_rule", "tool": "net.connect", "host": "docs.rs"},
+        });
+        assert_eq!(refusal.told(), told);
+        assert_eq!(serde_json::from_str::<Refusal>(&serde_json::to_string(&refusal).unwrap()).unwrap(), refusal);
+        assert_eq!(Refusal::new(Code::Denied, "no").remedy(add(&"a".repeat(5_000))).remedy, None);
     }
 
     /// A record from before `missing`, and every refusal without it, reads and is written as it was.

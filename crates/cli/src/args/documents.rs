@@ -117,6 +117,16 @@ fn mistake(named: &Named) -> Option<String> {
     None
 }
 
+/// How many commands a text names.
+pub(crate) fn seen(text: &str) -> usize {
+    commands(text).len()
+}
+
+/// What is wrong with the commands that a text names.
+pub(crate) fn mistakes(text: &str) -> Vec<String> {
+    commands(text).iter().filter_map(mistake).collect()
+}
+
 #[test]
 fn commands_in_documents_exist() {
     let mut wrong = Vec::new();

@@ -2,6 +2,7 @@
 
 use super::measure::plural;
 use super::{Line, Page, Tone, table, visible};
+use crate::remedy;
 use std::collections::HashSet;
 use wire::method::call::CallRunResult;
 use wire::method::merge::{MergeListResult, MergeUndoResult};
@@ -239,8 +240,8 @@ pub fn imported(result: &CallRunResult) -> Page {
         (Some(refusal), _) => {
             page.push(Line::new().bad("✗ ").plain("the patch was not taken"));
             page.because("why", &refusal.reason);
-            if let Some(hint) = &refusal.hint {
-                page.because("fix", hint);
+            if let Some(fix) = remedy::fix(refusal.hint.as_deref(), refusal.remedy.as_deref()) {
+                page.because("fix", &fix);
             }
         }
         (None, true) => page.push(Line::new().good("✓ ").plain("the patch fits")),

@@ -2,6 +2,7 @@
 
 use super::measure::{bytes, count, duration_ms};
 use super::{Line, Node, Page, tree};
+use crate::remedy;
 use wire::method::journal::VerificationStatus;
 use wire::method::kernel::{KernelDoctorResult, KernelStatusResult};
 
@@ -59,8 +60,8 @@ pub fn doctor(doctor: &KernelDoctorResult) -> Page {
     for check in &doctor.checks {
         let mark = if check.ok { Line::new().good("✓ ") } else { Line::new().bad("✗ ") };
         page.push(mark.join(Line::new().plain(&check.name).pad(width)).plain("  ").faint(&check.detail));
-        if let Some(fix) = check.fix.as_ref().filter(|_| !check.ok) {
-            page.because("fix", fix);
+        if let Some(fix) = remedy::fix(check.fix.as_deref(), check.remedy.as_ref()).filter(|_| !check.ok) {
+            page.because("fix", &fix);
         }
     }
     page
@@ -107,7 +108,13 @@ mod tests {
 
     #[test]
     fn a_missing_thing_comes_with_its_command() {
-        let check = |name: &str, ok, fix: Option<&str>| HostCheck { name: name.into(), ok, detail: "d".into(), fix: fix.map(Into::into) };
+        let check = |name: &str, ok, fix: Option<&str>| HostCheck {
+            name: name.into(),
+            ok,
+            detail: "d".into(),
+            fix: fix.map(Into::into),
+            remedy: None,
+        };
         let checks = vec![check("overlay", true, Some("unused")), check("landlock", false, Some("boot with lsm=landlock"))];
         let expected = "✓ overlay   d\n✗ landlock  d\n  ↳ fix  boot with lsm=landlock\n";
         assert_eq!(doctor(&KernelDoctorResult { checks }).render(false, None), expected);

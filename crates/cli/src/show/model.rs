@@ -3,6 +3,7 @@
 use super::measure::{count, dollars, plural};
 use super::{Line, Page, table};
 use crate::command::gateway::environment;
+use crate::remedy;
 use wire::budget::WARN_PERCENT;
 use wire::method::model::{AccountView, BudgetListResult, GatewayOpenResult, ModelUsageResult, WaitView};
 use wire::{AtCap, Budget, By, Figures, Spend};
@@ -148,7 +149,7 @@ fn capped(view: &AccountView, budget: &Budget) -> Page {
 
 /// Who waits for more, and what lets it go on.
 pub fn waits(wait: &WaitView) -> String {
-    format!("a request of process {} waits for {}: `{}`", wait.pid, wait.what, wait.fix)
+    format!("a request of process {} waits for {}: `{}`", wait.pid, wait.what, remedy::command(&wait.remedy).unwrap_or_default())
 }
 
 fn uncapped(view: &AccountView) -> Vec<Line> {
@@ -250,7 +251,8 @@ prices as of 2026-11-15
                 "reserved": {"tokens": {}, "micros": 5_000}, "leased": nothing, "minute": 0, "requests": 0, "warned": []})
         };
         let mut kernel = account(1, "kernel", json!({"micros": 600_000, "tokens": {"tactical": 10_000}, "at_cap": "ask"}), 509_885);
-        kernel["waits"] = json!([{"pid": 3, "of": 1, "what": "money", "fix": "skep budget grant 1 --money 0.06"}]);
+        let remedy = json!({"do": "grant_budget", "pid": 1, "what": "money", "missing": 55_000});
+        kernel["waits"] = json!([{"pid": 3, "of": 1, "what": "money", "remedy": remedy}]);
         let mut client = account(5, "client.2", json!(null), 3_430);
         client["guessed"] = json!({"tokens": {"tactical": 193}, "micros": 3_430});
         let shown = json!({"accounts": [kernel, account(3, "foreman.1", json!(null), 506_455), client]});

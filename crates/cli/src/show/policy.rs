@@ -3,6 +3,7 @@
 use super::call::describe;
 use super::measure::{ago, plural};
 use super::{Line, Page, Tone, diff, table, zone};
+use crate::remedy;
 use serde::Serialize;
 use serde_json::Value;
 use wire::method::policy::{
@@ -52,8 +53,8 @@ fn said(problem: &PolicyProblem, page: &mut Page) {
     let mark = if problem.error { Line::new().bad("✗ ") } else { Line::new().wait("◍ ") };
     let place = format!("{}:{}:{}", problem.file, problem.line, problem.column);
     page.push(mark.strong(place).plain("  ").plain(&problem.what));
-    if let Some(hint) = &problem.hint {
-        page.because("fix", hint);
+    if let Some(fix) = remedy::fix(problem.hint.as_deref(), problem.remedy.as_ref()) {
+        page.because("fix", &fix);
     }
 }
 
@@ -85,8 +86,8 @@ pub fn explained(tool: &str, input: &Value, result: &PolicyExplainResult) -> Pag
     };
     let mut page = Page(vec![mark.strong(describe(tool, input)).plain("  ").join(outcome(result.outcome))]);
     page.because("why", &result.reason);
-    if let Some(hint) = &result.hint {
-        page.because("fix", hint);
+    if let Some(fix) = remedy::fix(result.hint.as_deref(), result.remedy.as_deref()) {
+        page.because("fix", &fix);
     }
     let (spoke, silent): (Vec<_>, Vec<_>) = result.rules.iter().partition(|rule| rule.said != RuleEffect::Silent);
     let rows = spoke.into_iter().map(|rule| {

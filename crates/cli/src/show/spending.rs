@@ -2,6 +2,7 @@
 
 use super::Line;
 use super::measure::{count, dollars};
+use crate::remedy;
 use std::collections::BTreeMap;
 use wire::budget::Cap;
 use wire::event::{BudgetAsked, BudgetWarned, ModelUsed};
@@ -53,7 +54,7 @@ pub fn event_line(event: &Event) -> Option<Line> {
 /// What a request waits for, and what lets it go on.
 pub fn asked(e: &BudgetAsked) -> String {
     let missing = e.used.saturating_add(e.need).saturating_sub(e.cap);
-    format!("waits for {}: `{}`", e.what, wire::budget::remedy(e.of, &e.what, missing))
+    format!("waits for {}: `{}`", e.what, remedy::grant_budget(e.of, &e.what, missing))
 }
 
 pub fn warned(e: &BudgetWarned) -> Line {

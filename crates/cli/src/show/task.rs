@@ -2,6 +2,7 @@
 
 use super::measure::{ago, duration_ms, plural};
 use super::{Line, Node, Page, Tone, tree};
+use crate::remedy;
 use wire::MergeState;
 use wire::ZoneId;
 use wire::method::task::{TaskAddResult, TaskStatus, TaskView};
@@ -119,7 +120,7 @@ pub fn detail(task: &TaskView, now_ms: i64) -> Page {
         root = root.under(fact("replays", Line::new().name(of.to_string())));
     }
     if let Some(wait) = &task.waits {
-        root = root.under(fact("next", Line::new().plain(&wait.fix)));
+        root = root.under(fact("next", Line::new().plain(remedy::command(&wait.remedy).unwrap_or_default())));
     }
     if let Some(summary) = &task.summary {
         root = root.under(fact("summary", Line::new().plain(summary)));

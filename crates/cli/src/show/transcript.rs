@@ -8,6 +8,7 @@ use super::measure::{duration_ms, plural};
 use super::spending;
 use super::{Line, Page, Tone};
 use crate::record::ParsedRecord;
+use crate::remedy;
 use std::collections::BTreeMap;
 use wire::event::{CallFinished, MergeProposed, TaskQueued};
 use wire::{Answer, CallId, Event, What};
@@ -46,8 +47,8 @@ impl Transcript {
             Event::CallRefused(e) => {
                 page.push(Line::new().bad("  ✗ ").plain(describe(&e.tool, &e.input)).bad("  refused"));
                 page.because_under(SET_IN, "why", &rule(&e.reason, &e.rules));
-                if let Some(hint) = &e.hint {
-                    page.because_under(SET_IN, "fix", hint);
+                if let Some(fix) = remedy::fix(e.hint.as_deref(), e.remedy.as_deref()) {
+                    page.because_under(SET_IN, "fix", &fix);
                 }
             }
             Event::ReviewAsked(e) => {

@@ -2,6 +2,7 @@
 
 use super::measure::plural;
 use super::{Line, Node, Page, Tone, process, task, tree};
+use crate::remedy;
 use wire::method::process::ProcView;
 use wire::method::task::TaskStatus;
 use wire::method::zone::{ZoneInitResult, ZoneTrustResult, ZoneView};
@@ -46,7 +47,7 @@ fn one(zone: &ZoneView, now_ms: i64) -> Page {
         for view in shown {
             let mut entry = task::entry(view, now_ms);
             if let Some(wait) = &view.waits {
-                entry = entry.under(Node::new(Line::new().faint("next  ").plain(&wait.fix)));
+                entry = entry.under(Node::new(Line::new().faint("next  ").plain(remedy::command(&wait.remedy).unwrap_or_default())));
             }
             if let Some(summary) = &view.summary {
                 entry = entry.under(Node::new(Line::new().faint("summary  ").plain(summary)));

@@ -2,7 +2,7 @@
 
 use crate::common::Site;
 use crate::common::provider::{Open, Provider, account, eventually};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
@@ -174,7 +174,7 @@ fn what_a_client_hangs_up_on_is_held_until_it_is_reconciled() {
     assert_eq!(site.json(&["usage"])["held"]["micros"], held);
     assert_eq!(site.json(&["usage"])["total"]["micros"], used["charged_micros"]);
     let mut refused = stream(&open, "");
-    let said = hears(&mut refused, "skep budget grant 1");
+    let said = hears(&mut refused, "the operator can grant ");
     assert!(said.contains("402") && said.contains("spent, reserved or held"), "{said}");
     assert_eq!(provider.asked(), 1);
 
@@ -252,7 +252,7 @@ fn a_crash_holds_what_had_left_and_releases_what_had_not() {
     assert_eq!((money(&site, "held"), site.count("model.held")), (reserved[0], 1));
 }
 
-/// A cap on money cannot hold what has no price; the command that is told makes one that can.
+/// A cap on money cannot hold what has no price; the budget that is proposed can.
 #[test]
 fn a_model_without_a_price_is_refused_under_a_cap_on_money_until_tokens_are_capped_too() {
     let provider = Provider::start(false);
@@ -269,12 +269,14 @@ fn a_model_without_a_price_is_refused_under_a_cap_on_money_until_tokens_are_capp
     assert_eq!(status, 402, "{body}");
     assert!(body.contains("`anthropic/claude-of-tomorrow` has no price, and the money that kernel may spend is capped"), "{body}");
     assert!(body.contains("billing_error") && provider.asked() == 1, "{body}");
-    let command = body.split('`').find(|part| part.starts_with("skep budget set")).unwrap().to_owned();
-    assert_eq!(command, "skep budget set 1 --money 20.5 --tokens all=2000018 --requests-per-minute 900 --ask");
+    assert!(body.contains("the operator can cap the tokens of process 1 too"), "{body}");
+    let budget = json!({"tokens": {"all": 2_000_018}, "micros": 20_500_000, "requests_per_minute": 900, "at_cap": "ask"});
+    let remedy = site.records(&["--kind", "call.refused"])[0]["payload"]["remedy"].clone();
+    assert_eq!(remedy, json!({"do": "cap_tokens", "pid": 1, "budget": budget}));
     // A cap on another tier's tokens bounds nothing here.
     site.ok(&["budget", "set", "1", "--money", "20.5", "--tokens", "strategic=1000"]);
     assert_eq!(open.ask().0, 402);
-    site.ok(&command.split(' ').skip(1).collect::<Vec<_>>());
+    site.ok(&["budget", "set", "1", "--money", "20.5", "--tokens", "all=2000018", "--requests-per-minute", "900", "--ask"]);
     assert_eq!(open.ask().0, 200);
     assert_eq!((money(&site, "spent"), account(&site, 1)["spent"]["tokens"]["tactical"].as_u64()), (0, Some(36)));
     // With a price it needs no second cap.

@@ -90,7 +90,7 @@ fn race(cap: u64, leases: bool) {
     assert!(passed >= 5, "the first five fit at once: {passed}");
     let refused: Vec<_> = answers.iter().filter(|(status, _)| *status != 200).collect();
     assert!(refused.iter().all(|(status, _)| matches!(status, 402 | 429)), "{refused:?}");
-    assert!(refused.iter().any(|(_, body)| body.contains("skep budget grant 1")), "{refused:?}");
+    assert!(refused.iter().any(|(_, body)| body.contains("the operator can grant ") && body.contains(" to process 1")), "{refused:?}");
     assert_eq!(provider.heard.load(Ordering::SeqCst), passed);
     assert_eq!(audit(&site, cap), passed as u64 * USED);
     // One by one, until nothing fits: then the budget is nearly used, and said so once.
@@ -231,7 +231,7 @@ fn a_budget_at_its_cap_reaches_the_notifier() {
     let (address, key) = (open.address.clone(), open.key.clone());
     let client = std::thread::spawn(move || ask(&address, &key));
     let text = || std::fs::read_to_string(&told).unwrap_or_default();
-    eventually("the notifier is told", || text().contains("skep budget grant 1"));
+    eventually("the notifier is told", || text().contains(" more tactical tokens to process 1"));
     assert!(text().contains("asks for more of its budget: a request waits for tactical tokens of process"), "{}", text());
     site.ok(&["budget", "grant", "1", "--tokens", "tactical=1000"]);
     assert_eq!(client.join().unwrap().0, 200);

@@ -27,8 +27,9 @@ fn a_task_that_waits_for_its_budget_is_seen_wherever_one_looks_and_goes_on_with_
     site.ok(&["ask", "what is this", "--brain", "native"]);
     eventually("somebody is asked", || site.count("budget.asked") == 1);
     let task = site.json(&["list", "tasks"])["tasks"][0].clone();
-    let fix = task["waits"]["fix"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned();
-    assert!(fix.starts_with("skep budget grant 3 --tokens tactical="), "{fix}");
+    let remedy = &task["waits"]["remedy"];
+    assert_eq!((&remedy["do"], &remedy["pid"], &remedy["what"]), (&"grant_budget".into(), &3.into(), &"tactical tokens".into()), "{task}");
+    let fix = format!("skep budget grant 3 --tokens tactical={}", remedy["missing"]);
     for (looked, said) in [
         (site.ok(&["list", "tasks"]), "waits for tactical tokens"),
         (site.ok(&["status"]), "waits for tactical tokens"),

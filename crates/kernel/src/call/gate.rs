@@ -188,7 +188,7 @@ fn may_act(world: &World, request: &Request) -> Result<(), Refusal> {
     let process = world.processes.get(&request.pid).filter(|process| process.state.alive());
     let process = process.ok_or_else(|| Refusal::new(Code::WrongState, format!("process {} is not alive", request.pid)))?;
     if process.state == world::ProcessState::Paused {
-        return Err(Refusal::new(Code::WrongState, format!("{} is paused", process.name)).hint("answer its reviews: `skep review`"));
+        return Err(Refusal::new(Code::WrongState, format!("{} is paused", process.name)).remedy(world::Remedy::AnswerReviews));
     }
     if let Some(task) = request.task.and_then(|task| world.tasks.get(&task))
         && task.state.ended()
@@ -223,10 +223,7 @@ fn ask(world: &World, asked: &GateInput<'_>, reasons: Vec<String>, rules: Vec<St
     }
     let pending = |review| {
         let refusal = Refusal::new(Code::Pending, format!("refused for now: {review} waits for a person ({})", reasons.join("; ")));
-        Refusal {
-            review: Some(review),
-            ..refusal.hint(format!("`skep review show {review}`, then `skep review allow {review}` or `deny`"))
-        }
+        Refusal { review: Some(review), ..refusal.remedy(world::Remedy::AnswerReview { review }) }
     };
     if let Some(review) = world.open_review(pid, &facts.call.bind) {
         return (Vec::new(), Ruling::Ask { refusal: pending(review.id), rules });
@@ -236,7 +233,7 @@ fn ask(world: &World, asked: &GateInput<'_>, reasons: Vec<String>, rules: Vec<St
     if is_limited && world.open_reviews(pid) >= limits::REVIEWS_OPEN_MAX {
         let reason = format!("it has {} unanswered questions", limits::REVIEWS_OPEN_MAX);
         let (mut events, ruling) =
-            refuse(world, asked, Refusal::new(Code::Exhausted, reason.clone()).hint("answer them: `skep review`"), rules);
+            refuse(world, asked, Refusal::new(Code::Exhausted, reason.clone()).remedy(world::Remedy::AnswerReviews), rules);
         if pid != Pid::OPERATOR {
             events.push(ProcPaused { pid, task: None, reason }.into());
         }

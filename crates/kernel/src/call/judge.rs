@@ -208,7 +208,7 @@ fn ban_refusal(ban: &Ban) -> Refusal {
     let refusal = Refusal::new(Code::Denied, format!("{} refuses it: {}", ban.id, ban.reason));
     match &ban.alternative {
         Some(alternative) => refusal.hint(alternative_hint(alternative)),
-        None => refusal.hint(format!("`skep grant revoke {}` takes the ban back", ban.id)),
+        None => refusal.remedy(world::Remedy::RevokeBan { ban: ban.id }),
     }
 }
 

@@ -194,12 +194,12 @@ struct Totals {
 impl Judge for EgressGate {
     fn judge<'a>(&'a self, ask: &'a Ask) -> Pin<Box<dyn Future<Output = Ruling> + Send + 'a>> {
         Box::pin(async move {
-            let no = |refusal: Refusal| No { reason: refusal.reason, hint: refusal.hint };
+            let no = |refusal: Refusal| No { hint: refusal.advice(), reason: refusal.reason };
             match self.rule(ask).await {
                 Ok(meter) => Ruling::Allow(self.leave(ask, meter)),
                 Err(Stop::Refused(refusal)) if refusal.code == Code::Pending => Ruling::Pending(no(refusal)),
                 Err(Stop::Refused(refusal)) => Ruling::Deny(no(refusal)),
-                Err(Stop::Failed(fault)) => Ruling::Deny(No { reason: format!("it could not be decided: {fault}"), hint: fault.fix }),
+                Err(Stop::Failed(fault)) => Ruling::Deny(No { reason: format!("it could not be decided: {fault}"), hint: fault.advice() }),
             }
         })
     }

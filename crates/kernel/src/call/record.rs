@@ -51,6 +51,7 @@ impl RedactedInput {
             code: refusal.code,
             reason: refusal.reason.clone(),
             hint: refusal.hint.clone(),
+            remedy: refusal.remedy.clone(),
             detail: refusal.detail.clone(),
             rules: Vec::new(),
             paths: Vec::new(),

@@ -95,8 +95,12 @@ pub(super) async fn finish(
         Ok(output) => (output.ok, output.value),
         Err(Stop::Refused(refusal)) => (false, refusal.told()),
         Err(Stop::Failed(fault)) => {
-            let Fault { fix, is_retryable, .. } = &fault;
-            (false, json!({"error": "fault", "reason": fault.to_string(), "hint": fix, "is_retryable": is_retryable}))
+            let (reason, hint) = (fault.to_string(), fault.advice());
+            let mut told = json!({"error": "fault", "reason": reason, "hint": hint, "is_retryable": fault.is_retryable});
+            if let Some(remedy) = &fault.remedy {
+                told["remedy"] = json!(remedy);
+            }
+            (false, told)
         }
     };
     redact(kernel, &mut whole);

@@ -79,10 +79,14 @@ impl SubcallGate for Subcalls<'_> {
             }
             let asked = self.ask("http.request", json!({ "url": to.url(), "method": to.method })).await;
             asked.map_err(|refusal| {
-                let rule = format!("allow `{}` with a rule for http.request and `host: {}`", to.host, to.host);
-                let hint = refusal.hint.clone().filter(|_| refusal.code == Code::Pending).unwrap_or(rule);
                 let reason = format!("`{}` sends the call on to `{}`: {}", from.host, to.host, refusal.reason);
-                Refusal { reason, hint: Some(hint), ..refusal }
+                match refusal.code {
+                    Code::Pending => Refusal { reason, ..refusal },
+                    _ => {
+                        let remedy = world::Remedy::AddRule { tool: "http.request".into(), host: Some(to.host.clone()) };
+                        Refusal { reason, hint: None, ..refusal }.remedy(remedy)
+                    }
+                }
             })
         })
     }

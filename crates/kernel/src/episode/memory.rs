@@ -54,11 +54,11 @@ impl Past {
                         past.outcomes.push((tool, digest, CallResult::Output { ok: end.ok, value: end.output }));
                     }
                 }
-                Event::CallRefused(CallRefused { tool, digest, code, reason, hint, detail, of: None, .. }) => {
+                Event::CallRefused(CallRefused { tool, digest, code, reason, hint, remedy, detail, of: None, .. }) => {
                     past.outcomes.push((
                         tool,
                         digest,
-                        CallResult::Refused(world::Refusal { hint, detail, ..world::Refusal::new(code, reason) }),
+                        CallResult::Refused(world::Refusal { hint, remedy, detail, ..world::Refusal::new(code, reason) }),
                     ));
                 }
                 _ => {}

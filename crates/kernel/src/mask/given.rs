@@ -46,7 +46,7 @@ impl Kernel {
             }
             Err(stop) => {
                 let what = format!("what git's store gives away of masked files is not known: {stop}");
-                warnings.push(warning(what, "`skep doctor` says what this host lacks"));
+                warnings.push(Warning { hint: None, remedy: Some(world::Remedy::RunDoctor), ..warning(what, "") });
             }
         }
         Ok(warnings)
@@ -81,5 +81,5 @@ impl Kernel {
 }
 
 fn warning(what: String, hint: &str) -> Warning {
-    Warning { file: POLICY_FILE.into(), line: 1, column: 1, what, hint: Some(hint.to_owned()) }
+    Warning { file: POLICY_FILE.into(), line: 1, column: 1, what, hint: Some(hint.to_owned()), remedy: None }
 }

@@ -25,7 +25,7 @@ impl Kernel {
         match found.transpose() {
             Ok(Some(Some(bytes))) => Ok(bytes),
             Ok(None | Some(None)) => Err(Refusal::new(Code::NotFound, format!("{id} changes no `{path}`"))
-                .hint(format!("`skep diff {id}` names what it changes"))
+                .remedy(world::Remedy::ShowChanges { task: id })
                 .into()),
             Err(FileGone::NotKept) => Err(Refusal::new(Code::NotFound, format!("what `{path}` of {id} held is kept no longer")).into()),
             Err(FileGone::Fault(fault)) => Err(fault.into()),

@@ -53,7 +53,7 @@ impl Kernel {
     /// who types the phrase, and that is recorded.
     pub async fn undo(&self, id: TaskId, by: &str, typed: Option<&str>) -> Result<UndoOutcome, Stop> {
         let task = self.ledger.task(id)?;
-        let refuse = |why: String| Refusal::new(Code::WrongState, why).hint("`skep merge list` shows what was merged");
+        let refuse = |why: String| Refusal::new(Code::WrongState, why).remedy(world::Remedy::List { what: world::Listing::Merges });
         let merge = self.ledger.merge_of(&task);
         let merge = merge.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
         let snapshot = merge.snapshot.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
@@ -179,6 +179,7 @@ fn refused(world: &World, task: &Task, merge: MergeId, plan: &MergePlan, denials
         code: Code::Denied,
         reason: reasons.join("; "),
         hint: None,
+        remedy: None,
         rules: rules.into_iter().collect(),
         paths: plan.steps.iter().map(|step| step.path.path.clone()).collect(),
         size: None,

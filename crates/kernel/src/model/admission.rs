@@ -224,8 +224,9 @@ impl ProcessAdmission {
     }
 
     async fn no(&self, kernel: &Kernel, tier: &str, refusal: Refusal, paid: Option<Payment>) -> Denied {
-        let message = match &refusal.hint {
-            Some(hint) => format!("{}; {hint}", refusal.reason),
+        // A model's client is no face of ours: it is told in words, and the record has the remedy.
+        let message = match refusal.advice() {
+            Some(advice) => format!("{}; {advice}", refusal.reason),
             None => refusal.reason.clone(),
         };
         let short = match paid {
@@ -323,10 +324,7 @@ fn unpriced(world: &world::World, of: Pid, model_request: &ModelRequest<'_>, tok
     let all = used.saturating_add(TOKENS_PROPOSED.max(tokens.saturating_mul(10)));
     let mut budget = account.budget.unwrap_or_default();
     budget.tokens.insert(world::budget::ALL_TIERS.to_owned(), all);
-    let set = world::budget::command(of, &budget);
-    let hint =
-        format!("the operator can cap its tokens too: `{set}`; or name its price in $SKEP_HOME/prices.yaml, then `skep kernel stop`");
-    Refusal::new(Code::Exhausted, reason).hint(hint)
+    Refusal::new(Code::Exhausted, reason).remedy(world::Remedy::CapTokens { pid: of, budget })
 }
 
 fn refusal(world: &world::World, short: &Short) -> Refusal {
@@ -343,13 +341,10 @@ fn refusal(world: &world::World, short: &Short) -> Refusal {
             amount(*need)
         ),
     };
-    let hint = match what {
-        Cap::Rate => "it goes on in the next minute".to_owned(),
-        Cap::Context => format!("shorten the conversation; the operator can raise the cap: `skep budget set {pid} --context {need} …`"),
-        _ => {
-            let grant = world::budget::remedy(*pid, &what.to_string(), short.missing());
-            format!("the operator can give more: `{grant}`; a smaller output limit may fit")
-        }
-    };
-    Refusal::new(Code::Exhausted, reason).hint(hint)
+    let refusal = Refusal::new(Code::Exhausted, reason);
+    match what {
+        Cap::Rate => refusal.hint("it goes on in the next minute"),
+        Cap::Context => refusal.hint("shorten the conversation").remedy(world::Remedy::RaiseContext { pid: *pid, tokens: *need }),
+        _ => refusal.hint("a smaller output limit may fit").remedy(short.remedy()),
+    }
 }

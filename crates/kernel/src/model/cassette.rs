@@ -165,12 +165,15 @@ impl Models {
     }
 
     pub(crate) fn read_cassette(&self, path: &Path) -> Result<Player, Stop> {
-        let again = "record it again: `skep act … --record`";
-        let bad = |why: String| Refusal::new(Code::BadInput, format!("`{}` is no cassette: {why}", path.display())).hint(again);
+        let bad = |why: String| {
+            Refusal::new(Code::BadInput, format!("`{}` is no cassette: {why}", path.display()))
+                .hint("record it again")
+                .remedy(world::Remedy::RecordTask)
+        };
         let text = aside(|| gateway::cassette::text(path)).map_err(|error| match error.kind() {
             std::io::ErrorKind::InvalidData => bad(error.to_string()),
             _ => Refusal::new(Code::NotFound, format!("there is no cassette `{}`: {error}", path.display()))
-                .hint("`skep cassette list` shows them; `--record` makes one"),
+                .remedy(world::Remedy::List { what: world::Listing::Cassettes }),
         })?;
         Ok(Player::read(&text, self.redact()).map_err(|error| bad(error.to_string()))?)
     }

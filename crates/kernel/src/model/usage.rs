@@ -99,15 +99,14 @@ impl Ledger {
         if budget.is_none() {
             self.alive(pid)?;
         }
-        let none = || {
-            Refusal::new(Code::WrongState, format!("process {pid} has no budget")).hint(format!("`skep budget set {pid} …` gives it one"))
-        };
+        let none = || Refusal::new(Code::WrongState, format!("process {pid} has no budget")).remedy(world::Remedy::SetBudget { pid });
         let budget = budget.ok_or_else(none)?;
         let uncapped = tokens.keys().find(|tier| !budget.tokens.contains_key(*tier)).map(|tier| format!("`{tier}` tokens"));
         let uncapped = uncapped.or_else(|| (micros > 0 && budget.micros.is_none()).then(|| "money".to_owned()));
         if let Some(what) = uncapped {
             return Err(Refusal::new(Code::BadInput, format!("the budget of process {pid} does not cap {what}"))
-                .hint("`skep budget` shows what it caps; what is not capped needs no grant")
+                .hint("what is not capped needs no grant")
+                .remedy(world::Remedy::List { what: world::Listing::Budgets })
                 .into());
         }
         Ok(self.record(BudgetGranted { pid, task: None, tokens, micros, by: by.to_owned() }).await?)
@@ -128,7 +127,7 @@ impl Ledger {
         let unknown = unknown.or_else(|| (micros.is_some() && guessed.micros == 0 && held.micros == 0).then(|| "money".to_owned()));
         if let Some(what) = unknown {
             return Err(Refusal::new(Code::WrongState, format!("no {what} that process {pid} has spent is an estimate, and none is held"))
-                .hint("`skep budget` says of which processes something is, and of which tier")
+                .remedy(world::Remedy::List { what: world::Listing::Budgets })
                 .into());
         }
         let pending = self.commit(|world, _| {
@@ -146,7 +145,7 @@ impl Ledger {
 }
 
 fn nobody(pid: Pid) -> Refusal {
-    Refusal::new(Code::NotFound, format!("there is no process {pid}")).hint("`skep ps` lists them")
+    Refusal::new(Code::NotFound, format!("there is no process {pid}")).remedy(world::Remedy::List { what: world::Listing::Processes })
 }
 
 /// A budget names tiers that there are, caps something, and lets something through.

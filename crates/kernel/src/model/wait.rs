@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
-use world::budget::remedy;
 use world::event::BudgetAsked;
 use world::{Account, AtCap, Cap, Pid, ReviewId, ReviewState, Short, Spend, TaskId, World};
 
@@ -36,9 +35,9 @@ impl Wait {
         self.short.what.to_string()
     }
 
-    /// The command that lets it go on.
-    pub fn remedy(&self) -> String {
-        remedy(self.of(), &self.what(), self.short.missing())
+    /// What lets it go on.
+    pub fn remedy(&self) -> world::Remedy {
+        self.short.remedy()
     }
 
     pub(super) fn asked(&self) -> BudgetAsked {

@@ -48,8 +48,8 @@ impl Compiler<'_> {
     }
 
     pub(super) fn warn(&mut self, at: Location, what: impl Into<String>, hint: impl Into<String>) {
-        let hint = Some(hint.into());
-        self.warnings.push(Warning { file: self.file.to_owned(), line: at.line(), column: at.column(), what: what.into(), hint });
+        let (file, what, hint) = (self.file.to_owned(), what.into(), Some(hint.into()));
+        self.warnings.push(Warning { file, line: at.line(), column: at.column(), what, hint, remedy: None });
     }
 
     fn rule(&mut self, capability: &Capability) -> Result<Rule, PolicyError> {

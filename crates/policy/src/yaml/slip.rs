@@ -2,6 +2,7 @@
 
 use super::Warning;
 use world::near::distance;
+use world::{Listing, Remedy};
 
 /// A word that a rule names something by, and where it stands.
 #[derive(Debug)]
@@ -120,14 +121,14 @@ pub(crate) fn slips(names: &[Named], known: &Known<'_>, file: &str) -> Vec<Warni
         if *kind == Kind::Tag && near.is_none() {
             return None;
         }
-        let hint = match near {
-            Some((_, near)) => format!("did you mean `{near}`?"),
-            None if *kind == Kind::Call => "`skep list tools` shows them".to_owned(),
-            None if known.of(*kind).len() <= LISTED_MAX => format!("there are {}", known.of(*kind).join(", ")),
-            None => "take it away, or name one that there is".to_owned(),
+        let (hint, remedy) = match near {
+            Some((_, near)) => (Some(format!("did you mean `{near}`?")), None),
+            None if *kind == Kind::Call => (None, Some(Remedy::List { what: Listing::Tools })),
+            None if known.of(*kind).len() <= LISTED_MAX => (Some(format!("there are {}", known.of(*kind).join(", "))), None),
+            None => (Some("take it away, or name one that there is".to_owned()), None),
         };
         let what = format!("the rule `{rule}` names `{word}`, and there is no such {}", kind.noun());
-        Some(Warning { file: file.to_owned(), line: *line, column: *column, what, hint: Some(hint) })
+        Some(Warning { file: file.to_owned(), line: *line, column: *column, what, hint, remedy })
     };
     names.iter().filter_map(warning).collect()
 }
@@ -142,7 +143,10 @@ mod tests {
         let said = |kind, word: &str| {
             let named = Named { rule: "r".into(), kind, word: word.into(), line: 3, column: 9 };
             let warnings = slips(&[named], &known, "p.yaml");
-            warnings.first().map(|warning| format!("{warning} ({})", warning.hint.clone().unwrap_or_default())).unwrap_or_default()
+            let shown = |warning: &Warning| {
+                format!("{warning} ({})", world::remedy::advice(warning.hint.as_deref(), warning.remedy.as_ref()).unwrap_or_default())
+            };
+            warnings.first().map(shown).unwrap_or_default()
         };
         for (kind, word) in [
             (Kind::Call, "fs.read"),
@@ -164,8 +168,8 @@ mod tests {
             "p.yaml:3:9: the rule `r` names `stratgic`, and there is no such tier (did you mean `strategic`?)"
         );
         for (kind, word, noun, hint) in [
-            (Kind::Call, "f.*", "call", "skep list tools"),
-            (Kind::Call, "database.query", "call", "skep list tools"),
+            (Kind::Call, "f.*", "call", "list of tools"),
+            (Kind::Call, "database.query", "call", "list of tools"),
             (Kind::Call, "FS.read", "call", "`fs.read`"),
             (Kind::Room, "lab", "template", "there are default"),
             (Kind::Role, "formean", "role", "`foreman`"),

@@ -13,7 +13,7 @@ fn ask_mode_only_reads() {
     check(
         ALL,
         &Facts { mode: Mode::Ask, ..facts() },
-        "deny: `fs.write` on `src/lib.rs` is denied by `builtin:ask-mode`: `skep ask` only reads [builtin:ask-mode]",
+        "deny: `fs.write` on `src/lib.rs` is denied by `builtin:ask-mode`: `ask` only reads [builtin:ask-mode]",
     );
     check(ALL, &Facts { mode: Mode::Ask, ..read(&[RealPath::Inside("a")]) }, "allow [all]");
 }
@@ -26,7 +26,7 @@ fn a_change_of_policy_always_asks() {
     let named = Facts { paths: &[RealPath::Inside(".skep/policy.yaml")], ..call.clone() };
     check(ALL, &named, "review: a change of policy is always a person's decision [builtin:policy-update]");
     let asking = Facts { mode: Mode::Ask, ..call };
-    check(ALL, &asking, "deny: `policy.update` is denied by `builtin:ask-mode`: `skep ask` only reads [builtin:ask-mode]");
+    check(ALL, &asking, "deny: `policy.update` is denied by `builtin:ask-mode`: `ask` only reads [builtin:ask-mode]");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn an_empty_budget_refuses_what_policy_would_allow() {
         let Verdict::Deny { refusal, .. } = decide(&rules(lines), &facts(), &broke) else { panic!() };
         assert_eq!(refusal.code, Code::Exhausted);
         assert_eq!(refusal.reason, "`fs.write` is refused: no calls are left in the budget of `foreman.1`");
-        assert!(refusal.hint.is_some());
+        assert!(refusal.advice().is_some());
     }
     let one = Standing { grant: None, calls_left: Some(1) };
     assert_eq!(show(&decide(&rules(ALL), &facts(), &one)), "allow [all]");
@@ -127,19 +127,22 @@ fn an_empty_budget_refuses_what_policy_would_allow() {
 #[test]
 fn every_refusal_says_what_would_help() {
     let hint = |lines: &str, call: &Facts<'_>| match decide(&rules(lines), call, &Standing::default()) {
-        Verdict::Deny { refusal, .. } => refusal.hint.unwrap_or_default(),
+        Verdict::Deny { refusal, .. } => refusal.advice().unwrap_or_default(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(hint("", &facts()), "add a rule with `syscall: fs.write` and `action: allow`: edit .skep/policy.yaml and run `skep trust`");
+    assert_eq!(
+        hint("", &facts()),
+        "only the operator can add a rule with `syscall: fs.write` and `action: allow` to .skep/policy.yaml and trust it"
+    );
     assert_eq!(
         hint("name: never, match: { syscall: fs.write }, action: deny", &facts()),
-        "do it another way, or change rule `never`: edit .skep/policy.yaml and run `skep trust`"
+        "do it another way; only the operator can change rule `never` in .skep/policy.yaml and trust it"
     );
     assert_eq!(hint("name: never, match: { syscall: fs.write }, action: deny, hint: try later", &facts()), "try later");
     let opinions = [policy::Opinion { from: "not-today".into(), says: policy::Action::Deny, reason: "it is Friday".into() }];
     assert_eq!(
         hint(ALL, &Facts { opinions: &opinions, ..facts() }),
-        "do it another way, or change the extension rule `not-today` in .skep/rules and run `skep trust`"
+        "do it another way; only the operator can change the extension rule `not-today` in .skep/rules and trust it"
     );
 }
 

@@ -37,15 +37,16 @@ fn every_flaw_is_told_where_it_stands() {
 }
 
 fn said(text: &str) -> String {
-    let line = |kind: &str, line: u64, column: u64, what: &str, hint: &Option<String>| {
-        let hint = hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
+    let line = |kind: &str, line: u64, column: u64, what: &str, hint: Option<String>| {
+        let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
         format!("{kind} {line}:{column} {what}{hint}\n")
     };
     match Policy::parse(text, "p.yaml") {
-        Err(error) => line("error", error.line, error.column, &error.what, &error.hint),
+        Err(error) => line("error", error.line, error.column, &error.what, error.hint),
         Ok((policy, warnings)) => {
             let warnings = warnings.into_iter().chain(policy.slips(&KNOWN, "p.yaml"));
-            warnings.map(|warning| line("warning", warning.line, warning.column, &warning.what, &warning.hint)).collect()
+            let advice = |warning: &policy::Warning| world::remedy::advice(warning.hint.as_deref(), warning.remedy.as_ref());
+            warnings.map(|warning| line("warning", warning.line, warning.column, &warning.what, advice(&warning))).collect()
         }
     }
 }

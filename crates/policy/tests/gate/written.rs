@@ -18,7 +18,7 @@ fn warned(text: &str, expect: &[&str]) {
     let (_, warnings) = Policy::parse(text, "p.yaml").unwrap_or_else(|error| panic!("{error}"));
     let shown: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     assert_eq!(shown, expect);
-    assert!(warnings.iter().all(|warning| warning.hint.is_some()));
+    assert!(warnings.iter().all(|warning| warning.hint.is_some() || warning.remedy.is_some()));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use sandbox::{Exit, JobSpec, Outcome, Profile, Template, Workspace};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use world::{Code, Refusal};
+use world::{Code, Refusal, Remedy};
 
 /// A program in the room, with what a trusted configuration lets into its environment.
 pub(crate) async fn run(
@@ -79,9 +79,7 @@ pub(super) fn wall(input: &Value, default_ms: u64, context: &Context<'_>) -> Res
 }
 
 pub(super) fn room<'a>(context: &Context<'a>) -> Result<&'a Workspace, Refusal> {
-    context
-        .room
-        .ok_or_else(|| Refusal::new(Code::WrongState, "there is no room to run it in").hint("make the call as part of a task: `skep act`"))
+    context.room.ok_or_else(|| Refusal::new(Code::WrongState, "there is no room to run it in").remedy(Remedy::ActInstead))
 }
 
 /// A job's end as a result.

@@ -46,8 +46,7 @@ async fn run(input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
 /// The trusted configuration's command with the caller's arguments.
 fn test_command(input: &Value, context: &Context<'_>) -> Result<Vec<String>, Refusal> {
     let Some(command) = context.test_command.filter(|command| !command.is_empty()) else {
-        return Err(Refusal::new(Code::WrongState, "this project has no test command")
-            .hint("set `test.command` in skep.yml, such as [cargo, test], and run `skep trust`"));
+        return Err(Refusal::new(Code::WrongState, "this project has no test command").remedy(world::Remedy::SetTestCommand));
     };
     Ok(command.iter().cloned().chain(words(input, "args")).collect())
 }

@@ -37,6 +37,23 @@ fn what_is_no_message_says_why_and_keeps_its_id() {
 }
 
 #[test]
+fn a_remedy_travels_as_data_and_one_that_is_not_known_breaks_nothing() {
+    let refusal = Refusal::new(world::Code::Denied, "b-1 refuses it").remedy(world::Remedy::RevokeBan { ban: world::BanId(1) });
+    let text = RpcResponse { id: RpcId::Number(1), outcome: Err(refusal.into()) }.text();
+    assert_eq!(
+        text,
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32020,"message":"b-1 refuses it","data":{"code":"denied","remedy":{"do":"revoke_ban","ban":"b-1"}}}}"#
+    );
+    for (text, remedy) in [
+        (text.clone(), world::Remedy::RevokeBan { ban: world::BanId(1) }),
+        (text.replace("revoke_ban", "of_tomorrow"), world::Remedy::Unknown),
+    ] {
+        let Ok(Message::Response(RpcResponse { outcome: Err(error), .. })) = Message::parse(&text) else { panic!("{text}") };
+        assert_eq!(error.data.remedy.as_deref(), Some(&remedy));
+    }
+}
+
+#[test]
 fn a_refusal_travels_with_reason_and_hint() {
     let refusal = Refusal::new(world::Code::Denied, "no rule allows it").hint("add one");
     let error = RpcError::refused("the write is refused", refusal);

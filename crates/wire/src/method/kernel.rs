@@ -1,6 +1,7 @@
 //! The kernel itself.
 
 use serde::{Deserialize, Serialize};
+use world::Remedy;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelStatusResult {
@@ -36,7 +37,9 @@ pub struct HostCheck {
     pub name: String,
     pub ok: bool,
     pub detail: String,
-    /// The command that helps.
+    /// The change of the host that helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<Remedy>,
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use world::{Account, Budget, By, Figures, Pid, Spend};
+use world::{Account, Budget, By, Figures, Pid, Remedy, Spend};
 
 /// From the kernel to whoever holds the gateway open: it is closed, and why.
 pub const CLOSED: &str = "model.closed";
@@ -105,8 +105,8 @@ pub struct WaitView {
     pub of: Pid,
     /// `money`, `tokens` or `tactical tokens`.
     pub what: String,
-    /// The command that lets it go on.
-    pub fix: String,
+    /// What lets it go on.
+    pub remedy: Remedy,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

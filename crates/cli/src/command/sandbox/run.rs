@@ -4,6 +4,7 @@ use super::shell_terminal::{EscapeFilter, RawMode, VisibleOutput, watch_size};
 use crate::command::budget;
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, folder};
+use crate::remedy;
 use crate::show::Line;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -231,8 +232,10 @@ fn end(console: &Console, result: &CallRunResult) -> ExitResult {
     // A tool that refused says why; a job that was ended says what was wrong.
     if let Some(error) = ["reason", "error"].iter().find_map(|field| result.output[*field].as_str()) {
         console.note(Line::new().bad("✗ ").plain(error));
-        if let Some(hint) = result.output["hint"].as_str() {
-            console.note(Line::new().faint("  ↳ fix  ").plain(hint));
+        // The words for those without a command line are in `hint`, so a remedy that this face has words for comes in their place.
+        let known = serde_json::from_value(result.output["remedy"].clone()).ok().and_then(|remedy| remedy::fix(None, Some(&remedy)));
+        if let Some(fix) = known.or_else(|| result.output["hint"].as_str().map(str::to_owned)) {
+            console.note(Line::new().faint("  ↳ fix  ").plain(fix));
         }
     }
     if let Some(task) = result.task {

@@ -98,7 +98,10 @@ pub fn redirects() -> Result<(), String> {
         let outcome = door.call("http.request", ask).await?;
         let (good, value) = done(&outcome)?;
         assert!(!good && value["reason"].as_str().is_some_and(|why| why.contains("sends the call on to `127.0.0.4`")), "{value}");
-        assert_eq!(value["hint"], "allow `127.0.0.4` with a rule for http.request and `host: 127.0.0.4`");
+        assert_eq!(
+            value["hint"],
+            "only the operator can add a rule with `syscall: http.request`, `host: 127.0.0.4` and `action: allow` to .skep/policy.yaml and trust it"
+        );
         assert!(fourth.heard().is_empty());
         let refused = door.events()?.into_iter().any(|event| matches!(event, Event::CallRefused(e) if e.of == outcome.call));
         assert!(refused, "the refused hop is on record");

@@ -1,0 +1,153 @@
+//! What the operator can do, in the words of the command line: the one place that knows which command a remedy is.
+
+use wire::{AtCap, Budget, Listing, Pid, Remedy, budget::Cap};
+
+/// One text of a hint in words and of what the operator can do.
+pub fn fix(hint: Option<&str>, remedy: Option<&Remedy>) -> Option<String> {
+    let parts: Vec<String> = hint.map(str::to_owned).into_iter().chain(remedy.and_then(words)).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// A remedy with its exact command; `None` for one of a newer kernel.
+fn words(remedy: &Remedy) -> Option<String> {
+    Some(match remedy {
+        Remedy::TrustProject => "run `skep trust`: it shows the project's own files and asks".to_owned(),
+        Remedy::ConfirmPolicy { phrase } => {
+            format!("look at `skep policy trial`, then type the phrase `{phrase}` at `skep trust`, or give it with --phrase")
+        }
+        Remedy::InitProject => "run `skep init` there".to_owned(),
+        Remedy::WriteDefaultPolicy => "`skep init` writes a commented default".to_owned(),
+        Remedy::CheckPolicy => "`skep policy check` says more".to_owned(),
+        Remedy::ChangeRule { rule } => format!("to allow it, change rule `{rule}`: edit .skep/policy.yaml and run `skep trust`"),
+        Remedy::ChangeExtensionRule { name } => {
+            format!("to allow it, change the extension rule `{name}` in .skep/rules and run `skep trust`")
+        }
+        Remedy::AddRule { tool, host } => {
+            let host = host.as_ref().map_or_else(String::new, |host| format!(", `host: {host}`"));
+            format!("to allow it, add a rule with `syscall: {tool}`{host} and `action: allow`: edit .skep/policy.yaml and run `skep trust`")
+        }
+        Remedy::EditPolicyFiles => "edit the file yourself and run `skep trust`".to_owned(),
+        Remedy::Unmask { pattern } => format!("take `{pattern}` out of `mask` in skep.yml and run `skep trust`, if it is not secret"),
+        Remedy::SetTestCommand => "set `test.command` in skep.yml, such as [cargo, test], and run `skep trust`".to_owned(),
+        Remedy::RevokeBan { ban } => format!("`skep grant revoke {ban}` takes the ban back"),
+        Remedy::RevokeGrant { grant } => format!("`skep grant revoke {grant}`, then answer without --set"),
+        Remedy::AnswerReview { review } => format!("`skep review show {review}`, then `skep review allow {review}` or `deny`"),
+        Remedy::ShowReview { review } => format!("`skep review show {review} --full` shows it and says how to answer"),
+        Remedy::AnswerReviews => "answer them: `skep review`".to_owned(),
+        Remedy::GrantBudget { pid, what, missing } => format!("give it more: `{}`", grant_budget(*pid, what, *missing)),
+        Remedy::SetBudget { pid } => format!("`skep budget set {pid} …` gives it one"),
+        Remedy::RaiseContext { pid, tokens } => format!("raise the cap: `skep budget set {pid} --context {tokens} …`"),
+        Remedy::CapTokens { pid, budget } => {
+            let set = set_budget(*pid, budget);
+            format!("cap its tokens too: `{set}`; or name its price in $SKEP_HOME/prices.yaml, then `skep kernel stop`")
+        }
+        Remedy::ActInstead => "give the work to `skep act`".to_owned(),
+        Remedy::DescribeTask => "say what to do: `skep act \"fix the typo in README.md\"`".to_owned(),
+        Remedy::ShowTask { task } => format!("`skep status` shows where it stands; `skep log {task}` what it did"),
+        Remedy::WatchTask { task } => format!("wait for it: `skep watch {task}`"),
+        Remedy::CancelTask { task: Some(task) } => format!("`skep cancel {task}` stops a task"),
+        Remedy::CancelTask { task: None } => "`skep cancel TASK` stops a task".to_owned(),
+        Remedy::ShowChanges { task } => format!("`skep diff {task}` names what it changes"),
+        Remedy::ShowLeftOut { task } => format!("`skep diff {task}` says why of each file"),
+        Remedy::ShowChangesAgain { task } => format!("run `skep diff {task}` again"),
+        Remedy::MergeAgain { task } => format!("run `skep diff {task}` and `skep merge {task}` again"),
+        Remedy::ShowConflicts { task } => format!("`skep merge show {task}` lists the conflicts"),
+        Remedy::EndWork => "end that work first (`skep reject`, `skep cancel`), or trust another policy".to_owned(),
+        Remedy::RecordTask => "`skep act … --record` records one, and `gateway: {record: true}` in config.yml in $SKEP_HOME all".to_owned(),
+        Remedy::ReadJournal => "read it with `skep journal log`".to_owned(),
+        Remedy::VerifyJournal => "run `skep journal verify` and look at the disk".to_owned(),
+        Remedy::List { what } => return list(*what).map(str::to_owned),
+        Remedy::RunDoctor => "`skep doctor` says what this host lacks".to_owned(),
+        Remedy::StopKernel => "`skep kernel stop` stops it".to_owned(),
+        Remedy::DelegateCgroups => "systemd-run --user --scope -p Delegate=yes skep kernel start".to_owned(),
+        Remedy::OpenLoopback => "write `gateway: {loopback: true}` into config.yml in $SKEP_HOME, then `skep kernel stop`".to_owned(),
+        Remedy::Unknown => return None,
+    })
+}
+
+fn list(what: Listing) -> Option<&'static str> {
+    Some(match what {
+        Listing::Tools => "`skep list tools` shows them and what they take",
+        Listing::Tasks => "`skep list tasks` shows them",
+        Listing::Processes => "`skep ps` lists those that run",
+        Listing::Calls => "`skep journal log` names calls, `skep ps` what runs",
+        Listing::Reviews => "`skep review list --all` shows them",
+        Listing::Grants => "`skep grant list` shows what is given",
+        Listing::Budgets => "`skep budget` shows what is capped and what is an estimate",
+        Listing::Merges => "`skep merge list` shows what was merged",
+        Listing::Rooms => "`skep sandbox ps` lists the rooms that are open",
+        Listing::Templates => "`skep sandbox templates` lists them",
+        Listing::Cassettes => "`skep cassette list` shows them",
+        Listing::Doubts => "`skep journal doubts` lists them",
+        Listing::Blobs => "`skep journal log --json` shows the blobs that records name",
+        Listing::Unknown => return None,
+    })
+}
+
+/// The command of a remedy that is nothing else, so that it can be taken over as it is.
+pub fn command(remedy: &Remedy) -> Option<String> {
+    match remedy {
+        Remedy::GrantBudget { pid, what, missing } => Some(grant_budget(*pid, what, *missing)),
+        _ => None,
+    }
+}
+
+/// Gives a process what a request needs beyond its cap; `what` is a [`Cap`] in words.
+pub fn grant_budget(of: Pid, what: &str, missing: u64) -> String {
+    let share = match Cap::parse(what) {
+        Some(Cap::Tokens(tier)) => format!("--tokens {tier}={missing}"),
+        // Whole cents, rounded up.
+        _ => format!("--money {}.{:02}", missing.div_ceil(10_000) / 100, missing.div_ceil(10_000) % 100),
+    };
+    format!("skep budget grant {of} {share}")
+}
+
+/// Gives a process this budget.
+fn set_budget(pid: Pid, budget: &Budget) -> String {
+    let money = budget.micros.map(|micros| {
+        let cents = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+        format!("--money {}", cents.trim_end_matches('0').trim_end_matches('.'))
+    });
+    let tokens = budget.tokens.iter().map(|(tier, cap)| format!("--tokens {tier}={cap}"));
+    let rate = budget.requests_per_minute.map(|cap| format!("--requests-per-minute {cap}"));
+    let context = budget.context.map(|cap| format!("--context {cap}"));
+    let ask = (budget.at_cap == AtCap::Ask).then(|| "--ask".to_owned());
+    let caps: Vec<String> = money.into_iter().chain(tokens).chain(rate).chain(context).chain(ask).collect();
+    format!("skep budget set {pid} {}", caps.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::documents;
+
+    #[test]
+    fn every_remedy_has_words_and_their_commands_exist() {
+        let all = Remedy::examples().into_iter().chain(Listing::ALL.map(|what| Remedy::List { what }));
+        for remedy in all.chain([Remedy::CancelTask { task: None }, Remedy::AddRule { tool: "fs.read".into(), host: None }]) {
+            let text = words(&remedy).unwrap();
+            assert!(documents::seen(&text) > 0 || text.contains("skep kernel start"), "no command in: {text}");
+            assert_eq!(documents::mistakes(&text), Vec::<String>::new(), "{text}");
+        }
+        assert_eq!(documents::mistakes("run `skep trsut`").len(), 1);
+        assert_eq!((words(&Remedy::Unknown), words(&Remedy::List { what: Listing::Unknown })), (None, None));
+    }
+
+    #[test]
+    fn commands_are_told_as_they_are_typed() {
+        let grant = |what: &str, missing| command(&Remedy::GrantBudget { pid: Pid(3), what: what.to_owned(), missing }).unwrap();
+        assert_eq!(grant("tactical tokens", 7), "skep budget grant 3 --tokens tactical=7");
+        assert_eq!(grant("tokens", 7), "skep budget grant 3 --tokens all=7");
+        assert_eq!(grant("money", 1_990_001), "skep budget grant 3 --money 2.00");
+        let budget = Budget { micros: Some(20_500_000), requests_per_minute: Some(900), at_cap: AtCap::Ask, ..Budget::default() };
+        assert_eq!(set_budget(Pid(1), &budget), "skep budget set 1 --money 20.5 --requests-per-minute 900 --ask");
+    }
+
+    #[test]
+    fn a_hint_comes_before_the_command() {
+        let fix = |hint, remedy: Option<Remedy>| fix(hint, remedy.as_ref());
+        assert_eq!(fix(None, None), None);
+        assert_eq!(fix(Some("use it"), Some(Remedy::StopKernel)).unwrap(), "use it; `skep kernel stop` stops it");
+        assert_eq!(fix(Some("use it"), Some(Remedy::Unknown)).unwrap(), "use it");
+    }
+}

@@ -295,7 +295,7 @@ impl Kernel {
     /// One call of the operator's own. What changes files gets a task and a room; its changes wait for their merge like any other.
     pub async fn call(&self, path: &Path, task: Option<TaskId>, tool: &str, input: Value, ask: Ask) -> Result<Called, Stop> {
         ask.job.check()?;
-        let top = crate::zone::locate(path)?;
+        let top = crate::zone::locate(path).await?;
         let zone = self.zone(&top)?.id;
         let in_room = self.tools.find(tool).is_ok_and(|tool| tool.manifest().room == tool::Room::Sandbox);
         let own = match task {

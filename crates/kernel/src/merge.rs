@@ -141,7 +141,7 @@ pub(crate) async fn bases<'a>(
     let workspace = kernel.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a base has no workspace", task.id))?;
     let dirty = Dirty::parse(&kernel.ledger.blob(&base.blob)?)?;
     let mut bases = Bases::at(scratch.room()?, &base, dirty, paths).await?;
-    bases.distrust(&desk.project, workspace.since_us, base.until_us, paths);
+    bases.distrust(&desk.project, workspace.since_us, base.until_us, paths).await?;
     Ok(bases)
 }
 

@@ -50,7 +50,7 @@ const TRIED_MAX: u64 = 100_000;
 impl Kernel {
     /// Parses a candidate, or the project's own file, and puts nothing in force.
     pub async fn check_policy(&self, path: &Path, text: Option<&str>) -> Result<Checked, Stop> {
-        let top = locate(path)?;
+        let top = locate(path).await?;
         let (bundle, _) = zone::read_bundle(&top).await?;
         let text = text.map_or(bundle.policy.as_str(), |text| text);
         let (rules, error, warnings) = match Policy::parse(text, POLICY_FILE) {
@@ -87,7 +87,7 @@ impl Kernel {
 
     /// Says who would speak about a call of the operator's, and why. Nothing is recorded and nothing runs.
     pub async fn explain(&self, path: &Path, task: Option<TaskId>, tool: &str, input: Value, candidate: bool) -> Result<Explanation, Stop> {
-        let top = locate(path)?;
+        let top = locate(path).await?;
         let zone = self.zone(&top)?.id;
         let pid = task.map(|task| self.task(task)).transpose()?.map_or(Pid::OPERATOR, |task| task.pid);
         let request = Request::new(pid, task, zone, tool, input);
@@ -97,7 +97,7 @@ impl Kernel {
 
     /// Tries a candidate, or the project's own file, on calls of the past.
     pub async fn try_policy(&self, path: &Path, text: Option<&str>, range: &Range) -> Result<Trial, Stop> {
-        let top = locate(path)?;
+        let top = locate(path).await?;
         let zone = self.zone(&top)?;
         let (mut bundle, _) = zone::read_bundle(&top).await?;
         if let Some(text) = text {
@@ -108,7 +108,7 @@ impl Kernel {
 
     /// What putting the project's own file in force would change for the newest calls. Where nothing is in force, nothing can break.
     pub async fn try_proposal(&self, path: &Path) -> Result<Trial, Stop> {
-        let top = locate(path)?;
+        let top = locate(path).await?;
         let zone = self.zone(&top)?;
         self.breaks(&zone, &zone::read_bundle(&top).await?.0).await
     }
@@ -153,8 +153,8 @@ impl Kernel {
     }
 
     /// Proposes rules from how questions were answered.
-    pub fn suggest_rules(&self, path: &Path) -> Result<policy::Suggestions, Stop> {
-        let zone = self.zone(&locate(path)?)?;
+    pub async fn suggest_rules(&self, path: &Path) -> Result<policy::Suggestions, Stop> {
+        let zone = self.zone(&locate(path).await?)?;
         let trusted =
             self.trusted(zone.id)?.ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
         let mut asked = std::collections::BTreeMap::new();
@@ -183,8 +183,8 @@ impl Kernel {
     }
 
     /// Every version that was in force in a zone, newest first.
-    pub fn policy_log(&self, path: &Path) -> Result<Vec<PastPolicy>, Stop> {
-        let zone = self.zone(&locate(path)?)?;
+    pub async fn policy_log(&self, path: &Path) -> Result<Vec<PastPolicy>, Stop> {
+        let zone = self.zone(&locate(path).await?)?;
         let filter = Filter { kinds: vec!["policy.updated".into()], ..Filter::default() };
         let mut before = Bundle::default();
         let mut versions = Vec::new();

@@ -23,7 +23,7 @@ pub(crate) struct Scratch {
 
 /// What a throw-away room shows.
 pub(crate) enum Shows {
-    /// The project for the kernel's own git, which needs no masks.
+    /// The project for the kernel's own git, without pipes and devices and else as it is.
     Repository,
     /// The project as a job of this process may see it.
     Project(Who),
@@ -44,9 +44,10 @@ impl Kernel {
         aside(|| std::fs::create_dir_all(&folder)).map_err(|error| Fault::io("make", &folder, error))?;
         let mut scratch = Scratch { room: None, folder, works: Arc::clone(&self.works) };
         let mut spec = WorkspaceSpec::new(project, &scratch.folder);
-        if let Shows::Project(who) | Shows::Task(_, who) = &shows {
-            spec.masked = self.masks(&self.sight(*who)?).await?.masks.iter().cloned().collect();
-        }
+        spec.masked = match &shows {
+            Shows::Repository => self.special_files(project).await?.into_iter().collect(),
+            Shows::Project(who) | Shows::Task(_, who) => self.masks(&self.sight(*who)?).await?.masks.iter().cloned().collect(),
+        };
         if let Shows::Task(upper, _) = shows {
             spec.beneath = Some(upper);
         }

@@ -5,6 +5,7 @@
 //! commit's number and a branch's name.
 
 use crate::reader::{self, Folder, Unread};
+use crate::special;
 use rustix::fs::FileType;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -26,9 +27,32 @@ const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 /// How often one reference may name another, as in git.
 const REFERENCES_MAX: usize = 5;
 
-/// The work tree that `path` is in.
-pub fn toplevel(path: &Path) -> Option<PathBuf> {
-    path.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok()).map(Path::to_path_buf)
+/// The work tree that `path` is in, by the path that its links lead to. The path is the operator's own word and may lead anywhere; what
+/// stands there is looked at and not opened.
+pub async fn toplevel(path: &Path) -> Result<WorkTree, Stop> {
+    let path = path.to_owned();
+    Ok(reader::bounded(move || {
+        let real = match path.canonicalize() {
+            Ok(real) => real,
+            Err(error) => return WorkTree::Unseen(error),
+        };
+        let has_git = |dir: &&Path| Folder::open(dir).is_ok_and(|dir| !matches!(dir.look(".git"), Err(Unread::Absent)));
+        match real.ancestors().find(has_git) {
+            Some(top) => WorkTree::At(top.to_owned()),
+            None => WorkTree::None(real),
+        }
+    })
+    .await?)
+}
+
+/// What is at or above a path.
+#[derive(Debug)]
+pub enum WorkTree {
+    At(PathBuf),
+    /// The real path is in none.
+    None(PathBuf),
+    /// The path cannot be looked at.
+    Unseen(std::io::Error),
 }
 
 /// The branch a work tree is on, or the short commit when it is on none.
@@ -252,6 +276,13 @@ impl Repository {
             let clean = config::without_credentials(&text);
             if clean != text {
                 cleaned.push((folder.path().join(name), clean));
+            }
+        }
+        if self.is_outside {
+            let unread = |why: Unread| unusable(format!("the repository cannot be looked through: {why}"), "clone it anew");
+            if let Some(path) = special::find_in_repository(self.common()).map_err(unread)? {
+                let what = format!("`{}` of the repository is not an ordinary file", path.display());
+                return Err(unusable(what, "remove it, or clone it anew"));
             }
         }
         Ok(Needs { outside: self.is_outside.then(|| self.common().path().to_owned()), cleaned })

@@ -7,6 +7,7 @@
 use crate::reader::{self, Folder, Unread};
 use crate::special;
 use rustix::fs::FileType;
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ const POINTER_BYTES_MAX: u64 = 16 * 1024;
 /// A repository of a million references has less.
 const PACKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// Of submodules and work trees; each that holds a credential is one mount of every room.
+const CONFIGS_MAX: usize = 1000;
 /// How often one reference may name another, as in git.
 const REFERENCES_MAX: usize = 5;
 
@@ -260,22 +263,56 @@ impl Repository {
         Ok(())
     }
 
+    /// The configurations of submodules and of other work trees, which lie in the repository too: every file of such a name, at any depth.
+    fn inner_configurations(&self) -> Result<Vec<PathBuf>, Unusable> {
+        let broken = |why: Unread| unusable(format!("the repository cannot be looked through: {why}"), "clone it anew");
+        let mut found = Vec::new();
+        let mut waiting = vec![PathBuf::from("modules"), PathBuf::from("worktrees")];
+        while let Some(folder) = waiting.pop() {
+            let entries = match self.common().entries(&folder) {
+                Ok(entries) => entries,
+                // What we cannot list, a job of an unprivileged user cannot either.
+                Err(Unread::Absent | Unread::Failed(Errno::ACCESS)) => continue,
+                Err(why) => return Err(broken(why)),
+            };
+            for entry in entries {
+                let path = folder.join(&entry.name);
+                match entry.kind {
+                    // A submodule may be named like a file of git's, but its objects are in folders that hold nothing else.
+                    FileType::Directory if entry.name == "objects" && folder.components().count() > 1 => {}
+                    FileType::Directory => waiting.push(path),
+                    _ if entry.name.as_bytes().starts_with(b"config") => found.push(path),
+                    _ => {}
+                }
+            }
+            if found.len() > CONFIGS_MAX {
+                return Err(unusable(format!("the repository has more than {CONFIGS_MAX} configurations"), "remove submodules or work trees"));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
     fn needs(&self) -> Result<Needs, Unusable> {
         self.is_readable()?;
         let mut cleaned = Vec::new();
-        for (folder, name) in [(self.common(), "config"), (&self.own, "config.worktree")] {
-            let text = match folder.read(name, CONFIG_BYTES_MAX) {
+        let mut files = vec![(self.common(), PathBuf::from("config")), (&self.own, PathBuf::from("config.worktree"))];
+        files.extend(self.inner_configurations()?.into_iter().map(|path| (self.common(), path)));
+        for (folder, name) in files {
+            let text = match folder.read(&name, CONFIG_BYTES_MAX) {
                 Ok(text) => text,
                 Err(Unread::Absent) => continue,
                 // It may hold credentials, which no room may see.
                 Err(why) => {
                     let fix = "make it an ordinary file of at most 1 MiB that you can read";
-                    return Err(unusable(format!("`{name}` of the repository cannot be cleaned of credentials: {why}"), fix));
+                    let what = format!("`{}` of the repository cannot be cleaned of credentials: {why}", name.display());
+                    return Err(unusable(what, fix));
                 }
             };
             let clean = config::without_credentials(&text);
-            if clean != text {
-                cleaned.push((folder.path().join(name), clean));
+            let path = folder.path().join(name);
+            if clean != text && !cleaned.iter().any(|(known, _)| *known == path) {
+                cleaned.push((path, clean));
             }
         }
         if self.is_outside {

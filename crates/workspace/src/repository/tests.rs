@@ -362,6 +362,33 @@ fn no_file_of_a_repository_is_read_through_a_link_or_from_a_pipe() {
 }
 
 #[test]
+fn configurations_of_submodules_and_work_trees_are_cleaned_too() {
+    let yard = Yard::new();
+    yard.repository("project/.git");
+    let text = format!("[core]\n\tbare = false\n[http]\n\textraHeader = {SECRET}\n");
+    let inner = ["modules/lib/config", "modules/deep/er/config", "modules/lib/modules/x/config", "worktrees/w/config", "worktrees/w/config.worktree"];
+    for name in inner {
+        fs::create_dir_all(yard.at("project/.git").join(name).parent().unwrap()).unwrap();
+        yard.write(&format!("project/.git/{name}"), "[core]\n\tbare = false\n");
+    }
+    let cleaned = || yard.open("project").unwrap().needs().unwrap().cleaned;
+    assert_eq!(cleaned(), [], "the control: without credentials they stay as they are");
+    for name in inner {
+        yard.write(&format!("project/.git/{name}"), &text);
+    }
+    let mut names: Vec<PathBuf> = inner.iter().map(|name| yard.at("project/.git").join(name)).collect();
+    names.sort();
+    let found = cleaned();
+    assert!(found.iter().all(|(_, text)| text == b"[core]\n\tbare = false\n[http]\n"), "{found:?}");
+    assert_eq!(found.into_iter().map(|(path, _)| path).collect::<Vec<_>>(), names);
+    let link = yard.at("project/.git/modules/lib/config");
+    fs::remove_file(&link).unwrap();
+    symlink("../deep/er/config", &link).unwrap();
+    let why = yard.outside("project").unwrap_err();
+    assert!(why.what.starts_with("`modules/lib/config` of the repository cannot be cleaned"), "{why:?}");
+}
+
+#[test]
 fn credentials_leave_a_config_and_nothing_else_does() {
     let clean = |text: &[u8]| String::from_utf8_lossy(&config::without_credentials(text)).into_owned();
     let plain = "[core]\n\tbare = false\n[remote \"o\"]\n\turl = ssh://git@host/x.git\n\turl = git@host:x.git\n";

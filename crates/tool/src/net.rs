@@ -53,8 +53,13 @@ impl Reach {
             return self.refuses(address).map_or(Ok(()), |why| Err(closed(&aim.host, address, why)));
         }
         if self.ports.contains(&aim.port) || self.allow.iter().any(|address| address.port() == aim.port) {
-            let known = hosts::known(&aim.host).into_iter().map(|ip| SocketAddr::new(ip, aim.port)).collect();
-            return self.open(aim, known).map(drop);
+            let known: Vec<SocketAddr> = hosts::known(&aim.host).into_iter().map(|ip| SocketAddr::new(ip, aim.port)).collect();
+            // What this host says of a name goes before what the name says of itself, and so does an address that was allowed by name.
+            let may_be_allowed = self.allow.iter().any(|address| address.port() == aim.port);
+            return match sandbox::egress::closed_name(&aim.host).filter(|_| known.is_empty() && !may_be_allowed) {
+                Some(why) => Err(closed_by_name(&aim.host, why)),
+                None => self.open(aim, known).map(drop),
+            };
         }
         let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
         Err(Refusal::new(Code::Denied, format!("port {} of `{}` may not be used", aim.port, aim.host))
@@ -75,6 +80,11 @@ impl Reach {
 fn closed(host: &str, address: SocketAddr, why: &str) -> Refusal {
     Refusal::new(Code::Denied, format!("`{host}` leads to {address}, and {why}"))
         .hint("only public addresses can be reached; run what needs a local service in the room with shell.run")
+}
+
+fn closed_by_name(host: &str, why: &str) -> Refusal {
+    Refusal::new(Code::Denied, format!("`{host}` cannot be reached: {why}"))
+        .hint("only public hosts can be reached; run what needs a local service in the room with shell.run")
 }
 
 /// A place on the network, as policies see it.

@@ -19,7 +19,7 @@ pub(crate) use books::check_budget;
 use cassette::Cassettes;
 pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};
-pub(crate) use door::{No, ProcessDoor};
+pub(crate) use door::{No, ProcessDoor, cancellation};
 pub(crate) use flight::{Flights, Whose};
 use gateway::{Admission, Gateway, Secret, Session, StopCause, Upstream, VendorClient};
 pub(crate) use held::release_expired;

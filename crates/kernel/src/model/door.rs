@@ -16,7 +16,7 @@ use serde_json::json;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use world::budget::lease::{Bid, Plan, Share};
-use world::{AtCap, CallId, Cap, Code, Event, Need, Pid, Refusal, Short, TaskId, UsedRoom, ZoneId};
+use world::{AtCap, CallId, Cap, Code, Event, Need, Pid, ProcessState, Refusal, Short, TaskId, UsedRoom, ZoneId};
 use world::{Fault, Stop};
 
 /// Output that is reserved for a request that does not say how much it wants; asked for in its place where a budget caps it.
@@ -69,13 +69,18 @@ impl Admission for ProcessDoor {
         Box::pin(async move {
             let kernel = self.kernel()?;
             let deadline = Instant::now() + kernel.models.gateway.hold();
+            // Before anything is asked: a task that was cancelled is not its process's any more.
+            let asker = self.asker(&kernel);
             loop {
                 match self.ask(&kernel, model_request).await {
                     Ok(leave) => return Ok(leave),
-                    Err(No::Final(denial)) => return Err(denial),
+                    Err(No::Final(denial)) => return Err(cancellation(&kernel, asker).unwrap_or(denial)),
                     Err(No::Waits { denial, what }) => {
-                        if !what.over(&kernel, self.asker(&kernel), deadline).await {
+                        if !what.over(&kernel, asker, deadline).await {
                             return Err(denial);
+                        }
+                        if let Some(cancelled) = cancellation(&kernel, asker) {
+                            return Err(cancelled);
                         }
                     }
                 }
@@ -102,6 +107,14 @@ pub(crate) enum No {
         denial: Denial,
         what: Waited,
     },
+}
+
+/// What whoever asks hears after a cancel, in the place of what else forbids it by then.
+pub(crate) fn cancellation(kernel: &Kernel, (pid, task): (Pid, Option<TaskId>)) -> Option<Denial> {
+    let of_task = task.and_then(|task| kernel.cancelled(task)).map(|refusal| refusal.reason);
+    let is_dead = || kernel.ledger.look(|world| world.processes.get(&pid).is_some_and(|process| process.state == ProcessState::Dead));
+    let why = of_task.or_else(|| is_dead().then(|| format!("process {pid} was cancelled")))?;
+    Some(denial(DenialKind::Cancelled, why))
 }
 
 /// The kernel's own failure is a no.

@@ -300,7 +300,7 @@ impl Kernel {
         let in_room = self.tools.find(tool).is_ok_and(|tool| tool.manifest().room == tool::Room::Sandbox);
         let own = match task {
             Some(id) => self.take_own(id).await?,
-            None if in_room => Some(self.add_own(zone, format!("call {tool}")).await?),
+            None if in_room => Some(self.add_own(zone, format!("call {tool}"), ask.discard).await?),
             None => None,
         };
         let Ask { run_mode, token, live, discard, job } = ask;
@@ -319,9 +319,11 @@ impl Kernel {
         };
         // What a kernel on its way down ended is no outcome: the next one keeps what was written, and offers it.
         if self.stopping() {
-            return Err(Fault::new(FaultKind::Stopping, "the kernel is stopping", format!("{id} was interrupted"))
-                .fix(format!("the next kernel keeps what it wrote: `skep diff {id}`"))
-                .into());
+            let fix = match discard {
+                true => "what it wrote is dropped, as asked".to_owned(),
+                false => format!("the next kernel keeps what it wrote: `skep diff {id}`"),
+            };
+            return Err(Fault::new(FaultKind::Stopping, "the kernel is stopping", format!("{id} was interrupted")).fix(fix).into());
         }
         if let End::Pending(Refusal { review: Some(review), .. }) = &outcome.end {
             self.ledger.record(TaskParked { pid: Pid::OPERATOR, task: Some(id), review: *review }).await?;
@@ -343,7 +345,7 @@ impl Kernel {
         if self.stopping() {
             return Ok(());
         }
-        let task = self.task(id).ok().filter(|task| task.workspace.is_some());
+        let task = self.task(id).ok().filter(|task| task.workspace.is_some() && !task.discard);
         match task {
             Some(task) if self.offer(&task, &fault.to_string()).await.is_ok() => Ok(()),
             _ => fail(self, Pid::OPERATOR, id, fault.to_string()).await,

@@ -47,7 +47,7 @@ impl Kernel {
             self.models.cassettes.timed.lock().insert(of);
         }
         let alive = self.ledger.look(|world| world.processes.get(&original.pid).is_some_and(|process| process.state.alive()));
-        let marks = Marks { record: false, replays: Some(of), tags: original.tags.clone() };
+        let marks = Marks { replays: Some(of), tags: original.tags.clone(), ..Marks::default() };
         let id = self.enqueue(zone, alive.then_some(original.pid), mode, prompt, brain, original.priority, calls_max, marks).await?;
         self.ready.notify_one();
         let settled = self.settled(id).await;

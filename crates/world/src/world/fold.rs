@@ -286,6 +286,7 @@ fn queue(world: &mut World, e: &crate::event::TaskQueued, at_ms: i64) {
         tags: Vec::new(),
         rooms: Default::default(),
         in_unknown_room: false,
+        discard: e.discard,
         workspace: None,
         merge: None,
         summary: None,

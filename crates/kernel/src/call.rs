@@ -262,7 +262,7 @@ pub(crate) async fn admit_model(
 }
 
 /// Records a request to a model that no policy was asked about.
-pub(crate) async fn refuse_model(kernel: &Kernel, request: &Request, refusal: Refusal) -> Result<(), Fault> {
+pub(crate) async fn record_refusal(kernel: &Kernel, request: &Request, refusal: Refusal) -> Result<(), Fault> {
     settle::refuse(kernel, request, refusal, Instant::now()).await.map(drop)
 }
 

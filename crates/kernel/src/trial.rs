@@ -4,6 +4,7 @@
 
 use crate::Kernel;
 use crate::call::judge::{self, Around, CallFacts, Details, Who};
+use crate::call::{Request, record_refusal};
 use crate::scratch::Shows;
 use policy::{OwnedPath, Verdict};
 use sandbox::{Exit, Inlets, JobSpec, Profile, Stdio, Template};
@@ -109,7 +110,12 @@ impl Kernel {
         let now = self.moment();
         let around = self.ledger.look(|world| Around::call(world, &call, &now, world.now_ms)).without_leave();
         match call.judge(&around).verdict {
-            Verdict::Deny { refusal, .. } => Err(refusal.into()),
+            Verdict::Deny { refusal, .. } => {
+                let input = serde_json::json!({ "command": trial.command });
+                let request = Request::new(world::Pid::OPERATOR, Some(task.id), task.zone, TOOL, input);
+                record_refusal(self, &request, refusal.clone()).await?;
+                Err(refusal.into())
+            }
             Verdict::Allow(_) | Verdict::Review { .. } => Ok(template),
         }
     }

@@ -92,7 +92,7 @@ impl Admission for ProcessDoor {
         Box::pin(async move {
             let Ok(kernel) = self.kernel() else { return };
             let refusal = Refusal::new(Code::Denied, refusal.reason.clone()).hint(refusal.hint.clone());
-            if let Err(fault) = call::refuse_model(&kernel, &self.request(&kernel, model_request, None), refusal).await {
+            if let Err(fault) = call::record_refusal(&kernel, &self.request(&kernel, model_request, None), refusal).await {
                 // It is refused all the same.
                 eprintln!("skep: a refusal could not be recorded: {fault}");
             }
@@ -170,7 +170,7 @@ impl ProcessDoor {
         if !replayed && allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == model_request.provider)) {
             let reason = format!("this project does not use `{}`", model_request.provider);
             let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
-            let recorded = call::refuse_model(kernel, &self.request(kernel, model_request, None), refusal.clone()).await;
+            let recorded = call::record_refusal(kernel, &self.request(kernel, model_request, None), refusal.clone()).await;
             recorded.map_err(failed)?;
             return Err(self.no(kernel, model_request.tier.as_str(), refusal, None).await);
         }

@@ -318,7 +318,11 @@ impl<'a> Story<'a> {
     /// What the kernel is told for an answer.
     fn reply(&self, review: ReviewId, how: Answered, terms: &Terms) -> Result<Reply, Stop> {
         let pid = self.kernel()?.review(review)?.pid;
-        let terms = terms.clone();
+        let mut terms = terms.clone();
+        // Without a boot of its own, the time counts from the answer on.
+        if let Some(until) = terms.until.as_mut().filter(|until| until.boot.is_empty()) {
+            *until = self.kernel()?.until(until.boottime_ms);
+        }
         Ok(match how {
             Answered::Once => Reply::Once { terms },
             Answered::No => Reply::no(),

@@ -1,18 +1,22 @@
 //! From a folder to a running kernel, and back to rest.
 
+use crate::collect::BlobCollector;
+use crate::instance::Instance;
 use crate::ledger::{self, Ledger};
-use crate::notify::{self, Settings};
+use crate::model::Models;
 use crate::open_workspace::OpenWorkspaces;
 use crate::outside::Outside;
+use crate::policies::Policies;
+use crate::runtime::Rooms;
+use crate::settings::OperatorSettings;
 use crate::shown::Shown;
 use crate::template::Templates;
-use crate::{Home, Kernel, Tuning, moment, queue, verify};
+use crate::tools::Tools;
+use crate::work::Tasks;
+use crate::{Home, Kernel, Tuning, moment, notify, queue, verify};
 use journal::{Finding, Journal, Options, Redactor};
-use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::Notify;
+use std::time::Duration;
 use workspace::aside;
 use world::budget::{crash, lease};
 use world::event::{CallLost, JournalResealed, KernelStarted, KernelStopped, ProcExited, ProcSpawned, TaskFailed, WorkspaceClosed};
@@ -38,66 +42,41 @@ impl Kernel {
         kill_at: Option<(String, u64)>,
         tuning: Tuning,
     ) -> Result<Arc<Kernel>, Fault> {
-        let settings = Settings::read(&home.path).map_err(|why| {
-            Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
-        })?;
-        let redactor = Arc::new(Redactor::new());
-        let templates = Templates::of_operator(&settings.sandbox).map_err(|why| {
-            Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
-        })?;
-        let shown = Shown::read(&settings.sandbox.show, &home.path).map_err(|why| {
-            Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
-        })?;
+        let bad_settings =
+            |why: String| Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME");
+        let settings = OperatorSettings::read(&home.path).map_err(bad_settings)?;
+        let templates = Templates::of_operator(&settings.sandbox).map_err(bad_settings)?;
+        let host_binds = Shown::read(&settings.sandbox.show, &home.path).map_err(bad_settings)?;
         let options = Options { names: verify::blob_names, ..options };
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
-        let (ledger, broken) = Ledger::open(journal, redactor.clone())?;
+        let (ledger, broken) = Ledger::open(journal, Arc::new(Redactor::new()))?;
+        let ledger = Arc::new(ledger);
         let (flights, sent) = crate::model::Flights::open(&home.path, ledger.look(|world| world.starts))?;
         let flights = Arc::new(flights);
         ledger.heed(flights.clone());
-        let models = crate::model::Models::new(&home.path, &settings.models(), redactor.clone(), flights)?;
+        let models = Models::new(ledger.clone(), &home, &settings.models(), flights)?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
-        let outside = Outside::read(&settings, &home.path, &tuning.variables).map_err(|why| {
-            Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME")
-        })?;
+        let outside = Outside::read(&settings, &home.path, &tuning.variables).map_err(bad_settings)?;
         for (_, secret) in &outside.secrets {
-            redactor.register(&secret.value);
+            ledger.redactor.register(&secret.value);
         }
+        let (launcher, fixed) = (Arc::new(launcher), settings.runtime);
+        let environment = settings.environment.variables(&tuning.variables);
         let kernel = Arc::new_cyclic(|me| Kernel {
             me: me.clone(),
-            outside,
-            shown,
-            ledger,
-            tools: tools(&home),
-            launcher,
-            home,
-            verifier: verify::Verifier::default(),
-            started_ms: jiff::Timestamp::now().as_millisecond(),
-            kill_at,
-            user: user_name(),
-            breakers: tool::Breakers::default(),
-            redactor,
-            environment: settings.environment.variables(&tuning.variables),
-            tuning,
-            settings,
-            models,
-            templates,
+            blobs: BlobCollector::new(ledger.clone(), Duration::from_millis(tuning.blob_grace_ms)),
+            tools: Tools::new(tools(&home), tuning.reach.clone(), tuning.clock.clone()),
+            policies: Policies::new(ledger.clone(), launcher.clone(), &home.path, templates, fixed),
+            rooms: Rooms::new(launcher, &home.path, fixed, host_binds, environment, outside),
+            workspaces: OpenWorkspaces::new(ledger.clone()),
             masks: Arc::default(),
-            desks: OpenWorkspaces::default(),
-            engines: tokio::sync::Mutex::default(),
-            quiet: Notify::new(),
-            trusted: Mutex::new(HashMap::new()),
-            parsed: Mutex::new(HashMap::new()),
-            extensions: Mutex::new(HashMap::new()),
-            tried: std::sync::atomic::AtomicU64::new(0),
-            episodes: Mutex::new(HashMap::new()),
-            works: Arc::default(),
-            ready: Notify::new(),
-            dropped: Arc::default(),
-            keeping: tokio::sync::RwLock::default(),
-            collecting: tokio::sync::Mutex::default(),
-            stopping: AtomicBool::new(false),
+            models,
+            tasks: Tasks::new(ledger.clone()),
+            verifier: verify::Verifier::default(),
+            instance: Instance::new(home, tuning, settings, kill_at),
+            ledger,
         });
-        let user = kernel.user.clone();
+        let user = kernel.instance.user.clone();
         let unsealed = opened.unsealed;
         let lost = kernel
             .ledger
@@ -108,7 +87,7 @@ impl Kernel {
         for call in lost {
             kernel.ledger.unconfide(call)?;
         }
-        kernel.forget_questions(None)?;
+        kernel.ledger.forget_questions(None)?;
         kernel.ledger.forget_ended_originals()?;
         verify::begin(&kernel);
         kernel.sweep().await?;
@@ -127,19 +106,17 @@ impl Kernel {
 
     /// Comes to rest: no episode runs on, the world is saved, the journal closed. Unfinished tasks resume at the next boot.
     pub async fn stop(&self, reason: &str) -> Result<(), Fault> {
-        self.stopping.store(true, Ordering::SeqCst);
+        self.instance.begin_stop();
         // Before their brains are gone, so that they are settled as stopped.
         let settled = self.models.stop();
-        for (_, episode) in self.episodes.lock().drain() {
-            episode.abort();
-        }
+        self.tasks.abort_all();
         self.verifier.stop().await;
         settled.await;
-        self.desks.close_all();
-        self.rest_engines().await;
-        self.extensions.lock().clear();
+        self.workspaces.close_all();
+        self.rooms.rest_engines().await;
+        self.policies.close();
         // The queue wakes once more, sees that it is over, and lets go of the kernel.
-        self.ready.notify_one();
+        self.tasks.wake();
         let stopped = KernelStopped { pid: Pid::KERNEL, task: None, reason: reason.to_owned() };
         let owed = self.ledger.owed_counts();
         let pending = self.ledger.commit(|world, _| {
@@ -156,19 +133,6 @@ impl Kernel {
         self.ledger.snapshot()
     }
 
-    /// Ends this process on the spot where a crash test asked for it: nothing is flushed, nobody is told.
-    pub(crate) fn fault_at(&self, point: &str, nth: u64) {
-        if self.kill_at.as_ref().is_some_and(|(at, n)| at == point && *n == nth)
-            && let Err(error) = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
-        {
-            eprintln!("skep: a fault was asked for and did not happen: {error}");
-        }
-    }
-
-    pub fn stopping(&self) -> bool {
-        self.stopping.load(Ordering::SeqCst)
-    }
-
     /// Removes what an earlier kernel left, but the workspaces of unfinished tasks.
     async fn sweep(&self) -> Result<(), Fault> {
         let (keep, closed): (Vec<_>, Vec<_>) = self.ledger.look(|world| {
@@ -176,8 +140,8 @@ impl Kernel {
             let (keep, closed): (Vec<_>, Vec<_>) = with.partition(|task| !task.state.ended());
             (keep.iter().map(|t| t.id).collect(), closed.iter().map(|t| (t.pid, t.id)).collect())
         });
-        let keep: Vec<std::path::PathBuf> = keep.iter().map(|task| self.home.work_of(*task)).collect();
-        let work = self.home.work();
+        let keep: Vec<std::path::PathBuf> = keep.iter().map(|task| self.instance.home.work_of(*task)).collect();
+        let work = self.instance.home.work();
         let list = || std::fs::read_dir(&work).and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
         let entries: Result<Vec<_>, std::io::Error> = aside(list);
         let found = entries.map_err(|error| Fault::io("list", &work, error))?;
@@ -255,11 +219,4 @@ fn tools(home: &Home) -> tool::Registry {
         }
     }
     tools
-}
-
-fn user_name() -> String {
-    let uid = rustix::process::geteuid().as_raw();
-    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_else(|_| String::new());
-    let of_uid = |line: &&str| line.split(':').nth(2).and_then(|field| field.parse::<u32>().ok()) == Some(uid);
-    passwd.lines().find(of_uid).and_then(|line| line.split(':').next()).map_or_else(|| uid.to_string(), str::to_owned)
 }

@@ -4,11 +4,12 @@
 //! merges that can be taken back. What goes is on record before its key is destroyed, so verification tells it from a loss. A blob that
 //! somebody kept again meanwhile stays.
 
-use crate::{Kernel, forget, ledger};
+use crate::{Kernel, Ledger, forget, ledger};
 use journal::{Filter, KeptBlob};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tokio::sync::{Mutex, Notify, RwLock, RwLockReadGuard};
 use workspace::aside;
 use world::{BlobNames, Event, Merge, MergeState, Task, TaskState, limits};
 use world::{Fault, FaultKind, Stop};
@@ -37,8 +38,8 @@ struct Needs {
 
 /// Waits for work to be dropped or to grow old, as long as there is a kernel.
 pub(crate) fn run(kernel: &Arc<Kernel>) {
-    kernel.dropped.notify_one();
-    let (bell, grace) = (kernel.dropped.clone(), Duration::from_millis(kernel.tuning.blob_grace_ms));
+    kernel.blobs.work_dropped();
+    let (bell, grace) = (kernel.blobs.dropped.clone(), kernel.blobs.grace);
     let kernel = Arc::downgrade(kernel);
     tokio::spawn(async move {
         loop {
@@ -46,15 +47,42 @@ pub(crate) fn run(kernel: &Arc<Kernel>) {
             let _ = tokio::time::timeout(EVERY, bell.notified()).await;
             // What was kept in its last moment is not old enough before.
             tokio::time::sleep(grace + Duration::from_secs(1)).await;
-            let Some(kernel) = kernel.upgrade().filter(|kernel| !kernel.stopping()) else { return };
-            if let Err(stop) = kernel.collect().await {
+            let Some(kernel) = kernel.upgrade().filter(|kernel| !kernel.instance.stopping()) else { return };
+            if let Err(stop) = kernel.blobs.collect().await {
                 eprintln!("skep: blobs were not collected: {stop}");
             }
         }
     });
 }
 
-impl Kernel {
+/// What blobs hold, and who keeps or collects them.
+pub struct BlobCollector {
+    pub(crate) ledger: Arc<Ledger>,
+    /// Read by whoever keeps many blobs before one record names them; blobs are collected only while nobody does.
+    keeping: RwLock<()>,
+    /// Held while blobs are collected.
+    collecting: Mutex<()>,
+    /// Rung when work may have been dropped.
+    dropped: Arc<Notify>,
+    /// How long a blob is left alone after it was kept.
+    grace: Duration,
+}
+
+impl BlobCollector {
+    pub(crate) fn new(ledger: Arc<Ledger>, grace: Duration) -> BlobCollector {
+        BlobCollector { ledger, keeping: RwLock::default(), collecting: Mutex::default(), dropped: Arc::default(), grace }
+    }
+
+    /// Nothing is collected while this is held: for whoever keeps many blobs before one record names them.
+    pub(crate) async fn hold(&self) -> RwLockReadGuard<'_, ()> {
+        self.keeping.read().await
+    }
+
+    /// Some work was dropped: what it kept may go.
+    pub(crate) fn work_dropped(&self) {
+        self.dropped.notify_one();
+    }
+
     /// Destroys the blobs that nobody needs any more, and says how many.
     pub async fn collect(&self) -> Result<usize, Stop> {
         let _one = self.collecting.lock().await;
@@ -64,7 +92,7 @@ impl Kernel {
             return Ok(0);
         };
         let now = SystemTime::now();
-        let untouched = now.checked_sub(Duration::from_millis(self.tuning.blob_grace_ms)).unwrap_or(now);
+        let untouched = now.checked_sub(self.grace).unwrap_or(now);
         let going = aside(|| {
             let all = self.ledger.journal().blobs().list().map_err(ledger::blob_fault)?;
             Ok::<_, Fault>(plan(&all, &self.needs()?, now, untouched, limits::BLOB_BYTES_MAX))

@@ -3,20 +3,16 @@
 mod memory;
 
 use crate::call::{self, End, Request};
-use crate::job::JobTerms;
 use crate::{Kernel, merge};
 use brain::script::BrainScript;
 use brain::{Brain, BrainInput, BrainSpec, CallResult, Move, OwnCallId, ToolCall};
 use memory::Past;
-use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tool::RunMode;
 use world::event::{BrainSaid, TaskFailed, TaskParked, TaskStarted};
-use world::{CallId, Code, Hands, Mode, Pid, Refusal, ReviewId, Task, TaskId, limits};
+use world::{CallId, Code, Hands, Pid, Refusal, ReviewId, Task, TaskId, limits};
 use world::{Fault, FaultKind, Stop};
 
 /// How long to wait before a task that the disk stopped is tried again.
@@ -29,16 +25,16 @@ pub(crate) async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
             eprintln!("skep: {id} was not compared: {fault}");
         }
     }
-    if let Err(fault) = kernel.forget_questions(Some(id)) {
+    if let Err(fault) = kernel.ledger.forget_questions(Some(id)) {
         eprintln!("skep: what was kept for questions of {id} was not deleted: {fault}");
     }
-    kernel.episodes.lock().remove(&id);
-    kernel.ready.notify_one();
+    kernel.tasks.episodes.lock().remove(&id);
+    kernel.tasks.wake();
 }
 
 /// Takes a task up where it stands.
 async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<(), Stop> {
-    let task = kernel.task(id)?;
+    let task = kernel.ledger.task(id)?;
     if let Some(merge) = task.merge.and_then(|merge| kernel.ledger.look(|world| world.merges.get(&merge).cloned())) {
         return merge::resume(kernel, &task, merge).await;
     }
@@ -65,7 +61,7 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
     let memory = memory::recall(kernel, task)?;
     let mut past = Past::of(kernel, task)?;
     let mut input =
-        BrainInput::Start { prompt: kernel.prompt(task).await?, settled: task.calls_settled, resumed: task.episodes > 0, memory };
+        BrainInput::Start { prompt: kernel.ledger.prompt(task).await?, settled: task.calls_settled, resumed: task.episodes > 0, memory };
     let mut own = OwnCalls::default();
     loop {
         let patience = Duration::from_millis(limits::NO_PROGRESS_MS);
@@ -84,12 +80,12 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
         }
         input = match next {
             Move::Say(text) => {
-                let text = kernel.redactor.text(&text).into_owned();
+                let text = kernel.ledger.redactor.text(&text).into_owned();
                 kernel.ledger.progress(pid, id, BrainSaid { pid, task: id, text })?;
                 BrainInput::Continue
             }
             Move::Report { .. } => BrainInput::Continue,
-            Move::Done(summary) => return Ok(EpisodeEnd::Done(kernel.redactor.text(&summary).into_owned())),
+            Move::Done(summary) => return Ok(EpisodeEnd::Done(kernel.ledger.redactor.text(&summary).into_owned())),
             Move::Wait(review) => return park(kernel, task, review).await,
             Move::Call(calls) => match ask_all(kernel, task, calls, &mut past).await? {
                 CallsOutcome::Results(results) => BrainInput::Results(results),
@@ -231,7 +227,7 @@ async fn fail_or_retry(kernel: &Kernel, pid: Pid, id: TaskId, stop: Stop) {
         Stop::Refused(refusal) => (refusal.reason.clone(), false),
         Stop::Failed(fault) => (fault.to_string(), matches!(fault.kind, FaultKind::DiskFull | FaultKind::Io | FaultKind::Stopping)),
     };
-    if kernel.stopping() {
+    if kernel.instance.stopping() {
         return;
     }
     // The record has one line for whoever looks at it later, so the remedy stands in it.
@@ -247,146 +243,12 @@ async fn fail_or_retry(kernel: &Kernel, pid: Pid, id: TaskId, stop: Stop) {
     }
 }
 
-async fn fail(kernel: &Kernel, pid: Pid, id: TaskId, reason: String) -> Result<(), Fault> {
+/// Records that a task failed, and closes its workspace.
+pub(crate) async fn fail(kernel: &Kernel, pid: Pid, id: TaskId, reason: String) -> Result<(), Fault> {
     let pending = kernel.ledger.commit(|world, _| match world.tasks.get(&id) {
         Some(task) if !task.state.ended() => (vec![TaskFailed { pid, task: Some(id), reason }.into()], ()),
         _ => (Vec::new(), ()),
     })?;
     pending.durable().await?;
     kernel.close_workspace(pid, id).await
-}
-
-/// How an operator's call is to be made.
-#[derive(Clone, Debug, Default)]
-pub struct Ask {
-    pub run_mode: RunMode,
-    /// A capability token and who presents it.
-    pub token: Option<(String, policy::Peer)>,
-    /// Whoever follows its job.
-    pub live: Option<Arc<tool::Live>>,
-    /// Its changes are dropped and not proposed.
-    pub discard: bool,
-    /// What the process of its job is called, and may spend.
-    pub job: JobTerms,
-}
-
-/// What came of an operator's call.
-#[derive(Clone, Debug)]
-pub struct Called {
-    pub outcome: call::Outcome,
-    /// Where its changes wait.
-    pub task: Option<TaskId>,
-    /// Paths whose changes were dropped, as it was asked.
-    pub dropped: Vec<String>,
-}
-
-impl Called {
-    fn new(outcome: call::Outcome, task: Option<TaskId>) -> Called {
-        Called { outcome, task, dropped: Vec::new() }
-    }
-}
-
-impl Kernel {
-    /// Takes any process's call through the door; whoever accepted it says which process speaks.
-    pub async fn make(&self, request: &Request) -> Result<call::Outcome, Fault> {
-        call::run(self, request).await
-    }
-
-    /// One call of the operator's own. What changes files gets a task and a room; its changes wait for their merge like any other.
-    pub async fn call(&self, path: &Path, task: Option<TaskId>, tool: &str, input: Value, ask: Ask) -> Result<Called, Stop> {
-        ask.job.check()?;
-        let top = crate::zone::locate(path).await?;
-        let zone = self.zone(&top)?.id;
-        let in_room = self.tools.find(tool).is_ok_and(|tool| tool.manifest().room == tool::Room::Sandbox);
-        let own = match task {
-            Some(id) => self.take_own(id).await?,
-            None if in_room => Some(self.add_own(zone, format!("call {tool}"), ask.discard).await?),
-            None => None,
-        };
-        let Ask { run_mode, token, live, discard, job } = ask;
-        let request = Request { run_mode, token, live, job, ..Request::new(Pid::OPERATOR, task.or(own), zone, tool, input) };
-        let outcome = call::run(self, &request).await;
-        if let Some(refusal) = own.and_then(|id| self.cancelled(id)) {
-            return Err(refusal.into());
-        }
-        let Some(id) = own else { return Ok(Called::new(outcome?, None)) };
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(fault) => {
-                self.keep_or_fail(id, &fault).await?;
-                return Err(fault.into());
-            }
-        };
-        // What a kernel on its way down ended is no outcome: the next one keeps what was written, and offers it.
-        if self.stopping() {
-            let fix = match discard {
-                true => "what it wrote is dropped, as asked".to_owned(),
-                false => format!("the next kernel keeps what it wrote: `skep diff {id}`"),
-            };
-            return Err(Fault::new(FaultKind::Stopping, "the kernel is stopping", format!("{id} was interrupted")).fix(fix).into());
-        }
-        if let End::Pending(Refusal { review: Some(review), .. }) = &outcome.end {
-            self.ledger.record(TaskParked { pid: Pid::OPERATOR, task: Some(id), review: *review }).await?;
-            return Ok(Called::new(outcome, Some(id)));
-        }
-        if discard {
-            let dropped = self.changed(id).await;
-            merge::finish(self, &self.task(id)?, &format!("{tool}, its changes dropped as asked"), Vec::new()).await?;
-            return Ok(Called { outcome, task: None, dropped: dropped? });
-        }
-        let task = self.task(id)?;
-        self.work_on(id, merge::propose(self, &task, &request.tool)).await?;
-        let waits = !self.task(id)?.state.ended();
-        Ok(Called::new(outcome, waits.then_some(id)))
-    }
-
-    /// After a fault, what the operator's own call wrote is offered all the same. Where that fails too the call is over.
-    async fn keep_or_fail(&self, id: TaskId, fault: &Fault) -> Result<(), Fault> {
-        if self.stopping() {
-            return Ok(());
-        }
-        let task = self.task(id).ok().filter(|task| task.workspace.is_some() && !task.discard);
-        match task {
-            Some(task) if self.offer(&task, &fault.to_string()).await.is_ok() => Ok(()),
-            _ => fail(self, Pid::OPERATOR, id, fault.to_string()).await,
-        }
-    }
-
-    /// Offers what an interrupted call of the operator's own wrote, as a task's changes are.
-    async fn offer(&self, task: &Task, why: &str) -> Result<(), Stop> {
-        match task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned())) {
-            Some(merge) => merge::resume(self, task, merge).await,
-            None => merge::propose(self, task, &format!("{}, interrupted: {why}", task.prompt)).await,
-        }
-    }
-
-    /// Offers what calls wrote that the last kernel did not bring to an end. What can't be offered stays where it is, for the next boot.
-    pub(crate) async fn offer_left(self: Arc<Self>, left: Vec<TaskId>) {
-        for id in left {
-            let offered = async { self.offer(&self.task(id)?, "the kernel ended").await };
-            if let Err(stop) = offered.await
-                && !self.stopping()
-            {
-                eprintln!("skep: what {id} wrote is kept and can't be offered yet: {stop}");
-            }
-        }
-    }
-
-    /// What a task's room changed, by path, without keeping any of it.
-    async fn changed(&self, id: TaskId) -> Result<Vec<String>, Fault> {
-        let Some(desk) = self.desks.find(id) else { return Ok(Vec::new()) };
-        let found = desk.room.changes().await.map_err(workspace::room_fault)?;
-        let paths = found.changes.iter().map(|change| &change.path).chain(found.refused.iter().map(|no| &no.path));
-        Ok(paths.map(|path| path.to_string_lossy().into_owned()).collect())
-    }
-
-    /// Takes up a parked call of the operator's own, if `id` is one.
-    async fn take_own(&self, id: TaskId) -> Result<Option<TaskId>, Stop> {
-        let task = self.task(id)?;
-        if task.mode != Mode::Call || task.merge.is_some() {
-            return Ok(None);
-        }
-        self.ledger.record(TaskStarted { pid: task.pid, task: Some(id), episode: task.episodes + 1 }).await?;
-        Ok(Some(id))
-    }
 }

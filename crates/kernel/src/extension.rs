@@ -1,6 +1,6 @@
 //! Extension rules of a zone: started with the policy version they belong to, asked only where their word can matter.
 
-use crate::Kernel;
+use crate::policies::Policies;
 use crate::zone::Trusted;
 use plugin::{Extensions, Flaw, PluginError};
 use policy::Opinion;
@@ -39,7 +39,7 @@ fn remove(folder: &Path) -> Result<(), Fault> {
 /// How the child is called; `skep` routes it.
 const CHILD: &str = "extension-child";
 
-impl Kernel {
+impl Policies {
     /// What a zone's extensions think of a call. Doubt is a deny: where they cannot be asked, that is their opinion.
     pub(crate) async fn opinions(&self, zone: ZoneId, trusted: &Trusted, call: &Value) -> Vec<Opinion> {
         let cell = {
@@ -65,7 +65,7 @@ impl Kernel {
     }
 
     async fn start_extensions(&self, zone: ZoneId, trusted: &Trusted) -> Result<Extensions, PluginError> {
-        let folder = self.home.work().join(format!("extensions-{zone}-{}", trusted.version));
+        let folder = self.work().join(format!("extensions-{zone}-{}", trusted.version));
         let bounds = self.bounds_of_rules().map_err(|refusal| PluginError::Child { why: refusal.reason })?;
         Extensions::start(&self.launcher, &folder, &program(), &[CHILD], trusted.bundle.rules.clone(), bounds).await
     }
@@ -89,8 +89,8 @@ impl Kernel {
     /// Loads rules that are in force nowhere, so that they can be asked about calls of the past; or says what is wrong with them.
     pub(crate) async fn load_candidates(&self, files: &[(String, String)]) -> Result<Result<Candidates, Flaw>, Stop> {
         let name = hash::of_parts(&files.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect::<Vec<_>>());
-        let nth = self.tried.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let folder = self.home.work().join(format!("extensions-check-{}-{nth}", &name[..16]));
+        let nth = self.candidates.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let folder = self.work().join(format!("extensions-check-{}-{nth}", &name[..16]));
         let started = Extensions::start(&self.launcher, &folder, &program(), &[CHILD], files.to_vec(), self.bounds_of_rules()?).await;
         let error = match started {
             Ok(extensions) => return Ok(Ok(Candidates { extensions, folder })),

@@ -3,7 +3,7 @@
 //! **Invariant.** It is on record before the first key goes, so that verification tells what was forgotten from what was lost. A crash
 //! between the two leaves a blob that can be forgotten again.
 
-use crate::Kernel;
+use crate::collect::BlobCollector;
 use crate::ledger;
 use journal::Filter;
 use serde_json::Value;
@@ -18,7 +18,7 @@ const NAMES_MAX: usize = 500;
 /// Records whose blobs name further blobs: the base of a task, frozen changes, the log of a merge.
 const LISTS: [&str; 3] = ["workspace.based", "merge.proposed", "merge.started"];
 
-impl Kernel {
+impl BlobCollector {
     /// Forgets these blobs and those that these records name, and gives their names. What unfinished work needs stays, and then nothing
     /// is forgotten at all.
     pub async fn forget(&self, blobs: &[String], records: &[u64], reason: &str, by: &str) -> Result<Vec<String>, Stop> {

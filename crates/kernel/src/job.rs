@@ -59,7 +59,7 @@ impl Kernel {
         }
         let program = request.input["command"][0].as_str().unwrap_or_default();
         let wanted = request.job.name.as_deref().unwrap_or_else(|| program.rsplit('/').next().unwrap_or_default());
-        let (parent, zone, user) = (Some(request.pid), Some(request.zone), self.user.clone());
+        let (parent, zone, user) = (Some(request.pid), Some(request.zone), self.instance.user.clone());
         let budget = request.job.budget.clone();
         let pending = self.ledger.commit(|world, _| {
             let (pid, name) = (world.next_pid(), name(world, wanted));

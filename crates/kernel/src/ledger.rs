@@ -22,7 +22,7 @@ use world::{Fault, FaultKind};
 
 pub struct Ledger {
     journal: Journal,
-    redactor: Arc<Redactor>,
+    pub(crate) redactor: Arc<Redactor>,
     state: Mutex<State>,
     /// Requests that may have left before their records were on disk.
     flights: std::sync::OnceLock<std::sync::Arc<Flights>>,
@@ -359,9 +359,9 @@ pub(crate) async fn hold_reserve(kernel: Arc<Kernel>) {
     let kernel = { Arc::downgrade(&kernel) };
     loop {
         tokio::time::sleep(std::time::Duration::from_millis(limits::RESERVE_RETRY_MS)).await;
-        let Some(kernel) = kernel.upgrade().filter(|kernel| !kernel.stopping()) else { return };
+        let Some(kernel) = kernel.upgrade().filter(|kernel| !kernel.instance.stopping()) else { return };
         if kernel.ledger.journal.is_low() && kernel.ledger.journal.restore_reserve() {
-            kernel.ready.notify_one();
+            kernel.tasks.wake();
         }
     }
 }

@@ -12,6 +12,7 @@ mod episode;
 mod extension;
 mod forget;
 mod home;
+mod instance;
 mod job;
 mod ledger;
 mod mask;
@@ -21,7 +22,9 @@ mod moment;
 mod native;
 mod notify;
 mod open_workspace;
+mod operator_call;
 mod outside;
+mod policies;
 mod prompt;
 mod queue;
 mod replay;
@@ -31,9 +34,11 @@ mod rules;
 mod runtime;
 mod scan;
 mod scratch;
+mod settings;
 mod shown;
 mod template;
 mod token;
+mod tools;
 mod trial;
 mod tuning;
 mod verify;
@@ -42,13 +47,13 @@ mod zone;
 
 pub use brain::BrainSpec;
 pub use call::{End, Outcome, Request};
-pub use episode::{Ask, Called};
 pub use home::Home;
 pub use job::JobTerms;
 pub use ledger::Ledger;
 pub use merge::{APPLY as MERGE, MergeLine, Undone};
 pub use model::{CassetteView, ExchangeView, Known, Opened, Traffic, Wait};
 pub use moment::Clock;
+pub use operator_call::{CallOptions, CallReport};
 pub use queue::{Added, NewTask};
 pub use replay::{Divergence, Replayed};
 pub use review::{Question, Reply};
@@ -67,65 +72,30 @@ pub use workspace::{FileDiff, FileVersion, MergeDiff, Unified, readable, unified
 pub use world::{Fault, FaultKind, Stop};
 pub use zone::{Bundle, Parsed, Proposal, Trusted, locate};
 
-use open_workspace::OpenWorkspaces;
-use parking_lot::Mutex;
-use std::collections::HashMap;
-use std::sync::Arc;
-use tokio::sync::Notify;
-use tokio::task::AbortHandle;
-use world::{TaskId, ZoneId};
+use std::sync::{Arc, Weak};
 
+/// Joins the parts. What needs one part alone is a method of that part.
 pub struct Kernel {
-    pub ledger: Ledger,
-    pub tools: tool::Registry,
-    pub launcher: sandbox::Launcher,
-    pub home: Home,
-    /// The verification of the whole chain that this start began.
-    verifier: verify::Verifier,
-    pub started_ms: i64,
-    /// Where a crash test wants this kernel to die.
-    kill_at: Option<(String, u64)>,
-    /// The operating-system user this kernel acts for.
-    user: String,
-    /// Tools that keep failing are left alone for a while.
-    breakers: tool::Breakers,
-    tuning: Tuning,
-    redactor: Arc<journal::Redactor>,
-    settings: notify::Settings,
-    /// What every room's programs find in their environment.
-    environment: Vec<(String, String)>,
-    outside: outside::Outside,
-    /// What rooms see of the host beside its system folders.
-    shown: shown::Shown,
     /// Itself, for what goes on after a call.
-    me: std::sync::Weak<Kernel>,
-    /// The road to models, and who may take it.
-    models: model::Models,
-    templates: template::Templates,
+    me: Weak<Kernel>,
+    /// The journal, and the world that is folded from it.
+    pub ledger: Arc<Ledger>,
+    pub blobs: collect::BlobCollector,
+    pub tools: tools::Tools,
+    /// Zones, and the policy in force in each.
+    pub policies: policies::Policies,
+    /// What rooms are made with.
+    pub rooms: runtime::Rooms,
+    /// The rooms of tasks that are worked on.
+    pub workspaces: open_workspace::OpenWorkspaces,
     /// Where each project keeps what no room shows.
     masks: Arc<mask::Masks>,
-    desks: OpenWorkspaces,
-    /// Container engines that have been needed so far.
-    engines: tokio::sync::Mutex<Vec<sandbox::oci::Engine>>,
-    /// Rung when engines are let go of.
-    quiet: Notify,
-    trusted: Mutex<HashMap<ZoneId, Arc<Trusted>>>,
-    /// Parsed bundles by hash, as long as a zone uses them.
-    parsed: Mutex<HashMap<String, std::sync::Weak<zone::Parsed>>>,
-    extensions: Mutex<HashMap<ZoneId, extension::Zoned>>,
-    /// Counts trials of extension rules, so that each has a folder of its own.
-    tried: std::sync::atomic::AtomicU64,
-    /// One entry for each task that something is being done about right now.
-    episodes: Mutex<HashMap<TaskId, AbortHandle>>,
-    /// What is under way, and can be ended.
-    works: Arc<work::Works>,
-    /// Rung when a task may have become ready.
-    ready: Notify,
-    /// Rung when work may have been dropped.
-    dropped: Arc<Notify>,
-    /// Read by whoever keeps many blobs before one record names them; blobs are collected only while nobody does.
-    keeping: tokio::sync::RwLock<()>,
-    /// Held while blobs are collected.
-    collecting: tokio::sync::Mutex<()>,
-    stopping: std::sync::atomic::AtomicBool,
+    /// The gateway, and who may use it.
+    pub models: model::Models,
+    /// The queue, and what is under way.
+    pub tasks: work::Tasks,
+    /// The verification of the whole chain that this start began.
+    pub verifier: verify::Verifier,
+    /// This run of the kernel. The last to go: it holds the lock of the home.
+    pub instance: instance::Instance,
 }

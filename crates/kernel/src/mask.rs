@@ -5,9 +5,9 @@
 
 mod given;
 
-use crate::Kernel;
-use crate::call::judge::{ReaderFacts, Who};
+use crate::call::{ReaderFacts, Who};
 use crate::zone::Trusted;
+use crate::{Kernel, Ledger};
 use parking_lot::Mutex;
 use policy::ReadView;
 use std::collections::BTreeSet;
@@ -61,10 +61,37 @@ impl Masks {
     }
 }
 
+impl Masks {
+    /// What is to be masked in a room of this sight.
+    pub(crate) async fn find(self: &Arc<Self>, sight: &Arc<Sight>) -> Result<Arc<MaskSet>, Stop> {
+        let (masks, sight) = (Arc::clone(self), Arc::clone(sight));
+        reader::bounded_walk(move || masks.walks.find(sight.project(), &sight)).await?
+    }
+
+    /// The pipes and devices of a project, which git must not open.
+    pub(crate) async fn special_files(self: &Arc<Self>, project: &Path) -> Result<BTreeSet<PathBuf>, Stop> {
+        let (masks, project) = (Arc::clone(self), project.to_owned());
+        reader::bounded_walk(move || masks.walks.special(&project)).await?
+    }
+
+    /// Why a call may not touch an existing path by its innocent name: it is another name of a hidden file.
+    pub(crate) async fn other_name(self: &Arc<Self>, sight: &Arc<Sight>, path: &str) -> Result<Option<Hidden>, Stop> {
+        Ok(self.find(sight).await?.same.get(Path::new(path)).map(|of| Hidden::Same(of.clone())))
+    }
+}
+
+impl Ledger {
+    /// The process that a task's room belongs to.
+    pub(crate) fn owner(&self, task: TaskId) -> Result<Who, Stop> {
+        let task = self.task(task)?;
+        Ok(Who { pid: task.pid, zone: task.zone, task: Some(task.id) })
+    }
+}
+
 impl Kernel {
     /// What a process may see; in a task, what both it and the task's own process may, who share the room.
     pub(crate) fn sight(&self, who: Who) -> Result<Arc<Sight>, Stop> {
-        let trusted = self.in_force(who.zone)?;
+        let trusted = self.policies.in_force(who.zone)?;
         let (project, owner) = self.ledger.look(|world| {
             let owner = who.task.and_then(|task| world.tasks.get(&task)).map(|task| task.pid);
             (world.zones.get(&who.zone).map(|zone| PathBuf::from(&zone.path)).unwrap_or_default(), owner)
@@ -76,31 +103,8 @@ impl Kernel {
     }
 
     fn made_of(&self, project: PathBuf, whos: &[Who], trusted: &Arc<Trusted>) -> Result<MadeOf, Stop> {
-        let rooms = self.usable_rooms(trusted, whos.iter().any(|who| who.pid == Pid::OPERATOR))?;
+        let rooms = self.policies.usable_rooms(&self.tools.registry, trusted, whos.iter().any(|who| who.pid == Pid::OPERATOR))?;
         let readers = self.readers(whos, &rooms, trusted)?;
         Ok(MadeOf { project, version: trusted.version, extra: trusted.config.mask.clone(), readers })
-    }
-
-    /// What is to be masked in a room of this sight.
-    pub(crate) async fn masks(&self, sight: &Arc<Sight>) -> Result<Arc<MaskSet>, Stop> {
-        let (masks, sight) = (Arc::clone(&self.masks), Arc::clone(sight));
-        reader::bounded_walk(move || masks.walks.find(sight.project(), &sight)).await?
-    }
-
-    /// The pipes and devices of a project, which git must not open.
-    pub(crate) async fn special_files(&self, project: &Path) -> Result<BTreeSet<PathBuf>, Stop> {
-        let (masks, project) = (Arc::clone(&self.masks), project.to_owned());
-        reader::bounded_walk(move || masks.walks.special(&project)).await?
-    }
-
-    /// Why a call may not touch an existing path by its innocent name: it is another name of a hidden file.
-    pub(crate) async fn other_name(&self, sight: &Arc<Sight>, path: &str) -> Result<Option<Hidden>, Stop> {
-        Ok(self.masks(sight).await?.same.get(Path::new(path)).map(|of| Hidden::Same(of.clone())))
-    }
-
-    /// The process that a task's room belongs to.
-    pub(crate) fn owner(&self, task: TaskId) -> Result<Who, Stop> {
-        let task = self.task(task)?;
-        Ok(Who { pid: task.pid, zone: task.zone, task: Some(task.id) })
     }
 }

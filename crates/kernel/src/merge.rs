@@ -14,7 +14,7 @@ pub use undo::{MergeLine, Undone};
 
 use crate::aside::apart;
 use crate::scratch::{Scratch, Shows};
-use crate::{Kernel, Reply};
+use crate::{Kernel, Ledger, Reply};
 use policy::Verdict;
 use rights::Rights;
 use std::collections::BTreeMap;
@@ -36,13 +36,15 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
     if task.mode == Mode::Ask {
         return finish(kernel, task, summary, Vec::new()).await;
     }
-    let _keeps = kernel.keeping.read().await;
+    let _keeps = kernel.blobs.hold().await;
     let frozen = frozen(kernel, task, summary).await?;
     if frozen.is_empty() {
         return finish(kernel, task, summary, Vec::new()).await;
     }
-    let trusted =
-        kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
+    let trusted = kernel
+        .policies
+        .trusted(task.zone)?
+        .ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
     let blob = kernel.ledger.keep(&frozen.to_bytes()?)?;
     let mut verdict = judge(kernel, task, &frozen).await?;
     if let Verdict::Allow(_) = verdict {
@@ -97,8 +99,10 @@ async fn frozen(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
 async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
     let desk = kernel.workspace_of(task.id).await?;
     let listed = RoomChanges::of(&desk.room).await?;
-    let trusted =
-        kernel.trusted(task.zone)?.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
+    let trusted = kernel
+        .policies
+        .trusted(task.zone)?
+        .ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
     // Who changed nothing does not wait for the base.
     let looked = if listed.paths().is_empty() {
         listed.nothing()
@@ -108,7 +112,7 @@ async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
         let scratch = kernel.scratch(task.zone, &desk.project, Shows::Repository).await?;
         let bases = bases(kernel, task, &desk, &scratch, &paths).await?;
         let keeping = kernel.ledger.keeping();
-        let sight = kernel.sight(kernel.owner(task.id)?)?;
+        let sight = kernel.sight(kernel.ledger.owner(task.id)?)?;
         let freezer = Freezer {
             gate: &gate,
             bases: &bases,
@@ -124,8 +128,8 @@ async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
         scratch.close().await?;
         looked
     };
-    let began = kernel.task(task.id)?.workspace.and_then(|workspace| workspace.head);
-    let head = repository::head(&desk.project, &kernel.home.path).await?;
+    let began = kernel.ledger.task(task.id)?.workspace.and_then(|workspace| workspace.head);
+    let head = repository::head(&desk.project, &kernel.instance.home.path).await?;
     Ok(Frozen::new(task.id, summary, head, began, trusted.version, looked)?)
 }
 
@@ -138,7 +142,7 @@ pub(crate) async fn bases<'a>(
     paths: &[&str],
 ) -> Result<Bases<'a>, Stop> {
     let base = kernel.base(task.id, desk).await?;
-    let workspace = kernel.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a base has no workspace", task.id))?;
+    let workspace = kernel.ledger.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a base has no workspace", task.id))?;
     let dirty = Dirty::parse(&kernel.ledger.blob(&base.blob)?)?;
     let mut bases = Bases::at(scratch.room()?, &base, dirty, paths).await?;
     bases.distrust(&desk.project, workspace.since_us, base.until_us, paths).await?;
@@ -149,7 +153,7 @@ pub(crate) async fn bases<'a>(
 fn tree_of(kernel: &Kernel, task: &Task) -> Result<Tree, Stop> {
     let project = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| PathBuf::from(&zone.path)));
     let project = project.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone is gone", task.zone))?;
-    Ok(Tree::at(project)?.exchanging(kernel.tuning.exchanges_files))
+    Ok(Tree::at(project)?.exchanging(kernel.instance.tuning.exchanges_files))
 }
 
 /// Asks a person about these changes, and parks the task on the question.
@@ -223,7 +227,7 @@ async fn again(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str, why:
     if task.state != TaskState::Running {
         kernel.ledger.record(world::event::TaskStarted { pid: task.pid, task: Some(task.id), episode: task.episodes }).await?;
     }
-    propose(kernel, &kernel.task(task.id)?, summary).await
+    propose(kernel, &kernel.ledger.task(task.id)?, summary).await
 }
 
 fn answer_of(kernel: &Kernel, task: &Task) -> Option<(Answer, String)> {
@@ -238,7 +242,7 @@ fn answer_of(kernel: &Kernel, task: &Task) -> Option<(Answer, String)> {
 async fn moved(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<&'static str>, Stop> {
     let zone = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| (zone.path.clone(), zone.policy_version)));
     let Some((path, version)) = zone else { return Ok(Some("the zone is gone")) };
-    Ok(if repository::head(path.as_ref(), &kernel.home.path).await? != frozen.head {
+    Ok(if repository::head(path.as_ref(), &kernel.instance.home.path).await? != frozen.head {
         Some("HEAD moved after the question")
     } else if version != frozen.policy_version {
         Some("the policy changed after the question")
@@ -272,7 +276,7 @@ async fn begin_apply(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: F
     };
     let chosen = |path: &str| matches!(agreed, Agreed::Person { sides, .. } if sides.contains_key(path));
     let start = Rights::of(kernel, task)?.describe(&frozen, chosen).await?;
-    let now = kernel.moment();
+    let now = kernel.instance.moment();
     let pending = kernel.ledger.commit(|world, now_ms| match start.decide(world, &now, now_ms, is_person) {
         Ok(grants) => {
             let up = (!grants.is_empty()).then(|| now.until());
@@ -301,7 +305,7 @@ async fn apply_rest(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str,
     let snapshot = snapshot.ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", merge))?;
     let plan = MergePlan::parse(&kernel.ledger.blob(snapshot)?)?;
     let tree = tree_of(kernel, task)?;
-    let paths = plan.apply(&tree, &|blob| kernel.ledger.blob(blob), &|moment| kernel.fault_at("merge", moment))?;
+    let paths = plan.apply(&tree, &|blob| kernel.ledger.blob(blob), &|moment| kernel.instance.fault_at("merge", moment))?;
     let finished = MergeFinished { pid: task.pid, task: Some(task.id), merge, paths };
     finish(kernel, task, summary, vec![finished.into()]).await
 }
@@ -313,7 +317,7 @@ fn with_note(summary: &str, note: &str) -> String {
 pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut events: Vec<Event>) -> Result<(), Stop> {
     // A brain's work can be replayed only from what it started with. Where that can't be had, the replay says so.
     if task.mode != world::Mode::Call
-        && let Some(desk) = kernel.desks.find(task.id)
+        && let Some(desk) = kernel.workspaces.find(task.id)
     {
         drop(kernel.base(task.id, &desk).await);
     }
@@ -341,6 +345,19 @@ async fn judge(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Verdict,
     })
 }
 
+impl Ledger {
+    /// What the journal says became of each path of a task's merge.
+    fn merged(&self, id: world::TaskId) -> Result<Vec<MergePath>, Stop> {
+        let filter = journal::Filter { task: Some(id.to_string()), kinds: vec!["merge.finished".into()], ..journal::Filter::default() };
+        let records = self.read(&filter)?;
+        let last = records.last().ok_or_else(|| Fault::new(FaultKind::Bug, "the merge left no record", id))?;
+        match serde_json::from_str(&last.line) {
+            Ok(Event::MergeFinished(event)) => Ok(event.paths),
+            _ => Err(Fault::new(FaultKind::Bug, "the merge's record cannot be read", id).into()),
+        }
+    }
+}
+
 impl Kernel {
     /// Approves a task's open merge if it is the one that was seen, waits for it, and tells what became of each path.
     pub async fn merge(
@@ -351,7 +368,7 @@ impl Kernel {
         by: &str,
     ) -> Result<Vec<MergePath>, Stop> {
         use world::{Code, Refusal};
-        let task = self.task(id)?;
+        let task = self.ledger.task(id)?;
         let merge = task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned()));
         let (TaskState::Parked { review }, Some(merge)) = (task.state, merge) else {
             let why = match task.state {
@@ -379,7 +396,7 @@ impl Kernel {
             self.ledger.record(MergeResolved { pid: task.pid, task: Some(id), merge: merge.id, sides, by: by.to_owned() }).await?;
         }
         self.answer(review, Reply::yes(), by, None).await?;
-        let task = self.settled(id).await?;
+        let task = self.tasks.settled(id).await?;
         let left_out = self.ledger.look(|world| task.merge.and_then(|merge| world.merges.get(&merge)).map(|merge| merge.state));
         if task.state == TaskState::Done && left_out == Some(world::MergeState::Rejected) {
             let reason = format!("nothing is merged: {}", task.summary.unwrap_or_else(|| "every change is left out".into()));
@@ -389,30 +406,19 @@ impl Kernel {
             let reason = task.summary.unwrap_or_else(|| "HEAD, policy or a file changed after you looked; a new review is open".into());
             return Err(Refusal::new(Code::WrongState, reason).hint(format!("run `skep diff {id}` and `skep merge {id}` again")).into());
         }
-        self.merged(id)
+        self.ledger.merged(id)
     }
 
     /// Refuses a task's open merge; its changes are dropped.
     pub async fn reject(&self, id: world::TaskId, by: &str, reason: Option<String>) -> Result<(), Stop> {
         use world::{Code, Refusal};
-        let task = self.task(id)?;
+        let task = self.ledger.task(id)?;
         let (TaskState::Parked { review }, Some(_)) = (task.state, task.merge) else {
             return Err(Refusal::new(Code::WrongState, format!("{id} has no changes that wait"))
                 .hint(format!("`skep cancel {id}` stops a task"))
                 .into());
         };
         self.answer(review, Reply::no(), by, reason).await?;
-        self.settled(id).await.map(drop)
-    }
-
-    /// What the journal says became of each path of a task's merge.
-    fn merged(&self, id: world::TaskId) -> Result<Vec<MergePath>, Stop> {
-        let filter = journal::Filter { task: Some(id.to_string()), kinds: vec!["merge.finished".into()], ..journal::Filter::default() };
-        let records = self.ledger.read(&filter)?;
-        let last = records.last().ok_or_else(|| Fault::new(FaultKind::Bug, "the merge left no record", id))?;
-        match serde_json::from_str(&last.line) {
-            Ok(Event::MergeFinished(event)) => Ok(event.paths),
-            _ => Err(Fault::new(FaultKind::Bug, "the merge's record cannot be read", id).into()),
-        }
+        self.tasks.settled(id).await.map(drop)
     }
 }

@@ -13,7 +13,7 @@ mod room;
 mod settle;
 mod wait;
 
-use crate::Kernel;
+use crate::{Home, Kernel, Ledger};
 pub use books::Known;
 pub(crate) use books::check_budget;
 use cassette::Cassettes;
@@ -27,6 +27,7 @@ use parking_lot::Mutex;
 pub(crate) use room::{GATEWAY_PORT, RoomModels};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -97,14 +98,17 @@ impl Ends {
 }
 
 /// The gateway and who listens at it.
-pub(crate) struct Models {
+pub struct Models {
+    pub(crate) ledger: Arc<Ledger>,
+    /// Where recorded traffic is kept.
+    pub(crate) folder: PathBuf,
     pub gateway: Arc<Gateway>,
-    pub prices: gateway::price::Prices,
-    pub record: bool,
-    pub cassettes: Cassettes,
-    pub leases: lease::Leases,
-    pub flights: Arc<Flights>,
-    pub ends: Ends,
+    pub(crate) prices: gateway::price::Prices,
+    pub(crate) record: bool,
+    pub(crate) cassettes: Cassettes,
+    pub(crate) leases: lease::Leases,
+    pub(crate) flights: Arc<Flights>,
+    pub(crate) ends: Ends,
     waiting: Waiting,
     loopback: bool,
     listeners: Mutex<HashMap<Pid, Vec<Listener>>>,
@@ -118,25 +122,23 @@ struct Listener {
 }
 
 impl Models {
-    pub fn new(
-        home: &std::path::Path,
-        settings: &gateway::ModelSettings,
-        redactor: Arc<journal::Redactor>,
-        flights: Arc<Flights>,
-    ) -> Result<Models, Fault> {
+    pub(crate) fn new(ledger: Arc<Ledger>, home: &Home, settings: &gateway::ModelSettings, flights: Arc<Flights>) -> Result<Models, Fault> {
+        let redactor = ledger.redactor.clone();
         let bad = |why: String| Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why);
         let hold = settings.gateway.hold.as_deref().map(policy::parse_duration).transpose();
         let hold = hold.map_err(|error| bad(format!("gateway.hold: {error}")).fix("mend config.yml in $SKEP_HOME"))?;
         let made = Gateway::new(settings, Upstream::new(&[]), hold);
         let gateway =
             made.map_err(|error| bad(error.to_string()).fix(error.fix.unwrap_or_else(|| "mend it in $SKEP_HOME/config.yml".into())))?;
-        let mut prices = prices(home).map_err(|why| bad(why).fix("mend prices.yaml in $SKEP_HOME"))?;
+        let mut prices = prices(&home.path).map_err(|why| bad(why).fix("mend prices.yaml in $SKEP_HOME"))?;
         gateway.providers().for_each(|provider| prices.known_by(&provider.name, provider.host()));
         let knows = redactor.clone();
         let gateway = gateway.with_secret_observer(Arc::new(move |secret| {
             knows.register(secret.reveal());
         }));
         Ok(Models {
+            folder: home.cassettes(),
+            ledger,
             gateway: Arc::new(gateway.with_redactor(Arc::new(move |text| redactor.text(text).into_owned()))),
             prices,
             record: settings.gateway.record,
@@ -151,7 +153,7 @@ impl Models {
     }
 
     /// Stops every request that is on its way. Done when all are settled, or when that takes too long: then the next kernel holds them.
-    pub fn stop(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub(crate) fn stop(&self) -> impl Future<Output = ()> + Send + use<> {
         let words = "the kernel was stopped".to_owned();
         let settled = self.flights.stop(&|_| true, &StopCause { ending: Ending::Stopped, words });
         async move {
@@ -161,8 +163,13 @@ impl Models {
         }
     }
 
+    /// When the built-in prices were true.
+    pub fn prices_as_of(&self) -> &str {
+        &self.prices.as_of
+    }
+
     /// Nobody is served any more.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.listeners.lock().drain().flat_map(|(_, listeners)| listeners).for_each(|listener| listener.task.abort());
     }
 }
@@ -186,23 +193,7 @@ pub struct Opened {
     pub key: Secret,
 }
 
-impl Kernel {
-    /// Serves one process at a listener of its own. The key is good there and nowhere else, as long as the process lives.
-    pub fn attend(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>, listener: TcpListener) -> Result<Secret, Fault> {
-        let session = Arc::new(self.session_of(pid, zone, client)?);
-        let key = session.key.clone();
-        self.models.ends.open(pid);
-        let (closing, is_closing) = watch::channel(false);
-        let task = tokio::spawn(gateway::listen(self.models.gateway.clone(), session, listener, is_closing)).abort_handle();
-        self.models.listeners.lock().entry(pid).or_default().push(Listener { closing, task });
-        Ok(key)
-    }
-
-    /// A process at the gateway without a socket, for brains that run inside the kernel's process: `gateway().answer(&session, …)`.
-    pub fn session_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>) -> Result<Session, Fault> {
-        self.session_with(pid, client, Arc::new(ProcessDoor::of(self, pid, zone)))
-    }
-
+impl Models {
     /// A process at the gateway, behind a door of the caller's choice.
     pub(crate) fn session_with(&self, pid: Pid, client: Option<VendorClient>, admission: Arc<dyn Admission>) -> Result<Session, Fault> {
         let mut bytes = [0_u8; 32];
@@ -214,14 +205,14 @@ impl Kernel {
     }
 
     pub fn gateway(&self) -> &Arc<Gateway> {
-        &self.models.gateway
+        &self.gateway
     }
 
     /// Ends a process's way to the gateway, with every request that is on it.
     pub fn dismiss(&self, pid: Pid) {
-        self.models.cassettes.forget((pid, None));
-        self.models.ends.forget(pid);
-        for listener in self.models.listeners.lock().remove(&pid).unwrap_or_default() {
+        self.cassettes.forget((pid, None));
+        self.ends.forget(pid);
+        for listener in self.listeners.lock().remove(&pid).unwrap_or_default() {
             listener.task.abort();
         }
     }
@@ -229,7 +220,7 @@ impl Kernel {
     /// Closes a process's listeners. Done when every answer that is on its way has reached its client.
     fn close_listeners(&self, pid: Pid) -> impl Future<Output = ()> + Send + use<> {
         let mut all = Vec::new();
-        for listener in self.models.listeners.lock().get(&pid).into_iter().flatten() {
+        for listener in self.listeners.lock().get(&pid).into_iter().flatten() {
             listener.closing.send_replace(true);
             all.push(listener.closing.clone());
         }
@@ -238,36 +229,6 @@ impl Kernel {
                 closing.closed().await;
             }
         }
-    }
-
-    /// Opens the gateway on 127.0.0.1 to a program outside any room, as a process of its own.
-    pub async fn open_gateway(self: &Arc<Self>, zone: ZoneId, client: Option<VendorClient>, traffic: Traffic) -> Result<Opened, Stop> {
-        if !self.models.loopback {
-            return Err(Refusal::new(Code::Unsupported, "the gateway is closed to programs outside rooms")
-                .hint("write `gateway: {loopback: true}` into config.yml in $SKEP_HOME, then `skep kernel stop`")
-                .into());
-        }
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| Fault::new(FaultKind::Io, "cannot listen", error))?;
-        let address = listener.local_addr().map_err(|error| Fault::new(FaultKind::Io, "cannot listen", error))?;
-        let user = self.user.clone();
-        let pending = self.ledger.commit(|world, _| {
-            let pid = world.next_pid();
-            let nth = world.processes.values().filter(|process| process.role == CLIENT).count() + 1;
-            let name = format!("{CLIENT}.{nth}");
-            (
-                vec![
-                    ProcSpawned { pid, task: None, parent: Some(Pid::OPERATOR), name, role: CLIENT.into(), zone: Some(zone), user }.into(),
-                ],
-                pid,
-            )
-        })?;
-        let pid = pending.durable().await?;
-        if let Err(stop) = self.wire_up(pid, &traffic).await {
-            self.close_gateway(pid).await?;
-            return Err(stop);
-        }
-        let key = self.attend(pid, zone, client, listener)?;
-        Ok(Opened { pid, address, key })
     }
 
     /// Ends a program's way to models; it is told why, at every request that is on the way.
@@ -284,7 +245,7 @@ impl Kernel {
         let heard = self.close_listeners(pid);
         // A client that takes nothing of its answer does not hold this up.
         drop(tokio::time::timeout(HEARD_MAX, heard).await);
-        let closed = self.models.ends.tell(pid, &why);
+        let closed = self.ends.tell(pid, &why);
         let over = tokio::time::timeout(ENDED_MAX, async { tokio::join!(settled, closed) }).await;
         self.dismiss(pid);
         let late = |_| Fault::new(FaultKind::Bug, "its way to models is closed, but its program did not end", "it hears nothing");
@@ -293,7 +254,7 @@ impl Kernel {
 
     /// Comes back when somebody cancels the process, with the reason.
     pub async fn gateway_cancelled(&self, pid: Pid) -> String {
-        self.models.ends.of(pid).await
+        self.ends.of(pid).await
     }
 
     /// The program is gone.
@@ -305,5 +266,53 @@ impl Kernel {
             (alive.then(|| exited.into()).into_iter().collect(), ())
         })?;
         pending.durable().await
+    }
+}
+
+impl Kernel {
+    /// Serves one process at a listener of its own. The key is good there and nowhere else, as long as the process lives.
+    pub fn attend(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>, listener: TcpListener) -> Result<Secret, Fault> {
+        let session = Arc::new(self.session_of(pid, zone, client)?);
+        let key = session.key.clone();
+        self.models.ends.open(pid);
+        let (closing, is_closing) = watch::channel(false);
+        let task = tokio::spawn(gateway::listen(self.models.gateway.clone(), session, listener, is_closing)).abort_handle();
+        self.models.listeners.lock().entry(pid).or_default().push(Listener { closing, task });
+        Ok(key)
+    }
+
+    /// A process at the gateway without a socket, for brains that run inside the kernel's process: `gateway().answer(&session, …)`.
+    pub fn session_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>) -> Result<Session, Fault> {
+        self.models.session_with(pid, client, Arc::new(ProcessDoor::of(self, pid, zone)))
+    }
+
+    /// Opens the gateway on 127.0.0.1 to a program outside any room, as a process of its own.
+    pub async fn open_gateway(self: &Arc<Self>, zone: ZoneId, client: Option<VendorClient>, traffic: Traffic) -> Result<Opened, Stop> {
+        if !self.models.loopback {
+            return Err(Refusal::new(Code::Unsupported, "the gateway is closed to programs outside rooms")
+                .hint("write `gateway: {loopback: true}` into config.yml in $SKEP_HOME, then `skep kernel stop`")
+                .into());
+        }
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| Fault::new(FaultKind::Io, "cannot listen", error))?;
+        let address = listener.local_addr().map_err(|error| Fault::new(FaultKind::Io, "cannot listen", error))?;
+        let user = self.instance.user.clone();
+        let pending = self.ledger.commit(|world, _| {
+            let pid = world.next_pid();
+            let nth = world.processes.values().filter(|process| process.role == CLIENT).count() + 1;
+            let name = format!("{CLIENT}.{nth}");
+            (
+                vec![
+                    ProcSpawned { pid, task: None, parent: Some(Pid::OPERATOR), name, role: CLIENT.into(), zone: Some(zone), user }.into(),
+                ],
+                pid,
+            )
+        })?;
+        let pid = pending.durable().await?;
+        if let Err(stop) = self.models.wire_up(pid, &traffic).await {
+            self.models.close_gateway(pid).await?;
+            return Err(stop);
+        }
+        let key = self.attend(pid, zone, client, listener)?;
+        Ok(Opened { pid, address, key })
     }
 }

@@ -45,15 +45,3 @@ pub(crate) fn boot_id() -> String {
     let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned());
     ID.get_or_init(|| read().unwrap_or_else(|_| "unknown".into())).clone()
 }
-
-impl crate::Kernel {
-    /// Now, as grants measure it.
-    pub fn moment(&self) -> Moment {
-        self.tuning.clock.now()
-    }
-
-    /// The end of a grant that lasts `ms` from now.
-    pub fn until(&self, ms: u64) -> Until {
-        self.tuning.clock.after(ms)
-    }
-}

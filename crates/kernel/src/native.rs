@@ -23,10 +23,10 @@ const NOT_FOR_BRAINS: &[&str] = &[crate::SANDBOX_RUN];
 impl Kernel {
     /// Is there a model of this name for the zone? The reason where there is none.
     pub(crate) fn model_card(&self, zone: ZoneId, model: &str) -> Result<ModelInfo, Refusal> {
-        let names = self.trusted(zone).ok().flatten().map(|trusted| trusted.config.models.clone()).unwrap_or_default();
+        let names = self.policies.trusted(zone).ok().flatten().map(|trusted| trusted.config.models.clone()).unwrap_or_default();
         let mut why = None;
         for (dialect, context_tokens) in CONTEXTS {
-            match self.gateway().find(&names, model, dialect) {
+            match self.models.gateway().find(&names, model, dialect) {
                 Ok(targets) => {
                     let provider = targets.first().map(|target| &target.provider);
                     if let Some(Err(why)) = provider.map(|provider| provider.check()) {
@@ -51,27 +51,31 @@ impl Kernel {
         let work = self.model_card(task.zone, model)?;
         let summary = self.model_card(task.zone, TIER_OF_SUMMARIES).unwrap_or_else(|_| work.clone());
         let door = Arc::new(Patient { inner: ProcessDoor::of(&kernel, task.pid, task.zone), put_off: Mutex::default() });
-        let session = kernel.session_with(task.pid, None, door.clone())?;
-        let road = Road { gateway: kernel.gateway().clone(), session, door, work, summary };
+        let session = kernel.models.session_with(task.pid, None, door.clone())?;
+        let road = Road { gateway: kernel.models.gateway().clone(), session, door, work, summary };
         let (role, pins) = (
             self.ledger.look(|world| world.processes.get(&task.pid).map(|process| process.role.clone())).unwrap_or_default(),
-            self.trusted(task.zone)?.map(|trusted| trusted.config.pins.clone()).unwrap_or_default(),
+            self.policies.trusted(task.zone)?.map(|trusted| trusted.config.pins.clone()).unwrap_or_default(),
         );
         let may_change = task.mode != Mode::Ask;
         let workflow = Some("Workflow state: idle.".to_owned());
-        Ok(Box::new(Native::new(Arc::new(road), Brief { role, may_change, workflow, pins, tools: self.tools_for(may_change) })))
+        Ok(Box::new(Native::new(
+            Arc::new(road),
+            Brief { role, may_change, workflow, pins, tools: tools_for(&self.tools.registry, may_change) },
+        )))
     }
+}
 
-    fn tools_for(&self, may_change: bool) -> Vec<ToolSpec> {
-        let manifests = self.tools.list().map(tool::Tool::manifest);
-        let fit = manifests.filter(|manifest| !NOT_FOR_BRAINS.contains(&manifest.name.as_str()) && (may_change || manifest.read_only));
-        let card = |manifest: &tool::Manifest| ToolSpec {
-            name: manifest.name.clone(),
-            description: manifest.description.clone(),
-            input_schema: manifest.input_schema.clone(),
-        };
-        fit.map(card).collect()
-    }
+/// The tools that a brain is told of.
+fn tools_for(tools: &tool::Registry, may_change: bool) -> Vec<ToolSpec> {
+    let manifests = tools.list().map(tool::RegisteredTool::manifest);
+    let fit = manifests.filter(|manifest| !NOT_FOR_BRAINS.contains(&manifest.name.as_str()) && (may_change || manifest.read_only));
+    let card = |manifest: &tool::Manifest| ToolSpec {
+        name: manifest.name.clone(),
+        description: manifest.description.clone(),
+        input_schema: manifest.input_schema.clone(),
+    };
+    fit.map(card).collect()
 }
 
 /// What an answer may have when a provider does not say.
@@ -124,7 +128,7 @@ impl Admission for Patient {
                         return Err(denial);
                     }
                     Err(No::Waits { denial, what }) => {
-                        if !what.over(&kernel, asker, Instant::now() + kernel.gateway().hold()).await {
+                        if !what.over(&kernel, asker, Instant::now() + kernel.models.gateway().hold()).await {
                             *self.put_off.lock() = Some(PutOff::Budget);
                             return Err(denial);
                         }

@@ -3,9 +3,8 @@
 //! `$SKEP_HOME/config.yml` names it; a project cannot. It runs outside any room as the operator, so it gets no text in its arguments.
 
 use crate::Kernel;
-use crate::outside::{SecretSetting, ServiceSetting};
-use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::settings::ReviewSettings;
+use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,90 +13,13 @@ use world::budget::WARN_PERCENT;
 use world::event::ReviewAnswered;
 use world::{Answer, Event, Pid, ReviewId, ReviewState, World};
 
-/// The operator's own settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Settings {
-    pub review: ReviewSettings,
-    /// Templates of the operator's own, which may be wider than the built-in ones.
-    pub sandbox: crate::template::SandboxConfig,
-    /// Who makes rooms, for every project.
-    pub runtime: Option<crate::runtime::Runtime>,
-    pub environment: Environment,
-    pub services: BTreeMap<String, ServiceSetting>,
-    pub secrets: BTreeMap<String, SecretSetting>,
-    /// Who answers requests to models.
-    pub providers: BTreeMap<String, gateway::ProviderSettings>,
-    /// Tiers and aliases.
-    pub models: gateway::ModelNames,
-    pub gateway: gateway::GatewaySettings,
-}
-
-/// Which variables the programs in rooms get. By default none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Environment {
-    /// Names whose values come from whoever started the kernel.
-    pub pass: Vec<String>,
-    /// Names with their values.
-    pub set: BTreeMap<String, String>,
-}
-
-impl Environment {
-    /// A name that no room may have, whoever wants it.
-    fn closed(&self) -> Option<&String> {
-        self.pass.iter().chain(self.set.keys()).find(|name| tool::is_closed(name))
-    }
-
-    /// What is set, and of the given ones what is passed.
-    pub fn variables(&self, given: &[(String, String)]) -> Vec<(String, String)> {
-        let passed = given.iter().filter(|(name, _)| self.pass.contains(name) && !self.set.contains_key(name)).cloned();
-        passed.chain(self.set.clone()).collect()
-    }
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct ReviewSettings {
-    /// A program and its arguments, run for each new question.
-    pub notify: Option<Vec<String>>,
-    /// After this long an unanswered question is refused; never, without it.
-    pub deadline: Option<String>,
-}
-
 /// A notifier that hangs is none.
 const NOTIFY_MS_MAX: u64 = 10_000;
 const LOOK_MS: u64 = 200;
 
-impl Settings {
-    /// The gateway's part.
-    pub fn models(&self) -> gateway::ModelSettings {
-        let Settings { providers, models, gateway, .. } = self.clone();
-        gateway::ModelSettings { providers, models, gateway }
-    }
-
-    pub fn read(home: &std::path::Path) -> Result<Settings, String> {
-        let path = home.join("config.yml");
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Settings::default()),
-            Err(error) => return Err(format!("{}: {error}", path.display())),
-        };
-        let settings: Settings = serde_saphyr::from_str_with_options(&text, serde_saphyr::options! { strict_booleans: true })
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        if let Some(deadline) = &settings.review.deadline {
-            policy::parse_duration(deadline).map_err(|error| format!("{}: review.deadline: {error}", path.display()))?;
-        }
-        if let Some(name) = settings.environment.closed() {
-            return Err(format!("{}: environment: `{name}` looks like a credential or a lever, and goes into no room", path.display()));
-        }
-        Ok(settings)
-    }
-}
-
 /// Follows the questions until the kernel stops.
 pub(crate) async fn run(kernel: Arc<Kernel>) {
-    let ReviewSettings { notify, deadline } = kernel.settings.review.clone();
+    let ReviewSettings { notify, deadline } = kernel.instance.settings.review.clone();
     let deadline = deadline.and_then(|text| policy::parse_duration(&text).ok());
     if notify.is_none() && deadline.is_none() {
         return;
@@ -106,7 +28,7 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
     let mut waiting = waits(&kernel);
     let mut nearly = kernel.ledger.look(warned);
     let mut follow = kernel.ledger.journal().follow();
-    while !kernel.stopping() {
+    while !kernel.instance.stopping() {
         let (waits, warned) = (waits(&kernel), kernel.ledger.look(warned));
         for text in waits.difference(&waiting).chain(warned.difference(&nearly)) {
             if let Some(command) = &notify {
@@ -138,7 +60,7 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
 
 /// Budgets at whose cap a request waits for a person.
 fn waits(kernel: &Kernel) -> BTreeSet<String> {
-    let waits = kernel.waits();
+    let waits = kernel.models.waits();
     kernel.ledger.look(|world| {
         let text = |wait: &crate::Wait| {
             let (of, what, pid) = (name(world, wait.of()), wait.what(), wait.pid);
@@ -206,7 +128,7 @@ async fn expire(kernel: &Kernel, deadline: Duration) {
         Err(fault) => Err(fault),
     };
     match refused {
-        Ok(true) => kernel.ready.notify_one(),
+        Ok(true) => kernel.tasks.wake(),
         Ok(false) => {}
         Err(fault) => eprintln!("skep: a deadline could not be recorded: {fault}"),
     }
@@ -215,18 +137,6 @@ async fn expire(kernel: &Kernel, deadline: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn settings_are_strict_and_missing_ones_are_none() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Settings::read(dir.path()), Ok(Settings::default()));
-        std::fs::write(dir.path().join("config.yml"), "review: {notify: [cat], deadline: 5m}\n").unwrap();
-        assert_eq!(Settings::read(dir.path()).unwrap().review.notify, Some(vec!["cat".into()]));
-        for bad in ["reviews: {}", "review: {deadline: soon}", "review: {notify: cat}"] {
-            std::fs::write(dir.path().join("config.yml"), bad).unwrap();
-            assert!(Settings::read(dir.path()).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn nothing_odd_reaches_a_notifier() {

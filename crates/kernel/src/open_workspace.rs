@@ -2,10 +2,10 @@
 //!
 //! **Invariant.** A task has at most one open room, and what runs in it began after `workspace.opened` was on record.
 
-use crate::call::judge::Who;
+use crate::call::Who;
 use crate::runtime::Runtime;
 use crate::scan::Scan;
-use crate::{Kernel, replay};
+use crate::{Kernel, Ledger, replay};
 use parking_lot::Mutex;
 use sandbox::{Workspace, WorkspaceSpec};
 use std::collections::HashMap;
@@ -50,8 +50,9 @@ impl OpenWorkspace {
     }
 }
 
-#[derive(Default)]
-pub(crate) struct OpenWorkspaces {
+/// The rooms of all tasks that are worked on.
+pub struct OpenWorkspaces {
+    pub(crate) ledger: Arc<Ledger>,
     open: Mutex<HashMap<TaskId, Arc<OnceCell<Arc<OpenWorkspace>>>>>,
     lanes: Mutex<HashMap<TaskId, Arc<Lanes>>>,
     /// Rooms on their way to another runtime: what is still to be closed, and where to.
@@ -62,13 +63,17 @@ pub(crate) struct OpenWorkspaces {
 const MOVE_MAX: Duration = Duration::from_secs(2);
 
 impl OpenWorkspaces {
+    pub(crate) fn new(ledger: Arc<Ledger>) -> OpenWorkspaces {
+        OpenWorkspaces { ledger, open: Mutex::default(), lanes: Mutex::default(), moving: Mutex::default() }
+    }
+
     pub fn close_all(&self) {
         self.open.lock().clear();
         self.moving.lock().clear();
     }
 
     /// A task's desk, if it is open.
-    pub fn find(&self, task: TaskId) -> Option<Arc<OpenWorkspace>> {
+    pub(crate) fn find(&self, task: TaskId) -> Option<Arc<OpenWorkspace>> {
         self.open.lock().get(&task).and_then(|cell| cell.get().cloned())
     }
 
@@ -91,39 +96,60 @@ impl OpenWorkspaces {
         false
     }
 
-    pub fn each(&self) -> Vec<(TaskId, Arc<OpenWorkspace>)> {
+    pub(crate) fn each(&self) -> Vec<(TaskId, Arc<OpenWorkspace>)> {
         self.open.lock().iter().filter_map(|(task, cell)| Some((*task, cell.get()?.clone()))).collect()
     }
 }
 
-impl Kernel {
+impl OpenWorkspaces {
     /// The order of a task's calls.
     pub(crate) fn lanes(&self, task: TaskId) -> Arc<Lanes> {
-        self.desks.lanes.lock().entry(task).or_default().clone()
+        self.lanes.lock().entry(task).or_default().clone()
     }
 
+    /// Ends what runs in a task's room, and waits until it is gone.
+    pub(crate) async fn end_workspace(&self, task: TaskId) -> Result<(), Fault> {
+        let Some(mut desk) = self.open.lock().remove(&task).and_then(|cell| cell.get().cloned()) else { return Ok(()) };
+        desk.scan.end().await;
+        let began = Instant::now();
+        let desk = loop {
+            match Arc::try_unwrap(desk) {
+                Ok(desk) => break desk,
+                // Somebody looks at it, and is done in a moment.
+                Err(shared) if began.elapsed() < MOVE_MAX => {
+                    desk = shared;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Err(shared) => return shared.room.end_jobs().await.map_err(room_fault),
+            }
+        };
+        desk.room.close().await.map_err(room_fault)
+    }
+}
+
+impl Kernel {
     /// The room of a task; opened, or mounted again after a restart, on first use.
     pub(crate) async fn workspace_of(&self, task: TaskId) -> Result<Arc<OpenWorkspace>, Stop> {
-        let cell = self.desks.open.lock().entry(task).or_default().clone();
+        let cell = self.workspaces.open.lock().entry(task).or_default().clone();
         cell.get_or_try_init(|| self.mount_workspace(task)).await.cloned()
     }
 
     /// The room of a task for a job of this process and template, masked as they may see it. It moves when another runtime than its own makes
     /// rooms of that template, and is opened anew when it can't be masked as it is.
     pub(crate) async fn workspace_for(&self, task: TaskId, who: Who, template: &str) -> Result<Arc<OpenWorkspace>, Stop> {
-        let wanted = self.runtime(who.zone, Some(template))?;
+        let wanted = self.policies.runtime(who.zone, Some(template))?;
         let began = Instant::now();
         loop {
             let desk = self.workspace_of(task).await?;
             let held = desk.runtime;
             if held == wanted {
-                let found = self.masks(&self.sight(who)?).await?;
+                let found = self.masks.find(&self.sight(who)?).await?;
                 if desk.remask(found).await? {
                     return Ok(desk);
                 }
             }
             drop(desk);
-            if !self.desks.move_to(task, wanted) && began.elapsed() > MOVE_MAX {
+            if !self.workspaces.move_to(task, wanted) && began.elapsed() > MOVE_MAX {
                 let why = if held == wanted {
                     format!("the project has new files that must be masked, and something of {task} still runs in the room")
                 } else {
@@ -144,7 +170,7 @@ impl Kernel {
         let Some((Task { pid, workspace: recorded, replays, .. }, zone, project)) = found else {
             return Err(Refusal::new(Code::WrongState, format!("{task} has ended")).into());
         };
-        let moved = self.desks.moving.lock().remove(&task);
+        let moved = self.workspaces.moving.lock().remove(&task);
         let runtime = match moved {
             Some((left, runtime)) => {
                 // It begins anew, and then what was touched in all that time has no base.
@@ -152,9 +178,9 @@ impl Kernel {
                 left.room.close().await.map_err(room_fault)?;
                 runtime
             }
-            None => self.runtime(zone, None)?,
+            None => self.policies.runtime(zone, None)?,
         };
-        let work = self.home.work_of(task);
+        let work = self.instance.home.work_of(task);
         aside(|| {
             if recorded.is_none() && work.exists() {
                 sandbox::remove(&work).map_err(|error| Fault::io("remove", &work, error))?;
@@ -162,16 +188,16 @@ impl Kernel {
             std::fs::create_dir_all(&work).map_err(|error| Fault::io("make", &work, error))
         })?;
         let sight = self.sight(Who { pid, zone, task: Some(task) })?;
-        let found = self.masks(&sight).await?;
+        let found = self.masks.find(&sight).await?;
         let mut spec = WorkspaceSpec::new(&project, &work);
         spec.masked = found.masks.iter().cloned().collect();
-        spec.binds = git_binds(&project, &work, &self.home.path).await?;
+        spec.binds = git_binds(&project, &work, &self.instance.home.path).await?;
         let then = match replays {
             Some(of) if recorded.is_none() => Some(replay::base::rebuild(self, of, zone, &project, &work, &sight).await?),
             _ => None,
         };
         spec.beneath = workspace::replay::layer(&work);
-        let room = self.open_room(runtime, spec).await?;
+        let room = self.rooms.open_room(runtime, spec).await?;
         if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
             room.pause().await.map_err(room_fault)?;
         }
@@ -180,7 +206,7 @@ impl Kernel {
             let since_us = base::earliest_us();
             let (head, base) = match then {
                 Some(then) => (then.opened, Some(then.base)),
-                None => (repository::head(&desk.project, &self.home.path).await?, None),
+                None => (repository::head(&desk.project, &self.instance.home.path).await?, None),
             };
             let mut events = vec![WorkspaceOpened { pid, task: Some(task), head, since_us }.into()];
             if let Some(Base { head, blob, .. }) = base {
@@ -193,36 +219,17 @@ impl Kernel {
         Ok(desk)
     }
 
-    /// Ends what runs in a task's room, and waits until it is gone.
-    pub(crate) async fn end_workspace(&self, task: TaskId) -> Result<(), Fault> {
-        let Some(mut desk) = self.desks.open.lock().remove(&task).and_then(|cell| cell.get().cloned()) else { return Ok(()) };
-        desk.scan.end().await;
-        let began = Instant::now();
-        let desk = loop {
-            match Arc::try_unwrap(desk) {
-                Ok(desk) => break desk,
-                // Somebody looks at it, and is done in a moment.
-                Err(shared) if began.elapsed() < MOVE_MAX => {
-                    desk = shared;
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-                Err(shared) => return shared.room.end_jobs().await.map_err(room_fault),
-            }
-        };
-        desk.room.close().await.map_err(room_fault)
-    }
-
     /// Ends a task's room and forgets what was written in it.
     pub(crate) async fn close_workspace(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
-        let desk = self.desks.open.lock().remove(&task).and_then(|cell| cell.get().cloned());
-        self.desks.lanes.lock().remove(&task);
-        self.dropped.notify_one();
-        self.desks.moving.lock().remove(&task);
+        let desk = self.workspaces.open.lock().remove(&task).and_then(|cell| cell.get().cloned());
+        self.workspaces.lanes.lock().remove(&task);
+        self.blobs.work_dropped();
+        self.workspaces.moving.lock().remove(&task);
         if let Some(desk) = desk {
             desk.scan.end().await;
         }
         self.models.cassettes.forget((pid, Some(task)));
-        let work = self.home.work_of(task);
+        let work = self.instance.home.work_of(task);
         if self.ledger.look(|world| world.tasks.get(&task).is_some_and(|task| task.workspace.is_some())) {
             self.ledger.record(WorkspaceClosed { pid, task: Some(task) }).await?;
         }

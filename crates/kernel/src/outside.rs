@@ -3,7 +3,7 @@
 //! Both come from `$SKEP_HOME/config.yml` alone. **Invariant.** The value of a secret goes to a server that the operator named, and
 //! nowhere else: not into a room, a record or a result.
 
-use crate::notify::Settings;
+use crate::settings::OperatorSettings;
 use sandbox::egress::{Ask, To};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ pub(crate) struct Outside {
 
 impl Outside {
     /// `given` are the variables of whoever starts the kernel.
-    pub fn read(settings: &Settings, home: &Path, given: &[(String, String)]) -> Result<Outside, String> {
+    pub fn read(settings: &OperatorSettings, home: &Path, given: &[(String, String)]) -> Result<Outside, String> {
         let services = services(&settings.services)?;
         let secrets = settings.secrets.iter().map(|(name, setting)| secret(name, setting, home, given)).collect::<Result<_, _>>()?;
         Ok(Outside { services, secrets })

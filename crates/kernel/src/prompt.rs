@@ -3,18 +3,18 @@
 //! The original lies encrypted in the vault until the task ends. **Invariant.** A brain gets what was asked or nothing, never what is
 //! left of it in the record.
 
-use crate::{Kernel, ledger};
+use crate::{Ledger, ledger};
 use std::borrow::Cow;
 use world::{Code, Refusal, Task};
 use world::{Fault, FaultKind, Stop};
 
-impl Kernel {
+impl Ledger {
     /// Keeps a prompt that the journal will not hold as it is, and gives its name in the vault.
     pub(crate) async fn keep_prompt(&self, prompt: &str) -> Result<Option<String>, Fault> {
         if matches!(self.redactor.text(prompt), Cow::Borrowed(_)) {
             return Ok(None);
         }
-        let (journal, prompt) = (self.ledger.journal().clone(), prompt.to_owned());
+        let (journal, prompt) = (self.journal().clone(), prompt.to_owned());
         let kept = tokio::task::spawn_blocking(move || {
             let vault = journal.vault();
             let name = format!("prompt-{}-{}", vault.digest(prompt.as_bytes()), jiff::Timestamp::now().as_nanosecond());
@@ -27,7 +27,7 @@ impl Kernel {
     /// The prompt as it was given.
     pub(crate) async fn prompt(&self, task: &Task) -> Result<String, Stop> {
         let Some(name) = task.original.clone() else { return Ok(task.prompt.clone()) };
-        let journal = self.ledger.journal().clone();
+        let journal = self.journal().clone();
         let original = tokio::task::spawn_blocking(move || journal.vault().get(&name)).await;
         let original = original.map_err(|error| Fault::new(FaultKind::Bug, "the prompt was not read", error))?;
         match original.map_err(ledger::fault)? {

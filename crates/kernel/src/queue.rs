@@ -4,8 +4,9 @@
 //! A parked task does not hold up the queue; it has a workspace of its own.
 
 use crate::model::{Whose, file_of};
-use crate::work::Part;
-use crate::{Kernel, episode, zone};
+use crate::policies::Policies;
+use crate::work::{Part, Tasks};
+use crate::{Kernel, Ledger, episode, zone};
 use brain::BrainSpec;
 use brain::script::BrainScript;
 use std::path::{Path, PathBuf};
@@ -83,40 +84,50 @@ fn tags(mut tags: Vec<String>) -> Result<Vec<String>, Refusal> {
     Ok(tags)
 }
 
-impl Kernel {
-    /// Queues a task and returns at once; sets the zone up first where that needs no question.
-    pub async fn add(&self, new: NewTask) -> Result<Added, Stop> {
-        if new.prompt.trim().is_empty() || new.prompt.len() > limits::INPUT_BYTES_MAX {
-            return Err(Refusal::new(Code::BadInput, "a task wants a prompt of 1 byte to 4 MiB")
-                .hint("say what to do: skep act \"fix the typo in README.md\"")
-                .into());
-        }
-        let proposal = self.init(&new.path).await?;
-        if !proposal.ready() {
-            return Err(Refusal::new(
-                Code::Untrusted,
-                "this repository brings its own skep.yml or .skep, and you have not looked at them yet",
-            )
-            .hint("run `skep trust`: it shows them and asks")
-            .into());
-        }
-        let trusted =
-            self.trusted(proposal.zone)?.ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
-        let brain = match (&new.brain, &trusted.config.brain) {
-            (Some(asked), _) => self.brain_of(proposal.zone, asked, &proposal.path, Named::ByOperator).await?,
-            (None, Some(own)) => self.brain_of(proposal.zone, own, &proposal.path, Named::ByProject).await?,
-            (None, None) => self.brain_of(proposal.zone, "native", &proposal.path, Named::ByOperator).await?,
-        };
-        let calls_max = match (new.calls_max, trusted.config.limits.calls) {
-            (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
-            (wanted, limit) => wanted.or(limit),
-        };
-        let marks = Marks { record: new.record || self.models.record, tags: tags(new.tags)?, ..Marks::default() };
-        let id = self.enqueue(proposal.zone, None, new.mode, new.prompt, brain, new.priority, calls_max, marks).await?;
-        self.ready.notify_one();
-        Ok(Added { task: id, process: proposal.process, branch: proposal.branch, initialised: !proposal.created.is_empty() })
+impl Ledger {
+    pub fn task(&self, id: TaskId) -> Result<Task, Stop> {
+        self.look(|world| world.tasks.get(&id).cloned()).ok_or_else(|| unknown(id).into())
     }
+}
 
+impl Policies {
+    /// The branch a zone is on now.
+    pub async fn branch(&self, zone: ZoneId) -> String {
+        match self.ledger.look(|world| world.zones.get(&zone).map(|zone| zone.path.clone())) {
+            Some(path) => repository::branch(path.as_ref(), &self.home).await,
+            None => String::new(),
+        }
+    }
+}
+
+impl Tasks {
+    /// Waits until a task has ended or needs a person, and gives it.
+    pub async fn settled(&self, id: TaskId) -> Result<Task, Stop> {
+        let mut follow = self.ledger.journal().follow();
+        loop {
+            let task = self.ledger.task(id)?;
+            let waits = match task.state {
+                TaskState::Parked { review } => {
+                    self.ledger.look(|world| world.reviews.get(&review).is_some_and(|r| r.state == world::ReviewState::Open))
+                }
+                state => state.ended(),
+            };
+            if waits && !self.episodes.lock().contains_key(&id) {
+                return Ok(task);
+            }
+            // Also wakes by itself: an episode leaves the table just after its last record.
+            let tick = tokio::time::sleep(std::time::Duration::from_millis(20));
+            tokio::select! {
+                changed = follow.changed() => if changed.is_err() {
+                    return Err(Fault::new(world::FaultKind::Stopping, "the kernel is stopping", "the journal was closed").into());
+                },
+                () = tick => {}
+            }
+        }
+    }
+}
+
+impl Tasks {
     /// Queues a task for `pid`, or for the zone's own process.
     #[expect(clippy::too_many_arguments, reason = "each is a column of the task's record")]
     pub(crate) async fn enqueue(
@@ -130,7 +141,7 @@ impl Kernel {
         calls_max: Option<u64>,
         marks: Marks,
     ) -> Result<TaskId, Stop> {
-        let original = self.keep_prompt(&prompt).await?;
+        let original = self.ledger.keep_prompt(&prompt).await?;
         let pending = self.ledger.commit(|world, _| {
             let Some(pid) = pid.or_else(|| zone::crew(world, zone).map(|process| process.pid)) else {
                 return (Vec::new(), Err(Refusal::new(Code::NotFound, "the zone has no process")));
@@ -158,6 +169,43 @@ impl Kernel {
         self.ledger.record(world::event::TaskStarted { pid: Pid::OPERATOR, task: Some(id), episode: 1 }).await?;
         Ok(id)
     }
+}
+
+impl Kernel {
+    /// Queues a task and returns at once; sets the zone up first where that needs no question.
+    pub async fn add(&self, new: NewTask) -> Result<Added, Stop> {
+        if new.prompt.trim().is_empty() || new.prompt.len() > limits::INPUT_BYTES_MAX {
+            return Err(Refusal::new(Code::BadInput, "a task wants a prompt of 1 byte to 4 MiB")
+                .hint("say what to do: skep act \"fix the typo in README.md\"")
+                .into());
+        }
+        let proposal = self.init(&new.path).await?;
+        if !proposal.ready() {
+            return Err(Refusal::new(
+                Code::Untrusted,
+                "this repository brings its own skep.yml or .skep, and you have not looked at them yet",
+            )
+            .hint("run `skep trust`: it shows them and asks")
+            .into());
+        }
+        let trusted = self
+            .policies
+            .trusted(proposal.zone)?
+            .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
+        let brain = match (&new.brain, &trusted.config.brain) {
+            (Some(asked), _) => self.brain_of(proposal.zone, asked, &proposal.path, Named::ByOperator).await?,
+            (None, Some(own)) => self.brain_of(proposal.zone, own, &proposal.path, Named::ByProject).await?,
+            (None, None) => self.brain_of(proposal.zone, "native", &proposal.path, Named::ByOperator).await?,
+        };
+        let calls_max = match (new.calls_max, trusted.config.limits.calls) {
+            (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
+            (wanted, limit) => wanted.or(limit),
+        };
+        let marks = Marks { record: new.record || self.models.record, tags: tags(new.tags)?, ..Marks::default() };
+        let id = self.tasks.enqueue(proposal.zone, None, new.mode, new.prompt, brain, new.priority, calls_max, marks).await?;
+        self.tasks.wake();
+        Ok(Added { task: id, process: proposal.process, branch: proposal.branch, initialised: !proposal.created.is_empty() })
+    }
 
     /// Stops a task where it is, and comes back when no process and no request of it is left. What it wrote is dropped; the journal keeps what it did.
     pub async fn cancel(&self, id: TaskId, by: &str) -> Result<(), Stop> {
@@ -183,16 +231,16 @@ impl Kernel {
             is_waiting = true;
         };
         // Stopped before its brain is gone, so that what they cost is settled as cancelled.
-        let settled = self.stop_requests_of(Whose::Task(id), &format!("{id} was cancelled"));
-        self.end_work(id, &format!("{id} was cancelled by {by}")).await?;
+        let settled = self.models.stop_requests_of(Whose::Task(id), &format!("{id} was cancelled"));
+        self.tasks.end_work(id, &format!("{id} was cancelled by {by}")).await?;
         settled.await;
         for call in calls {
             self.ledger.unconfide(call)?;
         }
-        self.forget_questions(Some(id))?;
-        self.end_workspace(id).await?;
+        self.ledger.forget_questions(Some(id))?;
+        self.workspaces.end_workspace(id).await?;
         self.close_workspace(pid, id).await?;
-        self.ready.notify_one();
+        self.tasks.wake();
         Ok(())
     }
 
@@ -210,43 +258,6 @@ impl Kernel {
         })?;
         let blob = self.ledger.keep(text.as_bytes())?;
         Ok(BrainSpec::Script(blob).to_string())
-    }
-
-    pub fn task(&self, id: TaskId) -> Result<Task, Stop> {
-        self.ledger.look(|world| world.tasks.get(&id).cloned()).ok_or_else(|| unknown(id).into())
-    }
-
-    /// Waits until a task has ended or needs a person, and gives it.
-    pub async fn settled(&self, id: TaskId) -> Result<Task, Stop> {
-        let mut follow = self.ledger.journal().follow();
-        loop {
-            let task = self.task(id)?;
-            let waits = match task.state {
-                TaskState::Parked { review } => {
-                    self.ledger.look(|world| world.reviews.get(&review).is_some_and(|r| r.state == world::ReviewState::Open))
-                }
-                state => state.ended(),
-            };
-            if waits && !self.episodes.lock().contains_key(&id) {
-                return Ok(task);
-            }
-            // Also wakes by itself: an episode leaves the table just after its last record.
-            let tick = tokio::time::sleep(std::time::Duration::from_millis(20));
-            tokio::select! {
-                changed = follow.changed() => if changed.is_err() {
-                    return Err(Fault::new(world::FaultKind::Stopping, "the kernel is stopping", "the journal was closed").into());
-                },
-                () = tick => {}
-            }
-        }
-    }
-
-    /// The branch a zone is on now.
-    pub async fn branch(&self, zone: ZoneId) -> String {
-        match self.ledger.look(|world| world.zones.get(&zone).map(|zone| zone.path.clone())) {
-            Some(path) => repository::branch(path.as_ref(), &self.home.path).await,
-            None => String::new(),
-        }
     }
 }
 
@@ -337,11 +348,11 @@ fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, V
 
 /// Starts what is ready, whenever the bell rings, until the kernel stops.
 pub(crate) async fn run(kernel: Arc<Kernel>) {
-    while !kernel.stopping() {
+    while !kernel.instance.stopping() {
         for (pid, id) in ready(&kernel) {
-            let mut episodes = kernel.episodes.lock();
-            if !kernel.stopping() && !episodes.contains_key(&id) {
-                let (kernel, hold) = (kernel.clone(), kernel.works.begin(Part::of_task(id)));
+            let mut episodes = kernel.tasks.episodes.lock();
+            if !kernel.instance.stopping() && !episodes.contains_key(&id) {
+                let (kernel, hold) = (kernel.clone(), kernel.tasks.works.begin(Part::of_task(id)));
                 let work = async move {
                     episode::run(kernel, pid, id).await;
                     drop(hold);
@@ -349,13 +360,13 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
                 episodes.insert(id, tokio::spawn(work).abort_handle());
             }
         }
-        kernel.ready.notified().await;
+        kernel.tasks.ready.notified().await;
     }
 }
 
 /// At most one task for each process that has none in hand.
 fn ready(kernel: &Kernel) -> Vec<(Pid, TaskId)> {
-    let busy: Vec<TaskId> = kernel.episodes.lock().keys().copied().collect();
+    let busy: Vec<TaskId> = kernel.tasks.episodes.lock().keys().copied().collect();
     kernel.ledger.look(|world| {
         let occupied = |pid: Pid| busy.iter().any(|id| world.tasks.get(id).is_some_and(|task| task.pid == pid));
         let able = world.processes.values().filter(|p| p.state.alive() && p.state != world::ProcessState::Paused && !occupied(p.pid));

@@ -9,9 +9,10 @@ pub(crate) mod base;
 mod compare;
 
 use crate::aside::apart;
+use crate::model::Models;
 use crate::queue::Marks;
 use crate::scratch::Shows;
-use crate::{Kernel, merge};
+use crate::{Kernel, Ledger, merge};
 pub(crate) use answer::{Then, Yeses, answer};
 use brain::BrainSpec;
 pub use compare::Divergence;
@@ -32,65 +33,17 @@ pub struct Replayed {
     pub divergence: Option<Divergence>,
 }
 
-impl Kernel {
-    /// Runs a task again and says what came out differently.
-    pub async fn replay(&self, of: TaskId, timing: bool) -> Result<Replayed, Stop> {
-        let original = self.task(of)?;
-        self.may_be_replayed(&original)?;
-        let queued = self.events(of, &["task.queued"])?.into_iter().find_map(|event| match event {
-            Event::TaskQueued(queued) => Some(queued),
-            _ => None,
-        });
-        let TaskQueued { zone, mode, prompt, brain, calls_max, .. } =
-            queued.ok_or_else(|| Fault::new(FaultKind::Bug, "a task has no beginning", of))?;
-        if timing {
-            self.models.cassettes.timed.lock().insert(of);
-        }
-        let alive = self.ledger.look(|world| world.processes.get(&original.pid).is_some_and(|process| process.state.alive()));
-        let marks = Marks { replays: Some(of), tags: original.tags.clone(), ..Marks::default() };
-        let id = self.enqueue(zone, alive.then_some(original.pid), mode, prompt, brain, original.priority, calls_max, marks).await?;
-        self.ready.notify_one();
-        let settled = self.settled(id).await;
-        self.models.cassettes.timed.lock().remove(&of);
-        settled?;
-        self.compare_ended(id).await?;
-        self.events(id, &["replay.finished"])?.into_iter().find_map(read).ok_or_else(|| {
-            let why = "what came of it is not on record";
-            Fault::new(FaultKind::Bug, "a replay was not compared", why).into()
-        })
+impl Ledger {
+    /// A task's records of these kinds, in their order.
+    fn events(&self, task: TaskId, kinds: &[&str]) -> Result<Vec<Event>, Fault> {
+        let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        let records = self.read(&Filter { task: Some(task.to_string()), kinds, ..Filter::default() })?;
+        let read = |line: &str| serde_json::from_str(line).map_err(|error| Fault::new(FaultKind::Bug, "a record does not read", error));
+        records.iter().map(|record| read(&record.line)).collect()
     }
+}
 
-    /// Compares a replay that ended before its brain was done, unless that has happened.
-    pub(crate) async fn compare_ended(&self, id: TaskId) -> Result<(), Fault> {
-        let task = self.ledger.look(|world| world.tasks.get(&id).filter(|task| task.state.ended() && !task.compared).cloned());
-        let Some((task, of)) = task.and_then(|task| task.replays.map(|of| (task, of))) else { return Ok(()) };
-        let original = self.ledger.look(|world| world.tasks.get(&of).cloned());
-        let Some(original) = original else { return Ok(()) };
-        self.fault_at("compare", 0);
-        let summary = task.summary.clone().unwrap_or_default();
-        let end = compare::End { good: !matches!(task.state, TaskState::Failed | TaskState::Cancelled), how: task.state.as_str(), summary };
-        let finished = compared(self, &original, &task, &end, &ChangeSet::new())?;
-        // Whoever waited for the replay and the replay itself may both be here.
-        let pending = self.ledger.commit(|world, _| match world.tasks.get(&id) {
-            Some(task) if !task.compared => (vec![finished.into()], ()),
-            _ => (Vec::new(), ()),
-        })?;
-        self.models.cassettes.yeses.lock().remove(&of);
-        pending.durable().await
-    }
-
-    /// Compares the replays that had ended when the last kernel did.
-    pub(crate) async fn compare_left(&self) -> Result<(), Fault> {
-        let left: Vec<TaskId> = self.ledger.look(|world| {
-            let left = world.tasks.values().filter(|task| task.replays.is_some() && task.state.ended() && !task.compared);
-            left.map(|task| task.id).collect()
-        });
-        for id in left {
-            self.compare_ended(id).await?;
-        }
-        Ok(())
-    }
-
+impl Models {
     fn may_be_replayed(&self, task: &Task) -> Result<(), Stop> {
         let id = task.id;
         if task.mode == Mode::Call {
@@ -119,17 +72,69 @@ impl Kernel {
         if let Some(file) = &task.cassette
             && !is_script
         {
-            self.read_cassette(&self.home.cassettes().join(file))?;
+            self.read_cassette(&self.folder.join(file))?;
         }
         Ok(())
     }
+}
 
-    /// A task's records of these kinds, in their order.
-    fn events(&self, task: TaskId, kinds: &[&str]) -> Result<Vec<Event>, Fault> {
-        let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
-        let records = self.ledger.read(&Filter { task: Some(task.to_string()), kinds, ..Filter::default() })?;
-        let read = |line: &str| serde_json::from_str(line).map_err(|error| Fault::new(FaultKind::Bug, "a record does not read", error));
-        records.iter().map(|record| read(&record.line)).collect()
+impl Kernel {
+    /// Runs a task again and says what came out differently.
+    pub async fn replay(&self, of: TaskId, timing: bool) -> Result<Replayed, Stop> {
+        let original = self.ledger.task(of)?;
+        self.models.may_be_replayed(&original)?;
+        let queued = self.ledger.events(of, &["task.queued"])?.into_iter().find_map(|event| match event {
+            Event::TaskQueued(queued) => Some(queued),
+            _ => None,
+        });
+        let TaskQueued { zone, mode, prompt, brain, calls_max, .. } =
+            queued.ok_or_else(|| Fault::new(FaultKind::Bug, "a task has no beginning", of))?;
+        if timing {
+            self.models.cassettes.timed.lock().insert(of);
+        }
+        let alive = self.ledger.look(|world| world.processes.get(&original.pid).is_some_and(|process| process.state.alive()));
+        let marks = Marks { replays: Some(of), tags: original.tags.clone(), ..Marks::default() };
+        let id = self.tasks.enqueue(zone, alive.then_some(original.pid), mode, prompt, brain, original.priority, calls_max, marks).await?;
+        self.tasks.wake();
+        let settled = self.tasks.settled(id).await;
+        self.models.cassettes.timed.lock().remove(&of);
+        settled?;
+        self.compare_ended(id).await?;
+        self.ledger.events(id, &["replay.finished"])?.into_iter().find_map(read).ok_or_else(|| {
+            let why = "what came of it is not on record";
+            Fault::new(FaultKind::Bug, "a replay was not compared", why).into()
+        })
+    }
+
+    /// Compares a replay that ended before its brain was done, unless that has happened.
+    pub(crate) async fn compare_ended(&self, id: TaskId) -> Result<(), Fault> {
+        let task = self.ledger.look(|world| world.tasks.get(&id).filter(|task| task.state.ended() && !task.compared).cloned());
+        let Some((task, of)) = task.and_then(|task| task.replays.map(|of| (task, of))) else { return Ok(()) };
+        let original = self.ledger.look(|world| world.tasks.get(&of).cloned());
+        let Some(original) = original else { return Ok(()) };
+        self.instance.fault_at("compare", 0);
+        let summary = task.summary.clone().unwrap_or_default();
+        let end = compare::End { good: !matches!(task.state, TaskState::Failed | TaskState::Cancelled), how: task.state.as_str(), summary };
+        let finished = compared(self, &original, &task, &end, &ChangeSet::new())?;
+        // Whoever waited for the replay and the replay itself may both be here.
+        let pending = self.ledger.commit(|world, _| match world.tasks.get(&id) {
+            Some(task) if !task.compared => (vec![finished.into()], ()),
+            _ => (Vec::new(), ()),
+        })?;
+        self.models.cassettes.yeses.lock().remove(&of);
+        pending.durable().await
+    }
+
+    /// Compares the replays that had ended when the last kernel did.
+    pub(crate) async fn compare_left(&self) -> Result<(), Fault> {
+        let left: Vec<TaskId> = self.ledger.look(|world| {
+            let left = world.tasks.values().filter(|task| task.replays.is_some() && task.state.ended() && !task.compared);
+            left.map(|task| task.id).collect()
+        });
+        for id in left {
+            self.compare_ended(id).await?;
+        }
+        Ok(())
     }
 }
 
@@ -143,7 +148,7 @@ pub(crate) async fn conclude(kernel: &Kernel, task: &Task, of: TaskId, summary: 
         }
     };
     let end = compare::End { good: true, how: "done", summary: summary.to_owned() };
-    let finished = compared(kernel, &kernel.task(of)?, task, &end, &changed)?;
+    let finished = compared(kernel, &kernel.ledger.task(of)?, task, &end, &changed)?;
     kernel.models.cassettes.yeses.lock().remove(&of);
     merge::finish(kernel, task, summary, vec![finished.into()]).await
 }
@@ -151,7 +156,7 @@ pub(crate) async fn conclude(kernel: &Kernel, task: &Task, of: TaskId, summary: 
 /// What the workspace of a replay holds that its base did not.
 async fn changed(kernel: &Kernel, task: &Task) -> Result<ChangeSet, Stop> {
     let desk = kernel.workspace_of(task.id).await?;
-    let paths = change_set::changed_paths(&desk.room, workspace::replay::moved(&kernel.home.work_of(task.id))?).await?;
+    let paths = change_set::changed_paths(&desk.room, workspace::replay::moved(&kernel.instance.home.work_of(task.id))?).await?;
     let list: Vec<&str> = paths.iter().map(String::as_str).collect();
     let scratch = kernel.scratch(task.zone, &desk.project, Shows::Repository).await?;
     let bases = merge::bases(kernel, task, &desk, &scratch, &list).await?;

@@ -1,6 +1,6 @@
 //! Questions to a person are state, not held futures: they outlive callers and kernels. A yes is a grant, a lasting no a ban.
 
-use crate::Kernel;
+use crate::{Kernel, Ledger};
 use serde_json::Value;
 use world::event::{BanGiven, BanLifted, GrantGiven, GrantRevoked, ProcResumed, ReviewAnswered, TokenRevoked};
 use world::{
@@ -61,6 +61,79 @@ pub struct Question {
 /// Characters of the digest that an answer repeats.
 const SEEN_CHARS: usize = 8;
 
+impl Ledger {
+    /// Deletes what was kept for questions that nobody will answer any more: those of a task, or all.
+    pub(crate) fn forget_questions(&self, task: Option<world::TaskId>) -> Result<(), Fault> {
+        let over: Vec<ReviewId> = self.look(|world| {
+            let reviews = world.reviews.values().filter(|review| review.whole.is_some() && review.state != ReviewState::Open);
+            reviews.filter(|review| task.is_none() || review.task == task).map(|review| review.id).collect()
+        });
+        over.into_iter().try_for_each(|id| self.forget_question(id))
+    }
+
+    fn forget_question(&self, id: ReviewId) -> Result<(), Fault> {
+        self.unconfide(id)
+    }
+
+    /// A grant or ban is matched by what it says, so nothing of it can be taken out; then it is not given.
+    fn holds_no_secret(&self, id: ReviewId, reply: &Reply) -> Result<(), Stop> {
+        let like = self.look(|world| world.reviews.get(&id).map(|review| review.like.clone()));
+        let said = match reply {
+            Reply::Once { terms } => serde_json::to_value(terms),
+            Reply::Wide { what, terms, .. } => serde_json::to_value((what.as_ref().or(like.as_ref()), terms)),
+            Reply::Never { what, .. } => serde_json::to_value(what.as_ref().or(like.as_ref())),
+            Reply::No { .. } => return Ok(()),
+        };
+        let said = said.map_err(|error| Fault::new(FaultKind::Bug, "an answer cannot be written", error))?;
+        let mut clean = said.clone();
+        self.redactor.strings(&mut clean);
+        if clean == said && !said.to_string().contains(journal::REDACTED) {
+            return Ok(());
+        }
+        Err(Refusal::new(Code::BadInput, "the answer would keep a secret in the journal")
+            .hint("answer for this call alone, without `--set` of a secret")
+            .into())
+    }
+
+    pub fn review(&self, id: ReviewId) -> Result<Review, Stop> {
+        self.look(|world| world.reviews.get(&id).cloned()).ok_or_else(|| unknown(id).into())
+    }
+
+    /// Takes a grant back: the next call that would have used it asks again.
+    pub async fn revoke_grant(&self, grant: GrantId, by: &str) -> Result<(), Stop> {
+        self.take_back(format!("grant `{grant}`"), |world| {
+            let held = world.grants.get(&grant)?;
+            Some(GrantRevoked { pid: held.pid, task: held.task, grant, by: by.to_owned() }.into())
+        })
+        .await
+    }
+
+    pub async fn lift_ban(&self, ban: BanId, by: &str) -> Result<(), Stop> {
+        self.take_back(format!("ban `{ban}`"), |world| {
+            Some(BanLifted { pid: world.bans.get(&ban)?.pid, task: None, ban, by: by.to_owned() }.into())
+        })
+        .await
+    }
+
+    pub async fn revoke_token(&self, token: TokenId, by: &str) -> Result<(), Stop> {
+        self.take_back(format!("token `{token}`"), |world| {
+            Some(TokenRevoked { pid: world.tokens.get(&token)?.pid, task: None, token, by: by.to_owned() }.into())
+        })
+        .await
+    }
+
+    async fn take_back(&self, what: String, event: impl FnOnce(&World) -> Option<Event>) -> Result<(), Stop> {
+        let pending = self.commit(|world, _| match event(world) {
+            Some(event) => (vec![event], true),
+            None => (Vec::new(), false),
+        })?;
+        match pending.durable().await? {
+            true => Ok(()),
+            false => Err(Refusal::new(Code::NotFound, format!("there is no {what}")).hint("`skep grant list` shows what is given").into()),
+        }
+    }
+}
+
 impl Kernel {
     /// A question as far as it can be shown at all. The exact input is kept until there is an answer.
     pub async fn question(&self, review: &Review) -> Result<Question, Stop> {
@@ -103,7 +176,7 @@ impl Kernel {
         seen: Option<&str>,
     ) -> Result<Review, Stop> {
         if matches!(reply, Reply::Once { .. } | Reply::Wide { .. }) {
-            let question = self.question(&self.review(id)?).await?;
+            let question = self.question(&self.ledger.review(id)?).await?;
             if question.is_cut && seen != Some(question.seen.as_str()) {
                 return Err(Refusal::new(Code::WrongState, format!("{id} was not shown whole, and a yes covers all of it"))
                     .hint(format!("`skep review show {id} --full` shows it and says how to answer"))
@@ -113,88 +186,17 @@ impl Kernel {
         self.answer(id, reply, by, reason).await
     }
 
-    /// Deletes what was kept for questions that nobody will answer any more: those of a task, or all.
-    pub(crate) fn forget_questions(&self, task: Option<world::TaskId>) -> Result<(), Fault> {
-        let over: Vec<ReviewId> = self.ledger.look(|world| {
-            let reviews = world.reviews.values().filter(|review| review.whole.is_some() && review.state != ReviewState::Open);
-            reviews.filter(|review| task.is_none() || review.task == task).map(|review| review.id).collect()
-        });
-        over.into_iter().try_for_each(|id| self.forget_question(id))
-    }
-
-    fn forget_question(&self, id: ReviewId) -> Result<(), Fault> {
-        self.ledger.unconfide(id)
-    }
-
     /// Answers a question. One answer counts, however many reviewers watch.
     pub async fn answer(&self, id: ReviewId, reply: Reply, by: &str, reason: Option<String>) -> Result<Review, Stop> {
-        self.holds_no_secret(id, &reply)?;
+        self.ledger.holds_no_secret(id, &reply)?;
         let pending = self.ledger.commit(|world, _| match answerable(world, id, &reply) {
             Ok(review) => (answered(world, review, reply, by, reason), Ok(())),
             Err(refusal) => (Vec::new(), Err(refusal)),
         })?;
         pending.durable().await??;
-        self.forget_question(id)?;
-        self.ready.notify_one();
-        self.review(id)
-    }
-
-    /// A grant or ban is matched by what it says, so nothing of it can be taken out; then it is not given.
-    fn holds_no_secret(&self, id: ReviewId, reply: &Reply) -> Result<(), Stop> {
-        let like = self.ledger.look(|world| world.reviews.get(&id).map(|review| review.like.clone()));
-        let said = match reply {
-            Reply::Once { terms } => serde_json::to_value(terms),
-            Reply::Wide { what, terms, .. } => serde_json::to_value((what.as_ref().or(like.as_ref()), terms)),
-            Reply::Never { what, .. } => serde_json::to_value(what.as_ref().or(like.as_ref())),
-            Reply::No { .. } => return Ok(()),
-        };
-        let said = said.map_err(|error| Fault::new(FaultKind::Bug, "an answer cannot be written", error))?;
-        let mut clean = said.clone();
-        self.redactor.strings(&mut clean);
-        if clean == said && !said.to_string().contains(journal::REDACTED) {
-            return Ok(());
-        }
-        Err(Refusal::new(Code::BadInput, "the answer would keep a secret in the journal")
-            .hint("answer for this call alone, without `--set` of a secret")
-            .into())
-    }
-
-    pub fn review(&self, id: ReviewId) -> Result<Review, Stop> {
-        self.ledger.look(|world| world.reviews.get(&id).cloned()).ok_or_else(|| unknown(id).into())
-    }
-
-    /// Takes a grant back: the next call that would have used it asks again.
-    pub async fn revoke_grant(&self, grant: GrantId, by: &str) -> Result<(), Stop> {
-        self.take_back(format!("grant `{grant}`"), |world| {
-            let held = world.grants.get(&grant)?;
-            Some(GrantRevoked { pid: held.pid, task: held.task, grant, by: by.to_owned() }.into())
-        })
-        .await
-    }
-
-    pub async fn lift_ban(&self, ban: BanId, by: &str) -> Result<(), Stop> {
-        self.take_back(format!("ban `{ban}`"), |world| {
-            Some(BanLifted { pid: world.bans.get(&ban)?.pid, task: None, ban, by: by.to_owned() }.into())
-        })
-        .await
-    }
-
-    pub async fn revoke_token(&self, token: TokenId, by: &str) -> Result<(), Stop> {
-        self.take_back(format!("token `{token}`"), |world| {
-            Some(TokenRevoked { pid: world.tokens.get(&token)?.pid, task: None, token, by: by.to_owned() }.into())
-        })
-        .await
-    }
-
-    async fn take_back(&self, what: String, event: impl FnOnce(&World) -> Option<Event>) -> Result<(), Stop> {
-        let pending = self.ledger.commit(|world, _| match event(world) {
-            Some(event) => (vec![event], true),
-            None => (Vec::new(), false),
-        })?;
-        match pending.durable().await? {
-            true => Ok(()),
-            false => Err(Refusal::new(Code::NotFound, format!("there is no {what}")).hint("`skep grant list` shows what is given").into()),
-        }
+        self.ledger.forget_question(id)?;
+        self.tasks.wake();
+        self.ledger.review(id)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A paused room stays paused over a restart: its next job waits, and no limit of time counts.
 
-use crate::Kernel;
+use crate::open_workspace::OpenWorkspaces;
 use sandbox::{Figures, Held};
 use workspace::room_fault;
 use world::Stop;
@@ -19,11 +19,10 @@ pub struct RoomView {
     pub project: std::path::PathBuf,
 }
 
-impl Kernel {
+impl OpenWorkspaces {
     /// Every room that is open.
     pub fn rooms(&self) -> Vec<RoomView> {
         let mut rooms: Vec<RoomView> = self
-            .desks
             .each()
             .into_iter()
             .filter_map(|(task, desk)| {
@@ -40,7 +39,7 @@ impl Kernel {
 
     /// What a task has written so far; `None` while its room is not open.
     pub fn held(&self, task: TaskId) -> Option<Held> {
-        self.desks.find(task).map(|desk| desk.room.held())
+        self.find(task).map(|desk| desk.room.held())
     }
 
     /// Stops everything that runs in a task's room, until it is told to go on.
@@ -48,7 +47,7 @@ impl Kernel {
         let pid = self.with_room(task, false)?;
         // On record first: what was paused stays so, whatever happens to this kernel.
         self.ledger.record(WorkspacePaused { pid, task: Some(task), by: by.to_owned() }).await?;
-        match self.desks.find(task) {
+        match self.find(task) {
             Some(desk) => Ok(desk.room.pause().await.map_err(room_fault)?),
             None => Ok(()),
         }
@@ -57,7 +56,7 @@ impl Kernel {
     pub async fn resume(&self, task: TaskId, by: &str) -> Result<(), Stop> {
         let pid = self.with_room(task, true)?;
         self.ledger.record(WorkspaceResumed { pid, task: Some(task), by: by.to_owned() }).await?;
-        if let Some(desk) = self.desks.find(task) {
+        if let Some(desk) = self.find(task) {
             desk.room.resume();
         }
         Ok(())
@@ -65,7 +64,7 @@ impl Kernel {
 
     /// The process of a task whose room is, or is not, paused.
     fn with_room(&self, id: TaskId, paused: bool) -> Result<Pid, Refusal> {
-        let task = self.task(id).map_err(|_| Refusal::missing(Missing::Task, format!("there is no task `{id}`")))?;
+        let task = self.ledger.task(id).map_err(|_| Refusal::missing(Missing::Task, format!("there is no task `{id}`")))?;
         match &task.workspace {
             None => {
                 Err(Refusal::new(Code::WrongState, format!("{id} has no room")).hint("`skep sandbox ps` lists the rooms that are open"))

@@ -1,10 +1,10 @@
 //! The policy for people: checked, explained, tried on the past, and its own past.
 
-use crate::call::judge::{self, Around, CallFacts, Details, Who};
-use crate::call::{self, Request};
+use crate::call::{self, CallFacts, CallerRights, Details, Request, Who};
 use crate::config::Config;
+use crate::policies::Policies;
 use crate::zone::{self, Bundle, POLICY_FILE};
-use crate::{Kernel, locate};
+use crate::{Kernel, Ledger, locate};
 use journal::Filter;
 use policy::{Action, Case, Explanation, Known, OwnedPath, Policy, PolicyError, Trial, Warning};
 use serde_json::Value;
@@ -47,6 +47,52 @@ pub struct Range {
 const TRIED_DEFAULT: u64 = 100;
 const TRIED_MAX: u64 = 100_000;
 
+impl Ledger {
+    /// The roles that callers have, or will have with the first task.
+    fn roles(&self) -> std::collections::BTreeSet<String> {
+        let seen = self.look(|world| world.processes.values().map(|process| process.role.clone()).collect::<Vec<_>>());
+        seen.into_iter().chain(["operator".to_owned(), "foreman".to_owned()]).collect()
+    }
+
+    /// Was this exact call asked about because a crash had interrupted it?
+    fn was_lost(&self, bind: &str) -> bool {
+        let asked = |review: &world::Review| review.bind == bind && review.rules.iter().any(|rule| rule == call::LOST);
+        self.look(|world| world.reviews.values().any(asked))
+    }
+
+    /// Was it said in this zone? The operator's calls belong to the zone of their task.
+    fn is_of(&self, pid: Pid, task: Option<TaskId>, zone: &Zone) -> bool {
+        self.look(|world| {
+            let of_task = task.and_then(|task| world.tasks.get(&task)).map(|task| task.zone);
+            let of_process = world.processes.get(&pid).and_then(|process| process.zone);
+            of_task.or(of_process).is_none_or(|of| of == zone.id)
+        })
+    }
+}
+
+impl Policies {
+    /// Every version that was in force in a zone, newest first.
+    pub async fn policy_log(&self, path: &Path) -> Result<Vec<PastPolicy>, Stop> {
+        let zone = self.zone(&locate(path).await?)?;
+        let filter = Filter { kinds: vec!["policy.updated".into()], ..Filter::default() };
+        let mut before = Bundle::default();
+        let mut versions = Vec::new();
+        for record in self.ledger.read(&filter)? {
+            let Event::PolicyUpdated(e) = event(&record)? else { continue };
+            if e.zone != zone.id {
+                continue;
+            }
+            let bundle: Bundle = serde_json::from_slice(&self.ledger.blob(&e.blob)?)
+                .map_err(|error| Fault::new(FaultKind::Bug, "a policy cannot be read", error))?;
+            let diff = zone::difference(&before, &bundle);
+            versions.push(PastPolicy { version: e.version, seq: record.seq, at_ms: record.at_ms, by: e.by, hash: e.blob, diff });
+            before = bundle;
+        }
+        versions.reverse();
+        Ok(versions)
+    }
+}
+
 impl Kernel {
     /// Parses a candidate, or the project's own file, and puts nothing in force.
     pub async fn check_policy(&self, path: &Path, text: Option<&str>) -> Result<Checked, Stop> {
@@ -56,11 +102,11 @@ impl Kernel {
         let (rules, error, warnings) = match Policy::parse(text, POLICY_FILE) {
             Ok((policy, mut warnings)) => {
                 // A rule about a tool that is judged as another would never speak.
-                let tools = self.tools.list().filter(|tool| !tool.is_adapted()).map(|tool| tool.manifest().name.as_str());
+                let tools = self.tools.registry.list().filter(|tool| !tool.is_adapted()).map(|tool| tool.manifest().name.as_str());
                 let calls = [crate::MERGE, crate::token::ISSUE, "policy.update", "model.request", "net.connect", "net.request"];
                 let calls: Vec<&str> = tools.chain(calls).collect();
-                let rooms: Vec<&str> = self.templates.list().map(|template| template.name.as_str()).collect();
-                let roles = self.roles();
+                let rooms: Vec<&str> = self.policies.templates.list().map(|template| template.name.as_str()).collect();
+                let roles = self.ledger.roles();
                 let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
                 let given = self.ledger.look(|world| world.tasks.values().flat_map(|task| task.tags.clone()).collect::<Vec<_>>());
                 let tags: Vec<&str> = roles.iter().copied().chain(["operator", "brain"]).chain(given.iter().map(String::as_str)).collect();
@@ -75,21 +121,15 @@ impl Kernel {
         if error.is_none() {
             warnings.extend(self.room_warnings(&top, &Bundle { policy: text.to_owned(), ..bundle.clone() }).await?);
         }
-        let flaws = self.check_extensions(&bundle.rules).await?;
+        let flaws = self.policies.check_extensions(&bundle.rules).await?;
         Ok(Checked { rules, extensions: bundle.rules.len(), error, warnings, flaws })
-    }
-
-    /// The roles that callers have, or will have with the first task.
-    fn roles(&self) -> std::collections::BTreeSet<String> {
-        let seen = self.ledger.look(|world| world.processes.values().map(|process| process.role.clone()).collect::<Vec<_>>());
-        seen.into_iter().chain(["operator".to_owned(), "foreman".to_owned()]).collect()
     }
 
     /// Says who would speak about a call of the operator's, and why. Nothing is recorded and nothing runs.
     pub async fn explain(&self, path: &Path, task: Option<TaskId>, tool: &str, input: Value, candidate: bool) -> Result<Explanation, Stop> {
         let top = locate(path).await?;
-        let zone = self.zone(&top)?.id;
-        let pid = task.map(|task| self.task(task)).transpose()?.map_or(Pid::OPERATOR, |task| task.pid);
+        let zone = self.policies.zone(&top)?.id;
+        let pid = task.map(|task| self.ledger.task(task)).transpose()?.map_or(Pid::OPERATOR, |task| task.pid);
         let request = Request::new(pid, task, zone, tool, input);
         let candidate = if candidate { Some(parse(&zone::read_bundle(&top).await?.0.policy)?) } else { None };
         call::explain(self, &request, candidate.as_ref()).await
@@ -98,7 +138,7 @@ impl Kernel {
     /// Tries a candidate, or the project's own file, on calls of the past.
     pub async fn try_policy(&self, path: &Path, text: Option<&str>, range: &Range) -> Result<Trial, Stop> {
         let top = locate(path).await?;
-        let zone = self.zone(&top)?;
+        let zone = self.policies.zone(&top)?;
         let (mut bundle, _) = zone::read_bundle(&top).await?;
         if let Some(text) = text {
             text.clone_into(&mut bundle.policy);
@@ -109,7 +149,7 @@ impl Kernel {
     /// What putting the project's own file in force would change for the newest calls. Where nothing is in force, nothing can break.
     pub async fn try_proposal(&self, path: &Path) -> Result<Trial, Stop> {
         let top = locate(path).await?;
-        let zone = self.zone(&top)?;
+        let zone = self.policies.zone(&top)?;
         self.breaks(&zone, &zone::read_bundle(&top).await?.0).await
     }
 
@@ -127,7 +167,7 @@ impl Kernel {
         let config = Config::parse(&bundle.config).map_err(|error| Refusal::new(Code::BadInput, format!("skep.yml: {error}")))?;
         let mut past = self.past_calls(zone, range, &config.mask)?;
         if !bundle.rules.is_empty() && !past.is_empty() {
-            let loaded = self.load_candidates(&bundle.rules).await?;
+            let loaded = self.policies.load_candidates(&bundle.rules).await?;
             let candidates = loaded.map_err(|flaw| Refusal::new(Code::BadInput, format!(".skep/rules/{flaw}")).hint("mend the rule"))?;
             for PastCall { call, .. } in &mut past {
                 call.ask_candidates(self, &policy, &candidates.extensions).await;
@@ -154,20 +194,22 @@ impl Kernel {
 
     /// Proposes rules from how questions were answered.
     pub async fn suggest_rules(&self, path: &Path) -> Result<policy::Suggestions, Stop> {
-        let zone = self.zone(&locate(path).await?)?;
-        let trusted =
-            self.trusted(zone.id)?.ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
+        let zone = self.policies.zone(&locate(path).await?)?;
+        let trusted = self
+            .policies
+            .trusted(zone.id)?
+            .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").hint("run `skep trust`"))?;
         let mut asked = std::collections::BTreeMap::new();
         let (mut history, mut refused) = (Vec::new(), Vec::new());
         let kinds = ["review.asked", "review.answered", "call.refused"].map(str::to_owned).to_vec();
         let filter = Filter { kinds, ..Filter::default() };
         for record in self.ledger.read(&filter)? {
             match event(&record)? {
-                Event::ReviewAsked(e) if self.is_of(e.pid, e.task, &zone) => {
+                Event::ReviewAsked(e) if self.ledger.is_of(e.pid, e.task, &zone) => {
                     let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
                     asked.extend(self.facts_of(&past, None, &zone, &trusted.config.mask)?.map(|call| (e.review, call.seen().clone())));
                 }
-                Event::CallRefused(e) if e.code == Code::Denied && self.is_of(e.pid, e.task, &zone) => {
+                Event::CallRefused(e) if e.code == Code::Denied && self.ledger.is_of(e.pid, e.task, &zone) => {
                     let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
                     refused.extend(self.facts_of(&past, None, &zone, &trusted.config.mask)?.map(|call| call.seen().clone()));
                 }
@@ -180,27 +222,6 @@ impl Kernel {
             }
         }
         Ok(policy::suggest(&trusted.policy, &history, &refused))
-    }
-
-    /// Every version that was in force in a zone, newest first.
-    pub async fn policy_log(&self, path: &Path) -> Result<Vec<PastPolicy>, Stop> {
-        let zone = self.zone(&locate(path).await?)?;
-        let filter = Filter { kinds: vec!["policy.updated".into()], ..Filter::default() };
-        let mut before = Bundle::default();
-        let mut versions = Vec::new();
-        for record in self.ledger.read(&filter)? {
-            let Event::PolicyUpdated(e) = event(&record)? else { continue };
-            if e.zone != zone.id {
-                continue;
-            }
-            let bundle: Bundle = serde_json::from_slice(&self.ledger.blob(&e.blob)?)
-                .map_err(|error| Fault::new(FaultKind::Bug, "a policy cannot be read", error))?;
-            let diff = zone::difference(&before, &bundle);
-            versions.push(PastPolicy { version: e.version, seq: record.seq, at_ms: record.at_ms, by: e.by, hash: e.blob, diff });
-            before = bundle;
-        }
-        versions.reverse();
-        Ok(versions)
     }
 
     /// Calls of the past with what the policy said of them then.
@@ -229,59 +250,44 @@ impl Kernel {
     fn case_of(&self, record: &journal::Record, zone: &Zone, mask: &[String]) -> Result<Option<PastCall>, Stop> {
         let name = record.seq.to_string();
         let (found, then, by_token, lost) = match event(record)? {
-            Event::CallAdmitted(e) if self.is_of(e.pid, e.task, zone) => {
+            Event::CallAdmitted(e) if self.ledger.is_of(e.pid, e.task, zone) => {
                 let (rooms, run_mode) = (e.rooms.as_deref(), e.run_mode.as_deref());
                 let past = Past { rooms, run_mode, ..Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size) };
                 let then = if e.grant.is_some() { Action::RequireReview } else { Action::Allow };
-                let lost = (e.grant.is_some() && self.was_lost(&e.bind)).then_some(e.bind);
+                let lost = (e.grant.is_some() && self.ledger.was_lost(&e.bind)).then_some(e.bind);
                 (self.facts_of(&past, Some(e.read_only), zone, mask)?, then, e.token.is_some(), lost)
             }
             // Only what policy refused: a call that did not fit its tool says nothing about rules, and neither does a ban.
-            Event::CallRefused(e) if e.code == Code::Denied && !by_ban(&e.rules) && self.is_of(e.pid, e.task, zone) => {
+            Event::CallRefused(e) if e.code == Code::Denied && !by_ban(&e.rules) && self.ledger.is_of(e.pid, e.task, zone) => {
                 let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
                 (self.facts_of(&past, None, zone, mask)?, Action::Deny, false, None)
             }
-            Event::ReviewAsked(e) if self.is_of(e.pid, e.task, zone) && e.tool != crate::MERGE => {
+            Event::ReviewAsked(e) if self.ledger.is_of(e.pid, e.task, zone) && e.tool != crate::MERGE => {
                 let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
-                let lost = e.rules.iter().any(|rule| rule == judge::LOST).then_some(e.bind);
+                let lost = e.rules.iter().any(|rule| rule == call::LOST).then_some(e.bind);
                 (self.facts_of(&past, None, zone, mask)?, Action::RequireReview, false, lost)
             }
             _ => return Ok(None),
         };
         let Some(mut call) = found else { return Ok(None) };
-        let now = self.moment();
-        let around = self.ledger.look(|world| Around::call(world, &call, &now, world.now_ms)).of_the_past(lost.as_deref());
+        let now = self.instance.moment();
+        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).of_the_past(lost.as_deref());
         let case = Case { name, facts: call.seen().clone(), then, by_token };
         call.bind = lost.unwrap_or_default();
-        Ok(Some(PastCall { case, call, around }))
-    }
-
-    /// Was this exact call asked about because a crash had interrupted it?
-    fn was_lost(&self, bind: &str) -> bool {
-        let asked = |review: &world::Review| review.bind == bind && review.rules.iter().any(|rule| rule == judge::LOST);
-        self.ledger.look(|world| world.reviews.values().any(asked))
-    }
-
-    /// Was it said in this zone? The operator's calls belong to the zone of their task.
-    fn is_of(&self, pid: Pid, task: Option<TaskId>, zone: &Zone) -> bool {
-        self.ledger.look(|world| {
-            let of_task = task.and_then(|task| world.tasks.get(&task)).map(|task| task.zone);
-            let of_process = world.processes.get(&pid).and_then(|process| process.zone);
-            of_task.or(of_process).is_none_or(|of| of == zone.id)
-        })
+        Ok(Some(PastCall { case, call, rights }))
     }
 
     /// A call of the past as it would be described now; `None` where nobody is left who made it.
     fn facts_of(&self, past: &Past<'_>, read_only: Option<bool>, zone: &Zone, mask: &[String]) -> Result<Option<CallFacts>, Stop> {
         let Past { pid, task, tool, input, paths, size, rooms, run_mode } = *past;
-        let found = self.tools.find(tool).ok();
-        let trusted = self.in_force(zone.id)?;
+        let found = self.tools.registry.find(tool).ok();
+        let trusted = self.policies.in_force(zone.id)?;
         let (mut host, mut port, mut method) = call::aim(input);
         let (mut command, mut tier) = (found.and_then(|tool| tool.command(input)), String::new());
         let text = |key: &str| input[key].as_str().map(str::to_owned);
         let mut room = found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).and_then(|found| {
             let request = Request::new(pid, task, zone.id, tool, input.clone());
-            self.template_of(&trusted, &request, found).ok().map(|template| judge::used(&template))
+            self.policies.template_of(&trusted, &request, found).ok().map(|template| call::used(&template))
         });
         match tool {
             // What a job asked for at a door.
@@ -350,14 +356,14 @@ impl<'a> Past<'a> {
 struct PastCall {
     case: Case,
     call: CallFacts,
-    around: Around,
+    rights: CallerRights,
 }
 
 fn tried(candidate: &Policy, past: Vec<PastCall>) -> Trial {
-    let (cases, calls): (Vec<Case>, Vec<_>) = past.into_iter().map(|past| (past.case, (past.call, past.around))).unzip();
+    let (cases, calls): (Vec<Case>, Vec<_>) = past.into_iter().map(|past| (past.case, (past.call, past.rights))).unzip();
     policy::trial(&cases, |at| {
-        let (call, around): &(CallFacts, Around) = &calls[at];
-        call.judge_by(candidate, around).verdict
+        let (call, rights): &(CallFacts, CallerRights) = &calls[at];
+        call.judge_by(candidate, rights).verdict
     })
 }
 

@@ -4,12 +4,18 @@
 //! then the task's room moves there for its jobs, with all that was written in it. **Invariant.** A runtime that was asked for and
 //! cannot be had is a refusal with its remedy; no other takes its place.
 
+use crate::outside::Outside;
+use crate::policies::Policies;
+use crate::shown::Shown;
 use crate::{Kernel, extension};
 use sandbox::oci::{Engine, Kind, Settings};
 use sandbox::{Check, Workspace, WorkspaceSpec};
 use serde::Deserialize;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::{Mutex, Notify};
 use workspace::room_fault;
 use world::{Code, Refusal, ZoneId};
 use world::{Fault, Stop};
@@ -42,12 +48,12 @@ impl Runtime {
     }
 }
 
-impl Kernel {
+impl Policies {
     /// The runtime that operator and project have agreed on, for jobs of a template or for all.
     pub(crate) fn runtime(&self, zone: ZoneId, template: Option<&str>) -> Result<Runtime, Stop> {
         let trusted = self.trusted(zone)?;
         let own = template.and_then(|name| self.templates.runtime(name));
-        let fixed = own.or(self.settings.runtime);
+        let fixed = own.or(self.fixed_runtime);
         let narrowed = match template {
             Some(name) => self.templates(trusted.as_deref())?.runtime(name),
             None => None,
@@ -60,9 +66,58 @@ impl Kernel {
             (fixed, wanted) => Ok(fixed.or(wanted).unwrap_or(Runtime::Native)),
         }
     }
+}
+
+/// What rooms are made with: the launcher and the engines, and what the operator gives to every room.
+pub struct Rooms {
+    pub launcher: Arc<sandbox::Launcher>,
+    home: PathBuf,
+    /// The runtime that the operator has fixed for every zone.
+    fixed_runtime: Option<Runtime>,
+    /// Container engines that have been needed so far.
+    engines: Mutex<Vec<Engine>>,
+    /// Rung when engines are let go of.
+    quiet: Notify,
+    /// What rooms see of the host beside its system folders.
+    pub(crate) host_binds: Shown,
+    /// What every room's programs find in their environment.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Services of this machine and secrets that a job may use.
+    pub(crate) outside: Outside,
+    /// Counts throw-away rooms, so that each has a folder of its own.
+    scratch: AtomicU64,
+}
+
+impl Rooms {
+    pub(crate) fn new(
+        launcher: Arc<sandbox::Launcher>,
+        home: &Path,
+        fixed_runtime: Option<Runtime>,
+        host_binds: Shown,
+        environment: Vec<(String, String)>,
+        outside: Outside,
+    ) -> Rooms {
+        Rooms {
+            launcher,
+            home: home.to_owned(),
+            fixed_runtime,
+            engines: Mutex::default(),
+            quiet: Notify::new(),
+            host_binds,
+            environment,
+            outside,
+            scratch: AtomicU64::new(0),
+        }
+    }
+
+    /// A folder for the next throw-away room.
+    pub(crate) fn scratch_folder(&self) -> PathBuf {
+        let number = self.scratch.fetch_add(1, Ordering::Relaxed);
+        self.home.join("work").join(format!("scratch-{number}"))
+    }
 
     pub(crate) async fn open_room(&self, runtime: Runtime, mut spec: WorkspaceSpec) -> Result<Workspace, Stop> {
-        spec.binds.extend(self.shown.binds(&spec.project)?);
+        spec.binds.extend(self.host_binds.binds(&spec.project)?);
         let opened = match runtime.engine() {
             None => self.launcher.open(spec).await,
             Some(kind) => self.engine(kind).await?.open(spec).await,
@@ -79,33 +134,11 @@ impl Kernel {
             }
             engines.remove(place);
         }
-        let settings = Settings { kind, home: self.home.path.join("engine"), program: extension::program() };
+        let settings = Settings { kind, home: self.home.join("engine"), program: extension::program() };
         let engine = Engine::connect(&self.launcher, settings).await.map_err(room_fault)?;
         engine.sweep().await.map_err(room_fault)?;
         engines.push(engine.clone());
         Ok(engine)
-    }
-
-    /// Containers that are nobody's any more go, while the kernel runs.
-    pub(crate) async fn sweep_containers(self: Arc<Kernel>) {
-        let fixed = self.settings.runtime.and_then(Runtime::engine);
-        while !self.stopping() {
-            if let Some(kind) = fixed
-                && let Err(fault) = self.engine(kind).await
-            {
-                eprintln!("skep: containers were not swept: {}: {}", fault.what, fault.why);
-            }
-            let engines = self.engines.lock().await.clone();
-            for engine in engines {
-                if let Err(fault) = engine.sweep().await.map_err(room_fault) {
-                    eprintln!("skep: containers were not swept: {}: {}", fault.what, fault.why);
-                }
-            }
-            tokio::select! {
-                () = tokio::time::sleep(SWEEP_EVERY) => {}
-                () = self.quiet.notified() => return,
-            }
-        }
     }
 
     /// Waits for the containers of closed rooms, and lets go of their engines.
@@ -122,7 +155,7 @@ impl Kernel {
 
     /// What this host has of container engines. One that nobody asked for may be missing.
     pub async fn check_engines(&self) -> Vec<Check> {
-        let wanted = self.settings.runtime.and_then(Runtime::engine);
+        let wanted = self.fixed_runtime.and_then(Runtime::engine);
         let found = sandbox::oci::found().await;
         found
             .into_iter()
@@ -142,5 +175,29 @@ impl Kernel {
                 Check { name, ok, detail, fix: (!ok).then(|| found.kind.install().to_owned()) }
             })
             .collect()
+    }
+}
+
+impl Kernel {
+    /// Containers that are nobody's any more go, while the kernel runs.
+    pub(crate) async fn sweep_containers(self: Arc<Kernel>) {
+        let fixed = self.rooms.fixed_runtime.and_then(Runtime::engine);
+        while !self.instance.stopping() {
+            if let Some(kind) = fixed
+                && let Err(fault) = self.rooms.engine(kind).await
+            {
+                eprintln!("skep: containers were not swept: {}: {}", fault.what, fault.why);
+            }
+            let engines = self.rooms.engines.lock().await.clone();
+            for engine in engines {
+                if let Err(fault) = engine.sweep().await.map_err(room_fault) {
+                    eprintln!("skep: containers were not swept: {}: {}", fault.what, fault.why);
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(SWEEP_EVERY) => {}
+                () = self.rooms.quiet.notified() => return,
+            }
+        }
     }
 }

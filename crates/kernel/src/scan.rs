@@ -19,7 +19,7 @@ pub(crate) struct Scan(tokio::sync::Mutex<Option<JoinHandle<Result<(), Stop>>>>)
 impl Scan {
     /// Starts it, unless the base is on record. Where the times of files are another machine's, they prove nothing: there it is waited for.
     pub async fn begin(&self, kernel: &Kernel, task: TaskId, desk: &Arc<OpenWorkspace>) -> Result<(), Stop> {
-        if kernel.task(task)?.workspace.is_some_and(|workspace| workspace.base.is_none()) {
+        if kernel.ledger.task(task)?.workspace.is_some_and(|workspace| workspace.base.is_none()) {
             *self.0.lock().await = Some(start(kernel, task, desk)?);
             if !base::stamps_are_local(&desk.project) {
                 kernel.base(task, desk).await?;
@@ -49,7 +49,7 @@ impl Kernel {
     /// A task's base, once it is on record.
     pub(crate) async fn base(&self, task: TaskId, desk: &Arc<OpenWorkspace>) -> Result<Base, Stop> {
         let mut scan = desk.scan.0.lock().await;
-        if let Some(base) = self.task(task)?.workspace.and_then(|workspace| workspace.base) {
+        if let Some(base) = self.ledger.task(task)?.workspace.and_then(|workspace| workspace.base) {
             return Ok(base);
         }
         let running = match scan.take() {
@@ -58,7 +58,7 @@ impl Kernel {
             None => start(self, task, desk)?,
         };
         running.await.map_err(|error| Fault::new(FaultKind::Bug, "the look through a project failed", error))??;
-        let workspace = self.task(task)?.workspace;
+        let workspace = self.ledger.task(task)?.workspace;
         let base = workspace.and_then(|workspace| workspace.base);
         Ok(base.ok_or_else(|| Refusal::new(Code::WrongState, format!("{task} has ended")))?)
     }
@@ -73,10 +73,10 @@ fn start(kernel: &Kernel, task: TaskId, desk: &Arc<OpenWorkspace>) -> Result<Joi
 
 /// Records HEAD and every file that differs from it.
 async fn record(kernel: &Kernel, id: TaskId, project: &Path, sight: &Sight) -> Result<(), Stop> {
-    let task = kernel.task(id)?;
-    let _keeps = kernel.keeping.read().await;
+    let task = kernel.ledger.task(id)?;
+    let _keeps = kernel.blobs.hold().await;
     let Some(since_us) = task.workspace.map(|workspace| workspace.since_us) else { return Ok(()) };
-    kernel.fault_at("base", 0);
+    kernel.instance.fault_at("base", 0);
     let scratch = kernel.scratch(task.zone, project, Shows::Repository).await?;
     let hides = |path: &str| sight.hides(path).is_some();
     let (head, dirty) = base::look(scratch.room()?, project, since_us, hides, |bytes| kernel.ledger.keep(bytes)).await?;

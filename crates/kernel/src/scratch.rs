@@ -3,12 +3,11 @@
 //! **Invariant.** What is written in one reaches neither the project nor a task, and its folder goes with it; a boot sweeps what a crash left.
 
 use crate::Kernel;
-use crate::call::judge::Who;
+use crate::call::Who;
 use crate::work::{Part, Works};
 use sandbox::{Workspace, WorkspaceSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::runtime::Handle;
 use workspace::aside;
 use workspace::{git_binds, room_fault};
@@ -38,21 +37,20 @@ impl Kernel {
 
     /// For jobs of this template.
     pub(crate) async fn scratch_for(&self, zone: ZoneId, project: &Path, shows: Shows, template: Option<&str>) -> Result<Scratch, Stop> {
-        let runtime = self.runtime(zone, template)?;
-        let number = self.tried.fetch_add(1, Ordering::Relaxed);
-        let folder = self.home.work().join(format!("scratch-{number}"));
+        let runtime = self.policies.runtime(zone, template)?;
+        let folder = self.rooms.scratch_folder();
         aside(|| std::fs::create_dir_all(&folder)).map_err(|error| Fault::io("make", &folder, error))?;
-        let mut scratch = Scratch { room: None, folder, works: Arc::clone(&self.works) };
+        let mut scratch = Scratch { room: None, folder, works: Arc::clone(&self.tasks.works) };
         let mut spec = WorkspaceSpec::new(project, &scratch.folder);
         spec.masked = match &shows {
-            Shows::Repository => self.special_files(project).await?.into_iter().collect(),
-            Shows::Project(who) | Shows::Task(_, who) => self.masks(&self.sight(*who)?).await?.masks.iter().cloned().collect(),
+            Shows::Repository => self.masks.special_files(project).await?.into_iter().collect(),
+            Shows::Project(who) | Shows::Task(_, who) => self.masks.find(&self.sight(*who)?).await?.masks.iter().cloned().collect(),
         };
         if let Shows::Task(upper, _) = shows {
             spec.beneath = Some(upper);
         }
-        spec.binds = git_binds(project, &scratch.folder, &self.home.path).await?;
-        scratch.room = Some(self.open_room(runtime, spec).await?);
+        spec.binds = git_binds(project, &scratch.folder, &self.instance.home.path).await?;
+        scratch.room = Some(self.rooms.open_room(runtime, spec).await?);
         Ok(scratch)
     }
 }

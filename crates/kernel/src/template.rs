@@ -4,9 +4,9 @@
 //! that is no wider than its own; a caller that is not the operator may name one that is no wider than the tool's, but for a way out,
 //! which is the policy's to give.
 
-use crate::Kernel;
-use crate::call::{Request, judge};
+use crate::call::{self, Request};
 use crate::config::Config;
+use crate::policies::Policies;
 use crate::runtime::Runtime;
 use crate::zone::Trusted;
 use sandbox::{Network, Profile, Template};
@@ -190,7 +190,7 @@ impl Templates {
     }
 }
 
-impl Kernel {
+impl Policies {
     /// The templates as a zone's trusted files narrow them.
     pub fn templates(&self, trusted: Option<&Trusted>) -> Result<Templates, Refusal> {
         trusted.map_or_else(|| Ok(self.templates.clone()), |trusted| self.narrowed(&trusted.config))
@@ -205,14 +205,13 @@ impl Kernel {
     }
 
     /// The bounds of a call's job, narrowed to what its tool's manifest asks for.
-    pub(crate) fn template_of(&self, trusted: &Trusted, request: &Request, tool: &tool::Tool) -> Result<Template, Stop> {
+    pub(crate) fn template_of(&self, trusted: &Trusted, request: &Request, tool: &tool::RegisteredTool) -> Result<Template, Stop> {
         let mut template = self.template_asked(trusted, request, tool)?;
         let manifest = tool.manifest();
         if !manifest.may_use_network() {
             template.network = Network::None;
         }
-        let wants_container = manifest.runner == tool::Runner::Container;
-        if wants_container && self.runtime(request.zone, Some(&template.name))? == Runtime::Native {
+        if tool.needs_container() && self.runtime(request.zone, Some(&template.name))? == Runtime::Native {
             let reason = format!("`{}` runs in containers only, and rooms of template `{}` are native", manifest.name, template.name);
             let hint = format!("add `sandbox: {{templates: {{{}: {{runtime: podman}}}}}}` to config.yml in $SKEP_HOME", template.name);
             return Err(Refusal::new(Code::Unsupported, reason).hint(hint).into());
@@ -222,7 +221,7 @@ impl Kernel {
 
     /// A caller may name a template with a way out, and the policy decides whether it gets that; in all
     /// else only the operator's own calls may be wider than the tool.
-    fn template_asked(&self, trusted: &Trusted, request: &Request, tool: &tool::Tool) -> Result<Template, Refusal> {
+    fn template_asked(&self, trusted: &Trusted, request: &Request, tool: &tool::RegisteredTool) -> Result<Template, Refusal> {
         let templates = self.templates(Some(trusted))?;
         let own = templates.of_tool(&request.tool, tool.manifest().template.as_deref())?;
         let Some(named) = request.input.get("template").and_then(serde_json::Value::as_str) else { return Ok(own.clone()) };
@@ -241,14 +240,14 @@ impl Kernel {
     }
 
     /// Every room that calls in a zone may run in, by the tools that there are: the operator's calls, or those of others alone.
-    pub(crate) fn usable_rooms(&self, trusted: &Trusted, operator: bool) -> Result<Vec<UsedRoom>, Refusal> {
+    pub(crate) fn usable_rooms(&self, tools: &tool::Registry, trusted: &Trusted, operator: bool) -> Result<Vec<UsedRoom>, Refusal> {
         let templates = self.templates(Some(trusted))?;
         let mut rooms = BTreeMap::new();
-        for manifest in self.tools.list().map(tool::Tool::manifest).filter(|manifest| manifest.room == tool::Room::Sandbox) {
+        for manifest in tools.list().map(tool::RegisteredTool::manifest).filter(|manifest| manifest.room == tool::Room::Sandbox) {
             let own = templates.of_tool(&manifest.name, manifest.template.as_deref())?;
             let named = templates.list().filter(|named| named.profile != Profile::Strict && named.name != "brain");
             let usable = named.filter(|named| operator || templates.widens(own, named).is_none());
-            rooms.extend(std::iter::once(own).chain(usable).map(|template| (template.name.clone(), judge::used(template))));
+            rooms.extend(std::iter::once(own).chain(usable).map(|template| (template.name.clone(), call::used(template))));
         }
         Ok(rooms.into_values().collect())
     }

@@ -5,7 +5,7 @@
 //! stands under its signature; how much of it is left is world state, so a copy of the text is worth nothing more.
 
 use crate::call::{End, Outcome, Request};
-use crate::{Kernel, call};
+use crate::{Kernel, Ledger, call};
 use policy::{Globs, Peer, TokenFacts};
 use serde::{Deserialize, Serialize};
 use workspace::hash;
@@ -59,6 +59,26 @@ pub(crate) struct Presented {
     by: Peer,
 }
 
+impl Ledger {
+    fn sign(&self, claims: &Claims) -> Result<String, Fault> {
+        let body = serde_json::to_vec(claims).map_err(|error| Fault::new(FaultKind::Bug, "claims cannot be written", error))?;
+        let body = hash::hex(&body);
+        let mac = self.journal().vault().digest(format!("{PREFIX}.{body}").as_bytes());
+        Ok(format!("{PREFIX}.{body}.{mac}"))
+    }
+
+    /// Checks a token's signature. An invalid one is no refusal: the call is weighed as if it carried none.
+    pub(crate) fn presented(&self, text: &str, by: Peer) -> Option<Presented> {
+        let (signed, mac) = text.rsplit_once('.')?;
+        let expected = self.journal().vault().digest(signed.as_bytes());
+        let body = signed.strip_prefix(PREFIX)?.strip_prefix('.')?;
+        if !same(expected.as_bytes(), mac.as_bytes()) {
+            return None;
+        }
+        Some(Presented { claims: serde_json::from_slice(&unhex(body)?).ok()?, by })
+    }
+}
+
 impl Kernel {
     /// Issues a token to the process behind `peer`, if policy lets `pid` have one.
     pub async fn issue_token(&self, pid: Pid, zone: ZoneId, wish: TokenWish, peer: Peer) -> Result<(String, Outcome), Stop> {
@@ -78,8 +98,8 @@ impl Kernel {
         let request = Request { hands: Hands::Kernel, ..Request::new(pid, None, zone, ISSUE, input) };
         let text = parking_lot::Mutex::new(String::new());
         let outcome = call::run_syscall(self, &request, async {
-            let issued_ms = self.moment().boottime_ms;
-            let until = self.until(ttl_ms);
+            let issued_ms = self.instance.moment().boottime_ms;
+            let until = self.instance.until(ttl_ms);
             let (tool, paths) = (wish.tool.clone(), wish.paths.clone());
             let claims = self
                 .ledger
@@ -100,30 +120,12 @@ impl Kernel {
                 })?
                 .durable()
                 .await?;
-            *text.lock() = self.sign(&claims)?;
+            *text.lock() = self.ledger.sign(&claims)?;
             Ok(serde_json::json!({"token": claims.token.to_string(), "ops": wish.max_ops, "ttl_ms": ttl_ms}))
         })
         .await?;
         let text = text.into_inner();
         Ok((if matches!(outcome.end, End::Done { ok: true, .. }) { text } else { String::new() }, outcome))
-    }
-
-    fn sign(&self, claims: &Claims) -> Result<String, Fault> {
-        let body = serde_json::to_vec(claims).map_err(|error| Fault::new(FaultKind::Bug, "claims cannot be written", error))?;
-        let body = hash::hex(&body);
-        let mac = self.ledger.journal().vault().digest(format!("{PREFIX}.{body}").as_bytes());
-        Ok(format!("{PREFIX}.{body}.{mac}"))
-    }
-
-    /// Checks a token's signature. An invalid one is no refusal: the call is weighed as if it carried none.
-    pub(crate) fn presented(&self, text: &str, by: Peer) -> Option<Presented> {
-        let (signed, mac) = text.rsplit_once('.')?;
-        let expected = self.ledger.journal().vault().digest(signed.as_bytes());
-        let body = signed.strip_prefix(PREFIX)?.strip_prefix('.')?;
-        if !same(expected.as_bytes(), mac.as_bytes()) {
-            return None;
-        }
-        Some(Presented { claims: serde_json::from_slice(&unhex(body)?).ok()?, by })
     }
 }
 

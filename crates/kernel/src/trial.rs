@@ -3,8 +3,7 @@
 //! **Invariant.** Nothing that the command writes gets into the task or the project, and it ends with whoever watches it.
 
 use crate::Kernel;
-use crate::call::judge::{self, Around, CallFacts, Details, Who};
-use crate::call::{Request, record_refusal};
+use crate::call::{self, CallFacts, CallerRights, Details, Request, Who};
 use crate::scratch::Shows;
 use policy::{OwnedPath, Verdict};
 use sandbox::{Exit, Inlets, JobSpec, Profile, Stdio, Template};
@@ -47,11 +46,11 @@ impl Kernel {
     /// Runs a command over what a task has made so far. Output goes to `told` as it comes; a reader that is slow slows the command.
     /// It ends with its task.
     pub async fn try_out(&self, trial: Trial, told: mpsc::Sender<Piece>) -> Result<Exit, Stop> {
-        self.work_on(trial.task, self.run_trial(&trial, told)).await
+        self.tasks.work_on(trial.task, self.run_trial(&trial, told)).await
     }
 
     async fn run_trial(&self, trial: &Trial, told: mpsc::Sender<Piece>) -> Result<Exit, Stop> {
-        let task = self.task(trial.task)?;
+        let task = self.ledger.task(trial.task)?;
         if task.workspace.is_none() || task.state.ended() {
             return Err(Refusal::new(Code::WrongState, format!("{} has no workspace to look at", task.id))
                 .hint("a task can be tried from its start until its changes are merged or rejected")
@@ -63,7 +62,7 @@ impl Kernel {
             listeners.push((*there, TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await.map_err(|error| busy(*here, &error))?));
         }
         let desk = self.workspace_of(task.id).await?;
-        let shows = Shows::Task(desk.work.join("upper"), self.owner(task.id)?);
+        let shows = Shows::Task(desk.work.join("upper"), self.ledger.owner(task.id)?);
         let scratch = self.scratch_for(task.zone, &desk.project, shows, Some(&template.name)).await?;
         let tried = TaskTried {
             pid: world::Pid::OPERATOR,
@@ -96,24 +95,24 @@ impl Kernel {
 
     /// The operator's command is its own answer to a question; a denial stays one. Gives the bounds of its room.
     async fn may_try(&self, task: &world::Task, trial: &Trial) -> Result<Template, Stop> {
-        let trusted = self.in_force(task.zone)?;
-        let template = self.templates(Some(&trusted))?.of_tool(TOOL, Some("default"))?.clone();
+        let trusted = self.policies.in_force(task.zone)?;
+        let template = self.policies.templates(Some(&trusted))?.of_tool(TOOL, Some("default"))?.clone();
         let details = Details {
             paths: vec![OwnedPath::Inside(".".into())],
             command: Some(trial.command.clone()),
-            room: Some(judge::used(&template)),
+            room: Some(call::used(&template)),
             ..Details::of(TOOL, serde_json::json!({ "command": trial.command }))
         };
         let who = Who { pid: world::Pid::OPERATOR, zone: task.zone, task: Some(task.id) };
         let mut call = CallFacts::new(self, who, trusted, details)?;
         call.ask_extensions(self).await;
-        let now = self.moment();
-        let around = self.ledger.look(|world| Around::call(world, &call, &now, world.now_ms)).without_leave();
-        match call.judge(&around).verdict {
+        let now = self.instance.moment();
+        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_leave();
+        match call.judge(&rights).verdict {
             Verdict::Deny { refusal, .. } => {
                 let input = serde_json::json!({ "command": trial.command });
                 let request = Request::new(world::Pid::OPERATOR, Some(task.id), task.zone, TOOL, input);
-                record_refusal(self, &request, refusal.clone()).await?;
+                call::record_refusal(self, &request, refusal.clone()).await?;
                 Err(refusal.into())
             }
             Verdict::Allow(_) | Verdict::Review { .. } => Ok(template),

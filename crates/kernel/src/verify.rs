@@ -4,7 +4,7 @@
 //! every face until a person has looked at it. **Invariant.** A kernel that stops waits for one slice at most, and what was found until
 //! then is on record.
 
-use crate::Kernel;
+use crate::{Kernel, Ledger};
 use journal::{Examined, Finding, Flaw};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -28,16 +28,21 @@ pub enum Verification {
     Failed,
 }
 
+/// The verification that this start began.
 #[derive(Default)]
-pub(crate) struct Verifier {
+pub struct Verifier {
     state: Arc<Mutex<Verification>>,
     stop: Arc<AtomicBool>,
     task: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Verifier {
+    pub fn state(&self) -> Verification {
+        *self.state.lock()
+    }
+
     /// Ends it after the slice in hand, with its findings on record.
-    pub async fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         if let Some(task) = self.task.lock().await.take()
             && let Err(error) = task.await
@@ -121,15 +126,11 @@ pub(crate) fn doubts(world: &World, findings: &[Finding], more: u64) -> Vec<Even
     events
 }
 
-impl Kernel {
-    pub fn verification(&self) -> Verification {
-        *self.verifier.state.lock()
-    }
-
+impl Ledger {
     /// A person has looked at the doubts up to this number.
     pub async fn acknowledge(&self, upto: u64, by: &str) -> Result<(), Stop> {
         let seen = JournalAcknowledged { pid: Pid::KERNEL, task: None, upto, by: by.to_owned() };
-        let pending = self.ledger.commit(|world, _| match world.doubts.open().any(|doubt| doubt.number <= upto) {
+        let pending = self.commit(|world, _| match world.doubts.open().any(|doubt| doubt.number <= upto) {
             true => (vec![seen.into()], true),
             false => (Vec::new(), false),
         })?;

@@ -3,12 +3,14 @@
 //! **Invariant.** Whoever carries out a call or works on a task keeps a [`Hold`] until nothing of that work runs any more: no process, no
 //! request. To cancel is to tell them and to wait for their holds.
 
-use crate::Kernel;
 use crate::model::Whose;
+use crate::{Kernel, Ledger};
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
 use world::{CallId, Code, Pid, Refusal, TaskId, TaskState};
 use world::{Fault, FaultKind, Stop};
 
@@ -113,14 +115,41 @@ pub(crate) fn cancelled(why: &str) -> Refusal {
     Refusal::new(Code::WrongState, why.to_owned())
 }
 
-impl Kernel {
+impl Ledger {
     /// Why nothing more is done about a task that was cancelled.
     pub(crate) fn cancelled(&self, id: TaskId) -> Option<Refusal> {
-        let said = self.ledger.look(|world| {
+        let said = self.look(|world| {
             let task = world.tasks.get(&id).filter(|task| task.state == TaskState::Cancelled)?;
             Some(task.summary.clone().unwrap_or_else(|| "cancelled".into()))
         })?;
         Some(cancelled(&format!("{id} was {said}")))
+    }
+}
+
+/// What is being done about tasks right now.
+pub struct Tasks {
+    pub(crate) ledger: Arc<Ledger>,
+    /// One entry for each task that something is being done about right now.
+    pub(crate) episodes: Mutex<HashMap<TaskId, AbortHandle>>,
+    /// What is under way, and can be ended.
+    pub(crate) works: Arc<Works>,
+    /// Rung when a task may have become ready.
+    pub(crate) ready: Notify,
+}
+
+impl Tasks {
+    pub(crate) fn new(ledger: Arc<Ledger>) -> Tasks {
+        Tasks { ledger, episodes: Mutex::default(), works: Arc::default(), ready: Notify::new() }
+    }
+
+    /// A task may have become ready: the queue looks again.
+    pub(crate) fn wake(&self) {
+        self.ready.notify_one();
+    }
+
+    /// Ends every episode where it is.
+    pub(crate) fn abort_all(&self) {
+        self.episodes.lock().drain().for_each(|(_, episode)| episode.abort());
     }
 
     /// The task whose job a process stands for.
@@ -137,18 +166,34 @@ impl Kernel {
         self.works.end(why, |part| *part == Part::default()).await
     }
 
+    /// Does some work on a task, which ends when that is cancelled.
+    pub(crate) async fn work_on<T>(&self, task: TaskId, work: impl Future<Output = Result<T, Stop>>) -> Result<T, Stop> {
+        let hold = self.works.begin(Part::of_task(task));
+        // Cancelled before it was on the list.
+        if let Some(refusal) = self.ledger.cancelled(task) {
+            return Err(refusal.into());
+        }
+        tokio::select! {
+            biased;
+            refusal = hold.ended() => Err(refusal.into()),
+            done = work => done,
+        }
+    }
+}
+
+impl Kernel {
     /// Ends one call that runs.
     pub async fn cancel_call(&self, call: CallId, by: &str) -> Result<(), Stop> {
         let open = self.ledger.look(|world| world.calls.contains_key(&call));
-        if !open || !self.works.has(|part| part.call == Some(call)) {
+        if !open || !self.tasks.works.has(|part| part.call == Some(call)) {
             let hint = "`skep journal log` names calls, `skep ps` what runs";
             return Err(Refusal::new(Code::NotFound, format!("{call} does not run")).hint(hint).into());
         }
         let why = format!("{call} was cancelled by {by}");
-        let settled = self.stop_requests_of(Whose::Call(call), &why);
-        self.works.end(&why, |part| part.call == Some(call)).await?;
+        let settled = self.models.stop_requests_of(Whose::Call(call), &why);
+        self.tasks.works.end(&why, |part| part.call == Some(call)).await?;
         settled.await;
-        Ok(self.works.end("", |part| *part == Part::default()).await?)
+        Ok(self.tasks.works.end("", |part| *part == Part::default()).await?)
     }
 
     /// Ends what a process does: a job or a brain with its task, a program outside with its way to models.
@@ -158,28 +203,14 @@ impl Kernel {
             return Err(Refusal::new(Code::NotFound, format!("process {pid} does not run")).hint("`skep ps` lists those that do").into());
         };
         if process.role == crate::model::CLIENT {
-            return Ok(self.cancel_gateway(pid, by).await?);
+            return Ok(self.models.cancel_gateway(pid, by).await?);
         }
         let current = || self.ledger.look(|world| world.current_task(pid).map(|task| task.id));
-        match self.task_of_job(pid).or_else(current) {
+        match self.tasks.task_of_job(pid).or_else(current) {
             Some(task) if ![Pid::KERNEL, Pid::OPERATOR].contains(&pid) => self.cancel(task, by).await,
             _ => Err(Refusal::new(Code::WrongState, format!("{} does nothing that could be cancelled", process.name))
                 .hint("`skep ps` shows what runs; `skep cancel` takes a task, a call or a process")
                 .into()),
-        }
-    }
-
-    /// Does some work on a task, which ends when that is cancelled.
-    pub(crate) async fn work_on<T>(&self, task: TaskId, work: impl Future<Output = Result<T, Stop>>) -> Result<T, Stop> {
-        let hold = self.works.begin(Part::of_task(task));
-        // Cancelled before it was on the list.
-        if let Some(refusal) = self.cancelled(task) {
-            return Err(refusal.into());
-        }
-        tokio::select! {
-            biased;
-            refusal = hold.ended() => Err(refusal.into()),
-            done = work => done,
         }
     }
 }

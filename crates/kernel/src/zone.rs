@@ -5,6 +5,7 @@
 
 use crate::Kernel;
 use crate::config::{self, Config};
+use crate::policies::Policies;
 use policy::{Builtin, Guard, Policy};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -101,46 +102,7 @@ pub async fn locate(path: &Path) -> Result<PathBuf, Stop> {
     Ok(top)
 }
 
-impl Kernel {
-    /// Binds a work tree. Writes the default files where there are none and puts them in force; what a repository brings waits for trust.
-    pub async fn init(&self, path: &Path) -> Result<Proposal, Stop> {
-        let top = locate(path).await?;
-        let mut created = Vec::new();
-        let zone = self.open_zone(&top).await?;
-        let (brings_own, default) = reader::bounded({
-            let top = top.clone();
-            move || {
-                let project = Folder::open(&top)?;
-                let has = |name: &str| !matches!(project.look(name), Err(Unread::Absent));
-                Ok((has(CONFIG_FILE) || has(".skep"), config::default_text(&project)))
-            }
-        })
-        .await?
-        .map_err(|why: Unread| unread(".", why))?;
-        if !brings_own {
-            let in_force = self.trusted(zone.id)?.map(|trusted| trusted.bundle.clone());
-            // In force first, written second: a crash in between leaves files to write again, not files to distrust.
-            let bundle = match in_force {
-                Some(bundle) => bundle,
-                None => {
-                    let bundle = Bundle { config: default, policy: policy::default_policy().to_owned(), rules: Vec::new() };
-                    self.put_in_force(&zone, &bundle, "init", None).await?;
-                    bundle
-                }
-            };
-            let written = top.clone();
-            reader::bounded(move || {
-                write_new(&written, CONFIG_FILE, &bundle.config)?;
-                write_new(&written, POLICY_FILE, &bundle.policy)
-            })
-            .await??;
-            created = vec![CONFIG_FILE.to_owned(), POLICY_FILE.to_owned()];
-        }
-        let mut proposal = self.proposal(&top).await?;
-        proposal.created = created;
-        Ok(proposal)
-    }
-
+impl Policies {
     /// Shows what is in the tree beside what is in force.
     pub async fn proposal(&self, top: &Path) -> Result<Proposal, Stop> {
         let zone = self.zone(top)?;
@@ -151,28 +113,13 @@ impl Kernel {
         Ok(Proposal {
             zone: zone.id,
             path: top.to_owned(),
-            branch: repository::branch(top, &self.home.path).await,
+            branch: repository::branch(top, &self.home).await,
             created: Vec::new(),
             process,
             version: zone.policy_version,
             hash,
             diff,
         })
-    }
-
-    /// Puts the files of the tree in force, if they still have the hash that the operator saw. More than a few breaking changes want
-    /// their phrase.
-    pub async fn trust(&self, path: &Path, hash: &str, phrase: Option<&str>) -> Result<Proposal, Stop> {
-        let top = locate(path).await?;
-        let zone = self.open_zone(&top).await?;
-        let (bundle, found) = read_bundle(&top).await?;
-        if found != hash {
-            return Err(Refusal::new(Code::WrongState, "the files changed after you looked at them").hint("run `skep trust` again").into());
-        }
-        if zone.policy.as_deref() != Some(hash) {
-            self.put_in_force(&zone, &bundle, "operator", phrase).await?;
-        }
-        self.proposal(&top).await
     }
 
     /// The zone of a work tree that was opened before.
@@ -195,6 +142,14 @@ impl Kernel {
         let trusted = Arc::new(Trusted { version, parsed: self.parsed(&blob, self.guards(zone))? });
         self.trusted.lock().insert(zone, trusted.clone());
         Ok(Some(trusted))
+    }
+
+    /// The policy that holds in a zone; without one nothing may happen there.
+    pub(crate) fn in_force(&self, zone: ZoneId) -> Result<Arc<Trusted>, Stop> {
+        let none = || {
+            Refusal::new(Code::Untrusted, "no policy is in force in this zone").hint("look at the project's own files and run `skep trust`")
+        };
+        Ok(self.trusted(zone)?.ok_or_else(none)?)
     }
 
     /// The files of a tree as they would hold if they were in force.
@@ -226,15 +181,71 @@ impl Kernel {
     fn guards(&self, zone: ZoneId) -> Vec<Guard> {
         let project = self.ledger.look(|world| world.zones.get(&zone).map(|zone| zone.path.clone())).unwrap_or_default();
         let program = std::env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
-        let ours = [(self.home.path.clone(), Builtin::KernelFiles), (program, Builtin::Bootstrap)];
+        let ours = [(self.home.clone(), Builtin::KernelFiles), (program, Builtin::Bootstrap)];
         let inside = ours.iter().filter_map(|(path, rule)| Some((path.strip_prefix(&project).ok()?.to_str()?.to_owned(), *rule)));
         inside.map(|(path, rule)| Guard { path, rule }).collect()
+    }
+}
+
+impl Kernel {
+    /// Binds a work tree. Writes the default files where there are none and puts them in force; what a repository brings waits for trust.
+    pub async fn init(&self, path: &Path) -> Result<Proposal, Stop> {
+        let top = locate(path).await?;
+        let mut created = Vec::new();
+        let zone = self.open_zone(&top).await?;
+        let (brings_own, default) = reader::bounded({
+            let top = top.clone();
+            move || {
+                let project = Folder::open(&top)?;
+                let has = |name: &str| !matches!(project.look(name), Err(Unread::Absent));
+                Ok((has(CONFIG_FILE) || has(".skep"), config::default_text(&project)))
+            }
+        })
+        .await?
+        .map_err(|why: Unread| unread(".", why))?;
+        if !brings_own {
+            let in_force = self.policies.trusted(zone.id)?.map(|trusted| trusted.bundle.clone());
+            // In force first, written second: a crash in between leaves files to write again, not files to distrust.
+            let bundle = match in_force {
+                Some(bundle) => bundle,
+                None => {
+                    let bundle = Bundle { config: default, policy: policy::default_policy().to_owned(), rules: Vec::new() };
+                    self.put_in_force(&zone, &bundle, "init", None).await?;
+                    bundle
+                }
+            };
+            let written = top.clone();
+            reader::bounded(move || {
+                write_new(&written, CONFIG_FILE, &bundle.config)?;
+                write_new(&written, POLICY_FILE, &bundle.policy)
+            })
+            .await??;
+            created = vec![CONFIG_FILE.to_owned(), POLICY_FILE.to_owned()];
+        }
+        let mut proposal = self.policies.proposal(&top).await?;
+        proposal.created = created;
+        Ok(proposal)
+    }
+
+    /// Puts the files of the tree in force, if they still have the hash that the operator saw. More than a few breaking changes want
+    /// their phrase.
+    pub async fn trust(&self, path: &Path, hash: &str, phrase: Option<&str>) -> Result<Proposal, Stop> {
+        let top = locate(path).await?;
+        let zone = self.open_zone(&top).await?;
+        let (bundle, found) = read_bundle(&top).await?;
+        if found != hash {
+            return Err(Refusal::new(Code::WrongState, "the files changed after you looked at them").hint("run `skep trust` again").into());
+        }
+        if zone.policy.as_deref() != Some(hash) {
+            self.put_in_force(&zone, &bundle, "operator", phrase).await?;
+        }
+        self.policies.proposal(&top).await
     }
 
     async fn open_zone(&self, top: &Path) -> Result<Zone, Stop> {
         let path = top.to_string_lossy().into_owned();
-        let branch = repository::branch(top, &self.home.path).await;
-        let user = self.user.clone();
+        let branch = repository::branch(top, &self.instance.home.path).await;
+        let user = self.instance.user.clone();
         let pending = self.ledger.commit(|world, _| {
             if let Some(zone) = world.zone_at(&path) {
                 return (Vec::new(), zone.id);
@@ -254,15 +265,15 @@ impl Kernel {
             (vec![opened.into(), spawned.into()], zone)
         })?;
         pending.durable().await?;
-        self.zone(top)
+        self.policies.zone(top)
     }
 
     /// The one way for a policy to get in force, whoever asks.
     async fn put_in_force(&self, zone: &Zone, bundle: &Bundle, by: &str, phrase: Option<&str>) -> Result<(), Stop> {
         let (_, config, _) = parse(bundle)?;
         self.may_break(zone, bundle, phrase).await?;
-        self.narrowed(&config)?;
-        if let Some(flaw) = self.check_extensions(&bundle.rules).await?.first() {
+        self.policies.narrowed(&config)?;
+        if let Some(flaw) = self.policies.check_extensions(&bundle.rules).await?.first() {
             return Err(Refusal::new(Code::BadInput, format!("{RULES_FOLDER}/{flaw}"))
                 .hint("mend the rule and run `skep trust` again")
                 .into());
@@ -275,8 +286,8 @@ impl Kernel {
             (vec![PolicyUpdated { pid: Pid::OPERATOR, task: None, zone: id, blob, version, by: by.to_owned() }.into()], ())
         })?;
         pending.durable().await?;
-        if let Some(trusted) = self.trusted(id)? {
-            self.warm_extensions(id, &trusted).await;
+        if let Some(trusted) = self.policies.trusted(id)? {
+            self.policies.warm_extensions(id, &trusted).await;
         }
         Ok(())
     }

@@ -3,23 +3,25 @@
 //! **Invariant.** No job outlives the value that stands for it: dropping a [`Job`], the future of `run`, or the [`Workspace`]
 //! kills what is behind it, also when its start is not confirmed yet.
 
+mod holder;
 mod job;
 mod order;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::process::Signal;
 use tokio::net::TcpListener;
 use tokio::net::unix::pipe;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use self::holder::{Holder, KillOnDrop};
+pub(crate) use self::holder::{Keeper, Underway};
 use self::job::Cut;
 pub use self::job::{Ended, Job};
 use self::order::order;
@@ -29,8 +31,8 @@ use crate::door;
 use crate::fault::SandboxError;
 use crate::figures::{Figures, Running};
 use crate::inlet::Inlets;
-use crate::link::{Link, Opened, Place, Unreported};
-use crate::order::{Bytes, HolderOrder, MaskOrder, OpenOrder, SpawnOrder, Uncovered};
+use crate::link::{Link, Opened};
+use crate::order::{Bytes, MaskOrder, OpenOrder, Uncovered};
 use crate::output;
 use crate::spec::{Act, Enforcement, JobSpec, Outcome, Stdio};
 use crate::sys;
@@ -80,14 +82,6 @@ enum Room {
     Held(Holder),
     /// An engine makes a container for each.
     Contained(crate::oci::Room),
-}
-
-#[derive(Debug)]
-struct Holder {
-    link: Arc<Link>,
-    pid: i32,
-    pidfd: OwnedFd,
-    cgroups: Arc<Cgroups>,
 }
 
 impl Workspace {
@@ -440,50 +434,6 @@ impl Workspace {
     const CLOSE_MAX: Duration = Duration::from_secs(5);
 }
 
-impl Holder {
-    async fn start(&self, mut order: SpawnOrder, files: Vec<OwnedFd>) -> Result<Underway, SandboxError> {
-        let group = self.cgroups.open(&order.limits).map(Arc::new);
-        let (place, started, unreported) = self.link.expect()?;
-        order.id = place.id;
-        let joins = group.iter().flat_map(|group| group.joins());
-        let all: Vec<BorrowedFd<'_>> = files.iter().chain(joins).map(AsFd::as_fd).collect();
-        self.link.send(&HolderOrder::Spawn(Box::new(order)), &all).await?;
-        drop(files);
-        match started.await {
-            Ok(Ok((pid, pidfd, openings))) => {
-                Ok(Underway { pid, pidfd, openings, unreported, keeper: Keeper::Holder { group, _place: place } })
-            }
-            Ok(Err(failure)) => Err(failure.into()),
-            Err(_) => Err(SandboxError::Gone { who: "holder" }),
-        }
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        // Jobs asked to die with their holder, so killing it reaches them all. The reader ends with the holder's socket.
-        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
-    }
-}
-
-/// A job whose pid 1 has started.
-pub(crate) struct Underway {
-    pub(crate) pid: i32,
-    pub(crate) pidfd: OwnedFd,
-    /// Its doors, then its inlets, then its terminal.
-    pub(crate) openings: Vec<OwnedFd>,
-    /// How pid 1 ended, when it did without a report.
-    pub(crate) unreported: oneshot::Receiver<Unreported>,
-    pub(crate) keeper: Keeper,
-}
-
-/// Who holds a job's limits and buries it.
-#[derive(Debug)]
-pub(crate) enum Keeper {
-    Holder { group: Option<Arc<Group>>, _place: Place },
-    Engine(crate::oci::Grave),
-}
-
 /// Waits for so much time in which the room is not paused.
 async fn awake(time: Duration, mut paused: watch::Receiver<bool>) {
     let mut left = time;
@@ -496,23 +446,6 @@ async fn awake(time: Duration, mut paused: watch::Receiver<bool>) {
         tokio::select! {
             () = tokio::time::sleep(left) => return,
             _ = paused.wait_for(|paused| *paused) => left = left.saturating_sub(began.elapsed()),
-        }
-    }
-}
-
-/// A holder whose workspace, or a job whose value, never came to be.
-struct KillOnDrop<T: AsFd>(Option<T>);
-
-impl<T: AsFd> KillOnDrop<T> {
-    fn keep(mut self) -> Option<T> {
-        self.0.take()
-    }
-}
-
-impl<T: AsFd> Drop for KillOnDrop<T> {
-    fn drop(&mut self) {
-        if let Some(pidfd) = &self.0 {
-            let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::rpc_error::rpc_error;
 use crate::{peer, view};
-use kernel::{Ask, Kernel, Reply, TokenWish};
+use kernel::{CallOptions, Kernel, Reply, TokenWish};
 use std::path::Path;
 use tool::RunMode;
 use wire::method::Nothing;
@@ -20,12 +20,12 @@ pub(crate) async fn call(kernel: &Kernel, params: CallRunParams, principal: &Pri
         CallMode::Mock => RunMode::Mock,
     };
     let token = params.token.map(|token| peer::bearer(principal).map(|peer| (token, peer))).transpose()?;
-    let ask = Ask { run_mode, token, ..Ask::default() };
+    let ask = CallOptions { run_mode, token, ..CallOptions::default() };
     kernel.call(Path::new(&params.path), params.task, &params.tool, params.input, ask).await.map(view::call_result).map_err(rpc_error)
 }
 
 pub(crate) async fn answer(kernel: &Kernel, params: ReviewAnswerParams, by: &str) -> Result<ReviewView, RpcError> {
-    let review = kernel.review(params.review).map_err(rpc_error)?;
+    let review = kernel.ledger.review(params.review).map_err(rpc_error)?;
     let reply = reply(kernel, &review, &params)?;
     kernel.answer_shown(params.review, reply, by, params.reason, params.seen.as_deref()).await.map_err(rpc_error)?;
     view::review(kernel, params.review, false).await
@@ -64,11 +64,11 @@ fn scope(world: &World, review: &Review, reach: AnswerReach) -> Result<Scope, Rp
 
 fn terms(kernel: &Kernel, wanted: Option<&AnswerTerms>) -> Terms {
     let Some(AnswerTerms { uses, ttl_ms, rate, constraints, observe }) = wanted.cloned() else { return Terms::default() };
-    Terms { uses_left: uses, until: ttl_ms.map(|ms| kernel.until(ms)), rate, constraints, observe }
+    Terms { uses_left: uses, until: ttl_ms.map(|ms| kernel.instance.until(ms)), rate, constraints, observe }
 }
 
 pub(crate) fn list(kernel: &Kernel) -> grant::GrantListResult {
-    let now = kernel.moment();
+    let now = kernel.instance.moment();
     kernel.ledger.look(|world| {
         let name = |pid| view::name_of(world, pid);
         let grants = world.grants.values().map(|given| grant::GrantView {
@@ -103,11 +103,11 @@ pub(crate) fn list(kernel: &Kernel) -> grant::GrantListResult {
 /// Revokes a grant or token, or lifts a ban: the id says which.
 pub(crate) async fn revoke(kernel: &Kernel, id: &str, by: &str) -> Result<Nothing, RpcError> {
     let revoked = if let Ok(grant) = id.parse() {
-        kernel.revoke_grant(grant, by).await
+        kernel.ledger.revoke_grant(grant, by).await
     } else if let Ok(ban) = id.parse() {
-        kernel.lift_ban(ban, by).await
+        kernel.ledger.lift_ban(ban, by).await
     } else if let Ok(token) = id.parse() {
-        kernel.revoke_token(token, by).await
+        kernel.ledger.revoke_token(token, by).await
     } else {
         return Err(RpcError::new(ErrorCode::BadInput, format!("`{id}` is neither a grant, a ban nor a token"))
             .fix("ids look like g-1, b-1, t-1: see `skep grant list`"));
@@ -117,10 +117,10 @@ pub(crate) async fn revoke(kernel: &Kernel, id: &str, by: &str) -> Result<Nothin
 
 pub(crate) async fn issue(kernel: &Kernel, params: TokenIssueParams, principal: &Principal) -> Result<TokenIssueResult, RpcError> {
     let top = kernel::locate(Path::new(&params.path)).await.map_err(rpc_error)?;
-    let zone = kernel.zone(&top).map_err(rpc_error)?.id;
+    let zone = kernel.policies.zone(&top).map_err(rpc_error)?.id;
     let wish = TokenWish { tool: params.tool, paths: params.paths, max_ops: params.max_ops.unwrap_or(1), ttl_ms: params.ttl_ms };
     let (token, outcome) = kernel.issue_token(Pid::OPERATOR, zone, wish, peer::bearer(principal)?).await.map_err(rpc_error)?;
-    let call = view::call_result(kernel::Called { outcome, task: None, dropped: Vec::new() });
+    let call = view::call_result(kernel::CallReport { outcome, task: None, dropped: Vec::new() });
     let review = call.refusal.as_ref().and_then(|refusal| refusal.review);
     Ok(TokenIssueResult { token: (!token.is_empty()).then_some(token), call, review })
 }

@@ -75,22 +75,22 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
         MethodCall::ModelUsage(params) => to.answer::<table::ModelUsage>(Ok(spending::usage(kernel, params.by))).await,
         MethodCall::BudgetList(Nothing {}) => to.answer::<table::BudgetList>(Ok(spending::budgets(kernel))).await,
         MethodCall::BudgetSet(params) => {
-            to.answer::<table::BudgetSet>(done(kernel.set_budget(params.pid, params.budget, by).await)).await;
+            to.answer::<table::BudgetSet>(done(kernel.ledger.set_budget(params.pid, params.budget, by).await)).await;
         }
         MethodCall::BudgetGrant(params) => {
-            let granted = kernel.grant_budget(params.pid, params.tokens, params.micros, by).await;
+            let granted = kernel.ledger.grant_budget(params.pid, params.tokens, params.micros, by).await;
             to.answer::<table::BudgetGrant>(done(granted)).await;
         }
         MethodCall::BudgetReconcile(params) => {
-            let reconciled = kernel.reconcile(params.pid, params.tokens, params.micros, by).await;
+            let reconciled = kernel.ledger.reconcile(params.pid, params.tokens, params.micros, by).await;
             to.answer::<table::BudgetReconcile>(done(reconciled)).await;
         }
         MethodCall::SandboxTemplates(params) => {
             to.answer::<table::SandboxTemplates>(view::templates(kernel, params.path.as_deref()).await).await;
         }
         MethodCall::SandboxList(Nothing {}) => to.answer::<table::SandboxList>(Ok(view::rooms(kernel))).await,
-        MethodCall::SandboxPause(params) => to.answer::<table::SandboxPause>(done(kernel.pause(params.task, by).await)).await,
-        MethodCall::SandboxResume(params) => to.answer::<table::SandboxResume>(done(kernel.resume(params.task, by).await)).await,
+        MethodCall::SandboxPause(params) => to.answer::<table::SandboxPause>(done(kernel.workspaces.pause(params.task, by).await)).await,
+        MethodCall::SandboxResume(params) => to.answer::<table::SandboxResume>(done(kernel.workspaces.resume(params.task, by).await)).await,
         MethodCall::SandboxRun(params) => {
             let ran = sandbox_run::run(caller, params, to.notes()).await;
             to.answer::<table::SandboxRun>(ran).await;

@@ -20,7 +20,7 @@ pub(crate) async fn run(kernel: &Arc<Kernel>, params: GatewayOpenParams, respond
     let notes = responder.notes();
     let result = GatewayOpenResult { pid, url: format!("http://{address}"), key: key.reveal().to_owned() };
     responder.answer::<table::GatewayOpen>(Ok(result)).await;
-    let why = kernel.gateway_cancelled(guard.pid).await;
+    let why = kernel.models.gateway_cancelled(guard.pid).await;
     notes.send(CLOSED, &GatewayClosedNote { why }).await;
     // The client ends its program and hangs up, which drops this request.
     std::future::pending::<()>().await;
@@ -45,10 +45,10 @@ struct CloseOnDrop {
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         let (kernel, pid) = (self.kernel.clone(), self.pid);
-        kernel.dismiss(pid);
+        kernel.models.dismiss(pid);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                if let Err(fault) = kernel.close_gateway(pid).await {
+                if let Err(fault) = kernel.models.close_gateway(pid).await {
                     eprintln!("skep: the end of process {pid} could not be recorded: {fault}");
                 }
             });

@@ -96,7 +96,7 @@ pub(crate) async fn trial(kernel: &Kernel, params: &PolicyTrialParams) -> Result
 }
 
 pub(crate) async fn log(kernel: &Kernel, path: &str) -> Result<PolicyLogResult, RpcError> {
-    let versions = kernel.policy_log(Path::new(path)).await.map_err(rpc_error)?;
+    let versions = kernel.policies.policy_log(Path::new(path)).await.map_err(rpc_error)?;
     let shown = versions.into_iter().map(|past| PolicyVersion {
         version: past.version,
         seq: past.seq,

@@ -110,7 +110,7 @@ pub(crate) fn doubts(kernel: &Kernel) -> JournalDoubtsResult {
 }
 
 pub(crate) fn verification(kernel: &Kernel) -> VerificationStatus {
-    match kernel.verification() {
+    match kernel.verifier.state() {
         kernel::Verification::Running => VerificationStatus::Running,
         kernel::Verification::Whole => VerificationStatus::Whole,
         kernel::Verification::Doubted => VerificationStatus::Doubted,
@@ -119,13 +119,13 @@ pub(crate) fn verification(kernel: &Kernel) -> VerificationStatus {
 }
 
 pub(crate) async fn acknowledge(kernel: &Kernel, upto: u64, by: &str) -> Result<JournalDoubtsResult, RpcError> {
-    kernel.acknowledge(upto, by).await.map_err(rpc_error)?;
+    kernel.ledger.acknowledge(upto, by).await.map_err(rpc_error)?;
     Ok(doubts(kernel))
 }
 
 pub(crate) async fn forget(kernel: &Kernel, params: JournalForgetParams, by: &str) -> Result<JournalForgetResult, RpcError> {
     let JournalForgetParams { blobs, records, reason } = params;
     let reason = reason.unwrap_or_else(|| "asked for".to_owned());
-    let forgotten = kernel.forget(&blobs, &records, &reason, by).await.map_err(rpc_error)?;
+    let forgotten = kernel.blobs.forget(&blobs, &records, &reason, by).await.map_err(rpc_error)?;
     Ok(JournalForgetResult { forgotten })
 }

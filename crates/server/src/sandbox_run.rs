@@ -7,7 +7,7 @@ use crate::dispatch::Caller;
 use crate::responder::NoteQueue;
 use crate::rpc_error::rpc_error;
 use crate::view;
-use kernel::{Ask, JobTerms};
+use kernel::{CallOptions, JobTerms};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::termios::Winsize;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(crate) async fn run(caller: &Caller, params: SandboxRunParams, notes: NoteQu
     let live = Arc::new(tool::Live { streams, gone: is_gone });
     let (path, discard) = (params.path.clone(), params.discard);
     let job = JobTerms { name: params.name.clone(), budget: params.budget.clone() };
-    let ask = Ask { live: Some(live), discard, job, ..Ask::default() };
+    let ask = CallOptions { live: Some(live), discard, job, ..CallOptions::default() };
     let call = caller.kernel.call(Path::new(&path), None, kernel::SANDBOX_RUN, input(params), ask);
     let (source, copying): (_, Copying) = match ends {
         Ends::Pipes { input, output, errors } => (InputEnd::Pipe(input), Box::pin(copy_pipes(output, errors, notes.clone()))),

@@ -35,7 +35,7 @@ pub(crate) async fn add(kernel: &Kernel, params: TaskAddParams) -> Result<TaskAd
 
 /// Answers when a task has ended or waits for a person.
 pub(crate) async fn wait(kernel: &Kernel, params: TaskAwaitParams) -> Result<TaskView, RpcError> {
-    let settled = kernel.settled(params.task);
+    let settled = kernel.tasks.settled(params.task);
     let task = match params.timeout_ms {
         None => settled.await,
         Some(ms) => tokio::time::timeout(Duration::from_millis(ms), settled).await.map_err(|_| {

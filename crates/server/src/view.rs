@@ -2,7 +2,7 @@
 
 use crate::records::verification;
 use crate::rpc_error::{fault_error, rpc_error};
-use kernel::{BrainSpec, Called, End, Kernel, MergeDiff, Proposal};
+use kernel::{BrainSpec, CallReport, End, Kernel, MergeDiff, Proposal};
 use std::path::Path;
 use std::time::Duration;
 use wire::method::model::{CassetteEntry, CassetteListResult, ExchangeEntry};
@@ -15,8 +15,8 @@ pub(crate) fn status(kernel: &Kernel) -> itself::KernelStatusResult {
     kernel.ledger.look(|world| itself::KernelStatusResult {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         os_pid: std::process::id(),
-        home: kernel.home.path.display().to_string(),
-        started_ms: kernel.started_ms,
+        home: kernel.instance.home.path.display().to_string(),
+        started_ms: kernel.instance.started_ms,
         head_seq: kernel.ledger.journal().head().seq,
         rss_bytes: resident_bytes(),
         processes: world.processes.values().filter(|process| process.state.alive()).count() as u64,
@@ -44,11 +44,12 @@ fn resident_bytes() -> u64 {
 /// What this host supports.
 pub(crate) async fn doctor(kernel: &Kernel) -> Result<itself::KernelDoctorResult, RpcError> {
     let checks = kernel
+        .rooms
         .launcher
-        .probe(&kernel.home.work())
+        .probe(&kernel.instance.home.work())
         .await
         .map_err(|error| RpcError::new(ErrorCode::Internal, "this host could not be examined").why(error.to_string()))?;
-    let checks = checks.into_iter().chain(kernel.check_engines().await);
+    let checks = checks.into_iter().chain(kernel.rooms.check_engines().await);
     Ok(itself::KernelDoctorResult { checks: checks.map(host_check).collect() })
 }
 
@@ -79,7 +80,7 @@ pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::Z
     let zones: Vec<world::Zone> = kernel
         .ledger
         .look(|world| world.zones.values().filter(|zone| only.as_ref().is_none_or(|only| *only == zone.path)).cloned().collect());
-    let waits = kernel.waits();
+    let waits = kernel.models.waits();
     let mut views = Vec::with_capacity(zones.len());
     for found in zones {
         let (processes, tasks) = kernel.ledger.look(|world| {
@@ -87,10 +88,10 @@ pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::Z
             let tasks = world.tasks.values().filter(|task| task.zone == found.id);
             (mine.map(|p| proc_view(kernel, world, p)).collect(), tasks.map(|t| task_view(&waits, world, t)).collect())
         });
-        let proposal = kernel.proposal(Path::new(&found.path)).await;
+        let proposal = kernel.policies.proposal(Path::new(&found.path)).await;
         views.push(zone::ZoneView {
             zone: found.id,
-            branch: kernel.branch(found.id).await,
+            branch: kernel.policies.branch(found.id).await,
             policy_version: found.policy_version,
             // A tree that cannot be read is not the one that was trusted.
             drift: proposal.map_or(true, |proposal| !proposal.diff.is_empty()),
@@ -105,7 +106,7 @@ pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::Z
 /// The zone that holds `path`, by its own path.
 async fn zone_path(kernel: &Kernel, path: &str) -> Result<String, RpcError> {
     let top = kernel::locate(Path::new(path)).await.map_err(rpc_error)?;
-    Ok(kernel.zone(&top).map_err(rpc_error)?.path)
+    Ok(kernel.policies.zone(&top).map_err(rpc_error)?.path)
 }
 
 pub(crate) fn processes(kernel: &Kernel) -> Vec<ProcView> {
@@ -124,7 +125,7 @@ fn proc_view(kernel: &Kernel, world: &World, process: &Process) -> ProcView {
         state: process.state,
         calls_made: process.calls_made,
         calls_left: task.and_then(|task| task.calls_left),
-        task: task.map(|task| task.id).or_else(|| kernel.task_of_job(process.pid)),
+        task: task.map(|task| task.id).or_else(|| kernel.tasks.task_of_job(process.pid)),
         started_ms: process.started_ms,
         net: process.net,
     }
@@ -135,7 +136,7 @@ pub(crate) async fn tasks(kernel: &Kernel, path: Option<&str>) -> Result<Vec<tas
         Some(path) => Some(zone_path(kernel, path).await?),
         None => None,
     };
-    let waits = kernel.waits();
+    let waits = kernel.models.waits();
     Ok(kernel.ledger.look(|world| {
         let zone = only.and_then(|path| world.zone_at(&path).map(|zone| zone.id));
         world.tasks.values().filter(|task| zone.is_none_or(|zone| task.zone == zone)).map(|task| task_view(&waits, world, task)).collect()
@@ -143,8 +144,8 @@ pub(crate) async fn tasks(kernel: &Kernel, path: Option<&str>) -> Result<Vec<tas
 }
 
 pub(crate) fn task(kernel: &Kernel, id: TaskId) -> Result<task::TaskView, RpcError> {
-    let task = kernel.task(id).map_err(rpc_error)?;
-    let waits = kernel.waits();
+    let task = kernel.ledger.task(id).map_err(rpc_error)?;
+    let waits = kernel.models.waits();
     Ok(kernel.ledger.look(|world| task_view(&waits, world, &task)))
 }
 
@@ -208,7 +209,7 @@ pub(crate) fn merges(kernel: &Kernel) -> Result<merge::MergeListResult, RpcError
         files: line.files as u64,
         left: line.left as u64,
     };
-    Ok(merge::MergeListResult { merges: kernel.merges().map_err(rpc_error)?.into_iter().map(view).collect() })
+    Ok(merge::MergeListResult { merges: kernel.ledger.merges().map_err(rpc_error)?.into_iter().map(view).collect() })
 }
 
 /// Paths that went through, by name, and those that did not, with their reasons.
@@ -218,7 +219,7 @@ pub(crate) fn split(paths: Vec<MergePath>) -> (Vec<String>, Vec<MergePath>) {
 }
 
 pub(crate) fn tools(kernel: &Kernel) -> call::ToolListResult {
-    let tools = kernel.tools.list().map(|tool| {
+    let tools = kernel.tools.registry.list().map(|tool| {
         let manifest = tool.manifest();
         call::ToolView {
             name: manifest.name.clone(),
@@ -228,12 +229,13 @@ pub(crate) fn tools(kernel: &Kernel) -> call::ToolListResult {
             input_schema: manifest.input_schema.clone(),
         }
     });
-    let left_out = kernel.tools.left_out().iter().map(|error| call::ToolLeftOut { file: error.file.clone(), why: error.what.clone() });
+    let left_out =
+        kernel.tools.registry.left_out().iter().map(|error| call::ToolLeftOut { file: error.file.clone(), why: error.what.clone() });
     call::ToolListResult { tools: tools.collect(), left_out: left_out.collect() }
 }
 
-pub(crate) fn call_result(called: Called) -> call::CallRunResult {
-    let Called { outcome, task, mut dropped } = called;
+pub(crate) fn call_result(called: CallReport) -> call::CallRunResult {
+    let CallReport { outcome, task, mut dropped } = called;
     let count = dropped.len() as u64;
     dropped.truncate(call::DROPPED_MAX);
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -268,7 +270,7 @@ pub(crate) fn reviews(kernel: &Kernel, all: bool) -> review::ReviewListResult {
 
 /// One review with what a yes would change.
 pub(crate) async fn review(kernel: &Kernel, id: ReviewId, full: bool) -> Result<review::ReviewView, RpcError> {
-    let found = kernel.review(id).map_err(rpc_error)?;
+    let found = kernel.ledger.review(id).map_err(rpc_error)?;
     let mut view = kernel.ledger.look(|world| review_view(world, &found));
     let question = kernel.question(&found).await.map_err(rpc_error)?;
     (view.cut, view.lost) = (question.is_cut, question.is_lost);
@@ -330,12 +332,12 @@ pub(crate) async fn templates(kernel: &Kernel, path: Option<&str>) -> Result<roo
         Some(path) => kernel::locate(Path::new(path)).await.ok(),
         None => None,
     };
-    let zone = top.and_then(|top| kernel.zone(&top).ok());
+    let zone = top.and_then(|top| kernel.policies.zone(&top).ok());
     let trusted = match zone {
-        Some(zone) => kernel.trusted(zone.id).map_err(fault_error)?,
+        Some(zone) => kernel.policies.trusted(zone.id).map_err(fault_error)?,
         None => None,
     };
-    let all = kernel.templates(trusted.as_deref()).map_err(RpcError::from)?;
+    let all = kernel.policies.templates(trusted.as_deref()).map_err(RpcError::from)?;
     let ms = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let name =
         |value: serde_json::Result<serde_json::Value>| value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
@@ -378,13 +380,13 @@ pub(crate) fn rooms(kernel: &Kernel) -> room::SandboxListResult {
         paused: found.paused,
         jobs: found.jobs.into_iter().map(job).collect(),
     };
-    room::SandboxListResult { rooms: kernel.rooms().into_iter().map(view).collect() }
+    room::SandboxListResult { rooms: kernel.workspaces.rooms().into_iter().map(view).collect() }
 }
 
 pub(crate) fn cassettes(kernel: &Kernel, name: Option<&str>) -> Result<CassetteListResult, RpcError> {
     let found = match name {
-        Some(name) => kernel.cassette(name).map(|one| vec![one]),
-        None => kernel.cassettes(),
+        Some(name) => kernel.models.cassette(name).map(|one| vec![one]),
+        None => kernel.models.cassettes(),
     };
     let exchange = |one: kernel::ExchangeView| {
         let kernel::ExchangeView { n, dialect, path, model, status, bytes, ms, complete } = one;

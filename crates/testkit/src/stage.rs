@@ -58,7 +58,7 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
                 tags: vec![],
             };
             let task = kernel.add(new).await?.task;
-            kernel.settled(task).await?;
+            kernel.tasks.settled(task).await?;
             Ok((zone, task))
         };
         let (zone, task) = opened.await.map_err(|stop: Stop| stop.to_string())?;
@@ -69,7 +69,7 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
 impl Stage {
     pub async fn call(&self, tool: &str, input: Value) -> Result<Outcome, String> {
         let request = Request::new(Pid(3), Some(self.task), self.zone, tool, input);
-        self.kernel.make(&request).await.map_err(|fault| fault.to_string())
+        self.kernel.call_as(&request).await.map_err(|fault| fault.to_string())
     }
 
     pub fn events(&self) -> Result<Vec<Event>, String> {

@@ -1,171 +1,113 @@
-//! The tools that are part of skep. Each has its manifest beside it.
+//! The tools that are part of skep, one in each file with its manifest beside it. What they share stands here.
 
+mod delete;
 mod edit;
-mod foreign;
+mod exists;
 mod git;
 mod glob;
 mod grep;
 mod http;
+pub(crate) mod job;
 mod list;
-mod name;
-mod patch;
+pub(crate) mod patch;
 mod read;
-mod run;
+mod rename;
+mod sandbox_run;
+mod shell_run;
+mod test_run;
 mod unified;
-mod would;
 mod write;
 
-use crate::adapter::Adapter;
+use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::Manifest;
-use crate::net::Aim;
 use crate::place::{Access, Place, Target};
-use crate::tool::{Context, Output};
+use crate::tool::Tool;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use world::limits::JOB_MS_DEFAULT;
 use world::{Code, Refusal};
 
 /// Room for a result's field names and numbers.
 const FRAME_BYTES: usize = 1024;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Body {
-    FsRead,
-    FsList,
-    FsExists,
-    FsWrite,
-    FsEdit,
-    FsDelete,
-    FsMove,
-    FsPatch,
-    SearchGrep,
-    SearchGlob,
-    ShellRun,
-    TestRun,
-    SandboxRun,
-    GitStatus,
-    GitDiff,
-    GitLog,
-    GitCommit,
-    HttpRequest,
-    /// The command of a `tool.yaml` that was loaded.
-    Foreign,
-    /// The work of a built-in tool under a manifest of its own; the door makes a call of that tool of it.
-    Adapted(Adapter),
+pub(crate) fn all() -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(read::FsRead(manifest(include_str!("builtin/read.yaml")))),
+        Arc::new(list::FsList(manifest(include_str!("builtin/list.yaml")))),
+        Arc::new(exists::FsExists(manifest(include_str!("builtin/exists.yaml")))),
+        Arc::new(write::FsWrite(manifest(include_str!("builtin/write.yaml")))),
+        Arc::new(edit::FsEdit(manifest(include_str!("builtin/edit.yaml")))),
+        Arc::new(delete::FsDelete(manifest(include_str!("builtin/delete.yaml")))),
+        Arc::new(rename::FsMove(manifest(include_str!("builtin/move.yaml")))),
+        Arc::new(patch::FsPatch(manifest(include_str!("builtin/patch.yaml")))),
+        Arc::new(grep::SearchGrep(manifest(include_str!("builtin/grep.yaml")))),
+        Arc::new(glob::SearchGlob(manifest(include_str!("builtin/glob.yaml")))),
+        Arc::new(shell_run::ShellRun(manifest(include_str!("builtin/run.yaml")))),
+        Arc::new(test_run::TestRun(manifest(include_str!("builtin/test.yaml")))),
+        Arc::new(sandbox_run::SandboxRun(manifest(include_str!("builtin/sandbox.yaml")))),
+        Arc::new(git::GitStatus(manifest(include_str!("builtin/git/status.yaml")))),
+        Arc::new(git::GitDiff(manifest(include_str!("builtin/git/diff.yaml")))),
+        Arc::new(git::GitLog(manifest(include_str!("builtin/git/log.yaml")))),
+        Arc::new(git::GitCommit(manifest(include_str!("builtin/git/commit.yaml")))),
+        Arc::new(http::HttpRequest(manifest(include_str!("builtin/http.yaml")))),
+    ]
 }
 
-impl Body {
-    /// The built-in ones and their manifests.
-    pub const ALL: &[(Body, &str)] = &[
-        (Body::FsRead, include_str!("builtin/read.yaml")),
-        (Body::FsList, include_str!("builtin/list.yaml")),
-        (Body::FsExists, include_str!("builtin/exists.yaml")),
-        (Body::FsWrite, include_str!("builtin/write.yaml")),
-        (Body::FsEdit, include_str!("builtin/edit.yaml")),
-        (Body::FsDelete, include_str!("builtin/delete.yaml")),
-        (Body::FsMove, include_str!("builtin/move.yaml")),
-        (Body::FsPatch, include_str!("builtin/patch.yaml")),
-        (Body::SearchGrep, include_str!("builtin/grep.yaml")),
-        (Body::SearchGlob, include_str!("builtin/glob.yaml")),
-        (Body::ShellRun, include_str!("builtin/run.yaml")),
-        (Body::TestRun, include_str!("builtin/test.yaml")),
-        (Body::SandboxRun, include_str!("builtin/sandbox.yaml")),
-        (Body::GitStatus, include_str!("builtin/git/status.yaml")),
-        (Body::GitDiff, include_str!("builtin/git/diff.yaml")),
-        (Body::GitLog, include_str!("builtin/git/log.yaml")),
-        (Body::GitCommit, include_str!("builtin/git/commit.yaml")),
-        (Body::HttpRequest, include_str!("builtin/http.yaml")),
-    ];
-
-    pub fn targets(self, input: &Value) -> Vec<Target> {
-        let at = |field: &str, access: Access| Target { path: text(input, field).unwrap_or(".").to_owned(), access };
-        match self {
-            Body::FsRead | Body::FsExists | Body::GitDiff | Body::GitLog => vec![at("path", Access::Read)],
-            Body::FsWrite | Body::FsEdit => vec![at("path", Access::Write)],
-            Body::FsDelete => vec![at("path", Access::Name)],
-            Body::FsMove => vec![at("from", Access::Name), at("to", Access::Name)],
-            Body::FsPatch => patch::targets(input),
-            Body::FsList | Body::SearchGrep | Body::SearchGlob => vec![at("path", Access::List)],
-            Body::ShellRun | Body::SandboxRun => vec![at("cwd", Access::Run)],
-            Body::GitCommit => words(input, "paths").into_iter().map(|path| Target { path, access: Access::Name }).collect(),
-            Body::TestRun | Body::GitStatus | Body::HttpRequest | Body::Foreign | Body::Adapted(_) => Vec::new(),
-        }
+fn manifest(text: &str) -> Manifest {
+    match Manifest::parse(text, "built-in manifest") {
+        Ok(manifest) => manifest,
+        Err(error) => panic!("a built-in manifest is broken: {error}"),
     }
+}
 
-    /// Set for what may touch more than it names: a program, or the repository as a whole.
-    pub fn touches_all(self) -> Option<Access> {
-        match self {
-            Body::ShellRun | Body::SandboxRun | Body::TestRun | Body::Foreign | Body::Adapted(_) | Body::GitCommit => Some(Access::Run),
-            Body::GitStatus | Body::GitDiff | Body::GitLog => Some(Access::Read),
-            _ => None,
-        }
-    }
+/// The path in a field of an input; the project itself where the field is left out.
+fn path_in(input: &Value, field: &str, access: Access) -> Target {
+    Target { path: text(input, field).unwrap_or(".").to_owned(), access }
+}
 
-    pub fn command(self, manifest: &Manifest, input: &Value) -> Option<Vec<String>> {
-        match self {
-            Body::ShellRun | Body::SandboxRun => Some(words(input, "command")),
-            Body::Foreign => Some(manifest.command.clone()),
-            _ => None,
-        }
-    }
+/// The paths of a call whose number the tool knows.
+fn exactly<const N: usize>(paths: Vec<Place>) -> Result<[Place; N], Refusal> {
+    paths.try_into().map_err(|_| without_paths())
+}
 
-    pub fn size(self, input: &Value) -> Option<u64> {
-        let field = match self {
-            Body::FsWrite => "content",
-            Body::FsEdit => "new",
-            Body::FsPatch => "patch",
-            Body::HttpRequest => "body",
-            _ => return None,
-        };
-        text(input, field).and_then(|content| u64::try_from(content.len()).ok())
-    }
+/// The same for a look at them.
+fn exactly_of<const N: usize>(paths: &[Place]) -> Result<&[Place; N], Refusal> {
+    paths.try_into().map_err(|_| without_paths())
+}
 
-    pub fn aim(self, input: &Value) -> Result<Option<Aim>, Refusal> {
-        (self == Body::HttpRequest).then(|| http::aim(input)).transpose()
-    }
+fn without_paths() -> Refusal {
+    Refusal::new(Code::BadInput, "the call came without its paths")
+}
 
-    pub fn reads_only(self, input: &Value) -> bool {
-        self == Body::HttpRequest && http::reads_only(input)
-    }
+/// A path as dry runs show it.
+fn shown(path: &Place) -> String {
+    format!("`{}`", path.real.as_str())
+}
 
-    /// What a call would do, in one sentence.
-    pub fn would(self, manifest: &Manifest, input: &Value, places: &[Place], context: &Context<'_>) -> Result<String, ToolStop> {
-        would::tell(self, manifest, input, places, context)
-    }
+/// The same of what must be a directory.
+fn shown_directory(path: &Place) -> Result<String, Refusal> {
+    path.directory().map(|_| shown(path))
+}
 
-    pub async fn run(self, manifest: &Manifest, input: &Value, places: Vec<Place>, context: &Context<'_>) -> Result<Output, ToolStop> {
-        let mut places = places.into_iter();
-        let mut place = || places.next().ok_or_else(|| Refusal::new(Code::BadInput, "the call came without its place"));
-        let time = Duration::from_millis(manifest.timeout_ms);
-        // What a reader gives comes in parts, so a part is made that reaches the brain whole, with its fields' names around it.
-        let part_max = context.output_max.min(manifest.result_bytes_max().saturating_sub(FRAME_BYTES));
-        match self {
-            Body::FsRead => read::run(input, place()?, part_max, time).await,
-            Body::FsList => list::run(place()?, context, part_max, time).await,
-            Body::FsExists => name::exists(&place()?),
-            Body::FsWrite => write::run(input, place()?, context, time).await,
-            Body::FsEdit => edit::run(input, place()?, context, time).await,
-            Body::FsDelete => name::delete(&place()?, context, time).await,
-            Body::FsMove => name::rename(&place()?, &place()?, context, time).await,
-            Body::FsPatch => patch::run(input, places.collect(), context, time).await,
-            Body::SearchGrep => grep::run(input, place()?, context, part_max, time).await,
-            Body::SearchGlob => glob::run(input, place()?, context, part_max, time).await,
-            Body::ShellRun => run::shell(input, place()?, context, JOB_MS_DEFAULT).await,
-            Body::SandboxRun => run::shell(input, place()?, context, manifest.timeout_ms).await,
-            Body::TestRun => run::test(input, context).await,
-            Body::GitStatus => git::status(context, time).await,
-            Body::GitDiff => git::diff(input, &place()?, context, time).await,
-            Body::GitLog => git::log(input, places.next(), context, time).await,
-            Body::GitCommit => git::commit(input, &places.collect::<Vec<_>>(), context, time).await,
-            Body::HttpRequest => http::run(input, context).await,
-            Body::Foreign => foreign::run(manifest, input, context).await,
-            // INVARIANT: the door makes another call of it before anything runs.
-            Body::Adapted(adapter) => {
-                Err(Refusal::new(Code::Unsupported, format!("`{}` runs as `{}`", manifest.name, adapter.tool())).into())
-            }
-        }
-    }
+fn time_of(manifest: &Manifest) -> Duration {
+    Duration::from_millis(manifest.timeout_ms)
+}
+
+/// The time limit of a tool whose callers may ask for another than the manifest's.
+fn time_asked(manifest: &Manifest, input: &Value) -> Result<Duration, Refusal> {
+    let asked = number(input, "timeout_ms")?.unwrap_or(0);
+    Ok(Duration::from_millis(asked.max(manifest.timeout_ms)))
+}
+
+/// What a reader gives comes in parts, so a part is made that reaches the brain whole, with its fields' names around it.
+fn part_bytes_max(manifest: &Manifest, context: &Context<'_>) -> usize {
+    context.output_max.min(manifest.result_bytes_max().saturating_sub(FRAME_BYTES))
+}
+
+/// Bytes of a text in an input.
+fn bytes_in(input: &Value, field: &str) -> Option<u64> {
+    text(input, field).and_then(|content| u64::try_from(content.len()).ok())
 }
 
 /// Does work that may wait for a disk on a thread where waiting harms nobody, and gives up on it after `time`.
@@ -189,7 +131,7 @@ fn text<'a>(input: &'a Value, field: &str) -> Option<&'a str> {
 }
 
 /// A whole number, also one written as `5.0`. What is none or too large is refused: a default in its place would be another call.
-pub(crate) fn number(input: &Value, field: &str) -> Result<Option<u64>, Refusal> {
+fn number(input: &Value, field: &str) -> Result<Option<u64>, Refusal> {
     /// Above it, numbers in JSON are no longer exact.
     const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
     let Some(value) = input.get(field) else { return Ok(None) };

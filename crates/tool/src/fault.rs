@@ -1,10 +1,10 @@
-//! Why a tool's body came to no result.
+//! Why a tool came to no result.
 
 use sandbox::SandboxError;
 use std::io;
 use world::{Code, Refusal};
 
-/// The two kinds of no that a body can end in.
+/// The two kinds of no that a tool's work can end in.
 #[derive(Debug)]
 pub enum ToolStop {
     /// The world is as it is and the call does not fit it: no such file, a binary one, an unknown program.
@@ -43,7 +43,7 @@ pub enum ToolFault {
 }
 
 impl ToolFault {
-    pub(crate) fn io(verb: &'static str, path: &str, cause: impl Into<io::Error>) -> ToolFault {
+    pub fn io(verb: &'static str, path: &str, cause: impl Into<io::Error>) -> ToolFault {
         ToolFault::Io { verb, path: path.to_owned(), cause: cause.into() }
     }
 

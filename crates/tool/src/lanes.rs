@@ -4,7 +4,6 @@
 //! order of asking, and nobody waits for a circle.
 
 use crate::place::{Access, Target};
-use crate::tool::writes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use tokio::sync::Notify;
 /// Do two calls meet: does one write what the other reads or writes? A folder meets everything below it, and what has no
 /// conflict here may still depend on another call's result; the caller who knows that waits.
 pub fn conflicts(a: &[Target], b: &[Target]) -> bool {
-    a.iter().any(|a| b.iter().any(|b| (writes(a.access) || writes(b.access)) && overlap(a, b)))
+    a.iter().any(|a| b.iter().any(|b| (a.access.writes() || b.access.writes()) && overlap(a, b)))
 }
 
 fn overlap(a: &Target, b: &Target) -> bool {
@@ -49,7 +48,7 @@ pub struct Lane {
 }
 
 impl Lanes {
-    /// Waits until no earlier call conflicts. `touches` are real paths, as `Tool::touches` gives them. The place in the row is taken
+    /// Waits until no earlier call conflicts. `touches` are paths as `RegisteredTool::touches_by_name` gives them. The place in the row is taken
     /// when the future is first polled; dropping the future gives it up.
     pub async fn enter(self: &Arc<Lanes>, touches: Vec<Target>) -> Lane {
         let lane = {

@@ -1,17 +1,20 @@
 //! What can be called, and the ordinary tools.
 //!
-//! A [`Tool`] is a manifest, a check of its input and a body. It knows neither policy nor journal: the door decides, and hands the
-//! body the very files that were decided on as [`Place`]s. **Invariant.** A body in the kernel's process only reads, and only
-//! through the workspace's root descriptor; whatever changes something of the project runs in a room. One tool reaches beyond both,
-//! `http.request`, and it opens no socket to an address that is not public (`net.rs`).
+//! A [`Tool`] has a manifest, says what a call is about, and does the work. It knows neither policy nor journal: the door decides, and
+//! hands it the very files that were decided on as [`Place`]s. The [`Registry`] has all tools by name and knows no kinds of them.
+//! **Invariant.** A built-in tool in the kernel's process only reads, and only through the workspace's root descriptor; whatever
+//! changes something of the project runs in a room. One tool reaches beyond both, `http.request`, and it opens no socket to an address
+//! that is not public (`net.rs`).
 //!
 //! For the door there are besides: [`Breakers`], which rest a tool that keeps failing; [`Lanes`], which run calls at once unless
 //! they meet on a path; and the [`Sanitizer`], through which a result goes last.
 #![forbid(unsafe_code)]
 
-mod adapter;
+mod adapted;
 mod breaker;
 mod builtin;
+mod command;
+mod context;
 mod env;
 mod fault;
 mod lanes;
@@ -22,6 +25,7 @@ mod net;
 mod permission;
 mod pipeline;
 mod place;
+mod registered;
 mod registry;
 mod sanitize;
 mod schema;
@@ -30,6 +34,7 @@ mod unavailable;
 mod walk;
 
 pub use breaker::{Breakers, Pass};
+pub use context::{Context, Network, RunMode, Secret};
 pub use env::{is_closed, scrub};
 pub use fault::{ToolFault, ToolStop};
 pub use lanes::{Lane, Lanes, conflicts};
@@ -38,7 +43,8 @@ pub use live::{Live, Streams, TerminalLine, Terms};
 pub use manifest::{Manifest, ManifestError, OutputMode, RESULT_TOKENS_MAX, Room, Runner, Supports, Truncate};
 pub use net::{Aim, Hop, Reach, host_of, port_of};
 pub use place::{Access, Found, Place, Real, Target};
+pub use registered::RegisteredTool;
 pub use registry::Registry;
 pub use sanitize::{Cleaned, PatternError, Sanitizer, is_unseen, visible};
-pub use tool::{Context, Network, Output, RunMode, Secret, Tool};
+pub use tool::{Adapter, Output, Tool, ToolFuture};
 pub use unavailable::ToolUnavailable;

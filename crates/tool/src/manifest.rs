@@ -29,7 +29,7 @@ pub struct Manifest {
     /// It changes nothing anywhere. Left out, a tool counts as one that does.
     #[serde(default)]
     pub read_only: bool,
-    /// Where its body runs. Left out, in a sandbox.
+    /// Where it runs. Left out, in a sandbox.
     #[serde(default)]
     pub room: Room,
     /// How often a call that met a passing fault is made again. Left out, once for a tool that only reads; never for any other.

@@ -1,35 +1,34 @@
-//! What happens around a body: time, second tries, the check of its result.
+//! What happens around a tool's work: the time limit and second tries.
 //!
 //! The door's part of seed 002's ten stages is the kernel's: it finds the tool, asks the breaker, decides, and records. **Invariant.**
-//! A call ends within its time, and what it began ends with it: dropping a body kills its job or closes its socket, and readers on
+//! A call ends within its time, and what it began ends with it: dropping the work kills its job or closes its socket, and readers on
 //! other threads watch a deadline. **Invariant.** Only a call that changes nothing is made twice.
 
-use crate::builtin::number;
+use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
 use crate::place::Place;
-use crate::tool::{Context, Output, Tool};
+use crate::tool::{Output, Tool};
 use serde_json::Value;
 use std::future::Future;
 use std::time::Duration;
-use world::Refusal;
 
 /// Tries after the first, where a manifest names no number.
 const RETRIES_DEFAULT: u32 = 1;
 /// Between a passing fault and the next try.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// Bodies stop by themselves when their time is over, and say more about it. This is for one that does not.
+/// Tools stop by themselves when their time is over, and say more about it. This is for one that does not.
 const GRACE: Duration = Duration::from_secs(5);
 
-pub(crate) async fn run(tool: &Tool, input: &Value, places: Vec<Place>, context: &Context<'_>) -> Result<Output, ToolStop> {
+pub(crate) async fn run(tool: &dyn Tool, input: &Value, paths: Vec<Place>, context: &Context<'_>) -> Result<Output, ToolStop> {
     let retries = if tool.reads_only(input) { tool.manifest().retries.unwrap_or(RETRIES_DEFAULT) } else { 0 };
-    let time = time(tool, input)? + GRACE;
-    let mut kept = places;
+    let time = tool.time_limit(input)? + GRACE;
+    let mut kept = paths;
     let told = |attempt: u32, fault: &ToolFault| context.leave.retried(attempt, &fault.to_string());
-    let output = retrying(retries, told, |left| {
-        // The last try may have the places themselves.
-        let places = if left == 0 { Ok(std::mem::take(&mut kept)) } else { kept.iter().map(Place::again).collect() };
+    retrying(retries, told, |left| {
+        // The last try may have the paths themselves.
+        let paths = if left == 0 { Ok(std::mem::take(&mut kept)) } else { kept.iter().map(Place::again).collect() };
         async move {
-            let places = places.map_err(|error| ToolFault::io("open", ".", error))?;
+            let paths = paths.map_err(|error| ToolFault::io("open", ".", error))?;
             // A pause of the room is no time of the call's.
             let late = async {
                 match context.room {
@@ -38,20 +37,12 @@ pub(crate) async fn run(tool: &Tool, input: &Value, places: Vec<Place>, context:
                 }
             };
             tokio::select! {
-                result = tool.act(input, places, context) => result,
+                result = tool.execute(input, paths, context) => result,
                 () = late => Err(ToolFault::TimedOut { ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }.into()),
             }
         }
     })
-    .await?;
-    tool.check_output(&output.value)?;
-    Ok(output)
-}
-
-/// What the caller asked for, or else the manifest.
-fn time(tool: &Tool, input: &Value) -> Result<Duration, Refusal> {
-    let asked = if tool.is_builtin() { number(input, "timeout_ms")? } else { None };
-    Ok(Duration::from_millis(asked.unwrap_or(0).max(tool.manifest().timeout_ms)))
+    .await
 }
 
 /// Tries until something other than a passing fault comes of it. `attempt` is told how many tries are left after it.

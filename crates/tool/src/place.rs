@@ -24,6 +24,13 @@ pub struct Target {
     pub access: Access,
 }
 
+impl Target {
+    /// The whole project.
+    pub fn project(access: Access) -> Target {
+        Target { path: ".".to_owned(), access }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Read,
@@ -34,6 +41,13 @@ pub enum Access {
     Name,
     /// A program works there.
     Run,
+}
+
+impl Access {
+    /// Does a call with it change what it names?
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, Access::Write | Access::Name | Access::Run)
+    }
 }
 
 #[derive(Debug)]

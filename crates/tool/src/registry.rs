@@ -1,12 +1,14 @@
 //! The tools there are, by name.
 
-use crate::adapter::Adapter;
-use crate::builtin::Body;
+use crate::adapted::AdaptedTool;
+use crate::builtin;
+use crate::command::CommandTool;
 use crate::manifest::{Manifest, ManifestError, Room};
-use crate::permission::{Permission, Permissions};
+use crate::registered::RegisteredTool;
 use crate::tool::Tool;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use world::near::distance;
 use world::{Code, Refusal};
 
@@ -15,18 +17,29 @@ const MANIFEST_BYTES_MAX: u64 = 256 * 1024;
 
 #[derive(Debug)]
 pub struct Registry {
-    tools: BTreeMap<String, Tool>,
+    tools: BTreeMap<String, RegisteredTool>,
     left_out: Vec<ManifestError>,
 }
 
 impl Registry {
     /// The tools that are part of skep.
     pub fn builtin() -> Registry {
-        let tool = |(body, text): &(Body, &str)| match Manifest::parse(text, "built-in manifest") {
-            Ok(manifest) => (manifest.name.clone(), Tool::new(manifest, *body)),
-            Err(error) => panic!("a built-in manifest is broken: {error}"),
-        };
-        Registry { tools: Body::ALL.iter().map(tool).collect(), left_out: Vec::new() }
+        let mut registry = Registry { tools: BTreeMap::new(), left_out: Vec::new() };
+        builtin::all().into_iter().for_each(|tool| registry.insert(tool));
+        registry
+    }
+
+    /// Adds a tool, if its manifest can be used and its name is free. Whoever adds one vouches for what its manifest says.
+    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), ManifestError> {
+        let manifest = tool.manifest();
+        manifest.check(&manifest.name)?;
+        self.check_name(&manifest.name).map_err(|what| ManifestError { file: manifest.name.clone(), line: 0, column: 0, what })?;
+        self.insert(tool);
+        Ok(())
+    }
+
+    fn insert(&mut self, tool: Arc<dyn Tool>) {
+        self.tools.insert(tool.manifest().name.clone(), RegisteredTool::new(tool));
     }
 
     /// Adds the tools of a folder: each subfolder with a `tool.yaml` is one. What cannot be used is left out, and kept for
@@ -58,42 +71,40 @@ impl Registry {
             return Err(unusable(file, format!("it has more than {MANIFEST_BYTES_MAX} bytes")));
         }
         let text = std::fs::read_to_string(file).map_err(|error| unusable(file, error.to_string()))?;
-        let mut manifest = Manifest::parse(&text, &shown)?;
+        let manifest = Manifest::parse(&text, &shown)?;
         manifest.check(&shown)?;
-        let body = self.body(&manifest).map_err(|what| unusable(file, what))?;
-        // Models know a tool without its dot, so two that differ in nothing else would be one to them.
-        let plain = |name: &str| name.replace('.', "_");
-        if let Some(known) = self.tools.keys().find(|known| plain(known) == plain(&manifest.name)) {
-            let why = if *known == manifest.name { "" } else { ", and to a model that is the same name" };
-            return Err(unusable(file, format!("there is a tool `{known}` already{why}")));
-        }
-        // Its own word that it only reads, or belongs in the kernel's process, is not proof; the built-in tool's is.
-        let does = match body {
-            Body::Adapted(adapter) => self.tools.get(adapter.tool()).map(Tool::manifest),
-            _ => None,
-        };
-        (manifest.read_only, manifest.room) = does.map_or((false, Room::Sandbox), |does| (does.read_only, does.room));
-        self.tools.insert(manifest.name.clone(), Tool::new(manifest, body));
+        let tool = self.loaded(manifest).map_err(|what| unusable(file, what))?;
+        self.check_name(&tool.manifest().name).map_err(|what| unusable(file, what))?;
+        self.insert(tool);
         Ok(())
     }
 
-    /// Who does a manifest's work: its own command in a room, or a built-in tool.
-    fn body(&self, manifest: &Manifest) -> Result<Body, String> {
+    /// The tool of a manifest that somebody wrote: its own command does the work, or a built-in tool.
+    fn loaded(&self, mut manifest: Manifest) -> Result<Arc<dyn Tool>, String> {
         if manifest.retries.is_some_and(|retries| retries > 0) {
             return Err("`retries` is for built-in tools: that this one only reads is its own word".to_owned());
         }
-        if manifest.command.is_empty() {
-            return Adapter::of(manifest).map(Body::Adapted);
+        // Its own word that it only reads, or belongs in the kernel's process, is not proof; the built-in tool's is.
+        (manifest.read_only, manifest.room) = (false, Room::Sandbox);
+        if !manifest.command.is_empty() {
+            return Ok(Arc::new(CommandTool::new(manifest)?));
         }
-        let permissions = Permissions::of(manifest)?;
-        if !permissions.is_empty() && !permissions.covers(&Permission::Exec) {
-            let what = format!("its `command` can do all that its room lets it, and its `permissions` do not name `{}`", Permission::Exec);
-            return Err(what);
+        let mut tool = AdaptedTool::new(manifest)?;
+        if let Some(worker) = self.tools.get(tool.worker()) {
+            tool.run_like(worker.manifest());
         }
-        Ok(Body::Foreign)
+        Ok(Arc::new(tool))
     }
 
-    pub fn find(&self, name: &str) -> Result<&Tool, Refusal> {
+    /// Is a name free? Models know a tool without its dot, so two that differ in nothing else would be one to them.
+    fn check_name(&self, name: &str) -> Result<(), String> {
+        let plain = |name: &str| name.replace('.', "_");
+        let Some(known) = self.tools.keys().find(|known| plain(known) == plain(name)) else { return Ok(()) };
+        let why = if known == name { "" } else { ", and to a model that is the same name" };
+        Err(format!("there is a tool `{known}` already{why}"))
+    }
+
+    pub fn find(&self, name: &str) -> Result<&RegisteredTool, Refusal> {
         self.tools.get(name).ok_or_else(|| {
             let near = self.nearest(name);
             let hint = if near.is_empty() {
@@ -106,7 +117,7 @@ impl Registry {
     }
 
     /// By name.
-    pub fn list(&self) -> impl Iterator<Item = &Tool> {
+    pub fn list(&self) -> impl Iterator<Item = &RegisteredTool> {
         self.tools.values()
     }
 

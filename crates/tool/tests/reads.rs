@@ -378,8 +378,8 @@ fn the_door_learns_what_a_call_is_about() {
     assert!(paths("test.run", json!({})).is_empty());
     assert_eq!(tool("shell.run").command(&json!({ "command": ["ls", "-l"] })), Some(vec!["ls".into(), "-l".into()]));
     assert_eq!(tool("fs.read").command(&json!({ "path": "a" })), None);
-    assert_eq!(tool("fs.write").size(&json!({ "path": "a", "content": "é" })), Some(2));
-    let in_kernel = registry.list().map(tool::Tool::manifest).filter(|manifest| manifest.room == tool::Room::Kernel);
+    assert_eq!(tool("fs.write").size(&json!({ "path": "a", "content": "é" }), &[]), Some(2));
+    let in_kernel = registry.list().map(tool::RegisteredTool::manifest).filter(|manifest| manifest.room == tool::Room::Kernel);
     let in_kernel: Vec<(&str, bool)> = in_kernel.map(|manifest| (manifest.name.as_str(), manifest.read_only)).collect();
     let expect =
         [("fs.exists", true), ("fs.list", true), ("fs.read", true), ("http.request", false), ("search.glob", true), ("search.grep", true)];

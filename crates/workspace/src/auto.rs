@@ -9,6 +9,7 @@ mod mention;
 mod names;
 mod runs;
 mod shadow;
+mod test_files;
 
 use crate::aside;
 use crate::diff::lines;
@@ -87,7 +88,7 @@ fn by_content(change: &FrozenPath, old: &[u8], new: &[u8]) -> Option<&'static st
     if matches!(change.new, State::Link { .. }) || matches!(change.old, State::Link { .. }) {
         return Some("links are looked at");
     }
-    if names::holds_tests(old) || names::holds_tests(new) {
+    if test_files::holds_tests(old) || test_files::holds_tests(new) {
         return Some("it holds tests, which are always looked at");
     }
     if old.starts_with(b"#!") || new.starts_with(b"#!") {

@@ -48,6 +48,6 @@ pub use mask::{Hidden, MASKED, MaskSet, Names, Sight, Walks};
 pub use overlay::{git_binds, is_behind, room_fault};
 pub use shape::Blobs;
 pub use tree::{FileState, State, Tree, open_root};
-pub use unified::{Unified, readable, unified};
+pub use unified::{Unified, differing, readable, unified};
 pub use was::{BaseState, Bases};
 pub use whole::{Swaps, settle};

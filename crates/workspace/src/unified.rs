@@ -3,7 +3,9 @@
 //! Pure. A line ends with `\n` and nothing else, so that the counts of each place hold for whoever reads it line by line. Bytes that
 //! are not UTF-8 are written as `\xNN`.
 
-use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices_deadline, group_diff_ops};
+use similar::algorithms::{Capture, Compact, Replace, myers};
+use similar::{DiffOp, DiffTag, group_diff_ops};
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -45,7 +47,7 @@ pub fn unified(names: (&str, &str), old: &[u8], new: &[u8], context: usize) -> U
 impl Unified {
     fn add(&mut self, op: &DiffOp, old: &[&[u8]], new: &[&[u8]]) {
         let (tag, before, after) = op.as_tag_tuple();
-        let same = matches!(tag, similar::DiffTag::Equal);
+        let same = matches!(tag, DiffTag::Equal);
         for line in &old[before] {
             self.line(if same { ' ' } else { '-' }, line);
         }
@@ -72,16 +74,32 @@ impl Unified {
 /// The lines that only one of two texts has.
 pub fn differing<'a>(old: &'a str, new: &'a str) -> (Vec<&'a str>, Vec<&'a str>) {
     let (before, after): (Vec<&str>, Vec<&str>) = (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
-    let ops = capture_diff_slices_deadline(Algorithm::Myers, &before, &after, Some(Instant::now() + TIME_MAX));
-    let of = |wanted| {
-        let all = ops.iter().flat_map(|op| op.iter_changes(&before, &after));
-        all.filter(|change| change.tag() == wanted).map(|change| change.value()).collect()
-    };
-    (of(ChangeTag::Delete), of(ChangeTag::Insert))
+    let bytes = |lines: &[&'a str]| -> Vec<&'a [u8]> { lines.iter().map(|line| line.as_bytes()).collect() };
+    let ops = changes(&bytes(&before), &bytes(&after));
+    let changed = || ops.iter().map(DiffOp::as_tag_tuple).filter(|(tag, ..)| *tag != DiffTag::Equal);
+    let removed = changed().flat_map(|(_, lines, _)| before[lines].iter().copied()).collect();
+    let added = changed().flat_map(|(_, _, lines)| after[lines].iter().copied()).collect();
+    (removed, added)
 }
 
+/// Lines are numbered first, so that the diff is compiled once, for numbers, and compares each line once.
 fn changes(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
-    capture_diff_slices_deadline(Algorithm::Myers, old, new, Some(Instant::now() + TIME_MAX))
+    let mut known = HashMap::new();
+    let (old, new) = (numbered(old, &mut known), numbered(new, &mut known));
+    let mut found = Compact::new(Replace::new(Capture::new()), &old[..], &new[..]);
+    let deadline = Some(Instant::now() + TIME_MAX);
+    match myers::diff_deadline(&mut found, &old[..], 0..old.len(), &new[..], 0..new.len(), deadline) {
+        Ok(()) => found.into_inner().into_inner().into_ops(),
+    }
+}
+
+/// The same number for the same line.
+fn numbered<'a>(lines: &[&'a [u8]], known: &mut HashMap<&'a [u8], usize>) -> Vec<usize> {
+    let number = |line: &&'a [u8]| {
+        let next = known.len();
+        *known.entry(line).or_insert(next)
+    };
+    lines.iter().map(number).collect()
 }
 
 fn lines(bytes: &[u8]) -> Vec<&[u8]> {

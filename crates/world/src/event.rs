@@ -4,9 +4,10 @@
 //! it is about and, where there is one, the task; the journal indexes those two. **Invariant.** A kind is never reused with another
 //! meaning: readers refuse what they do not know.
 
+use crate::world::transition::Transition;
 use crate::{
     Alternative, Answer, BanId, Budget, CallId, Code, Ending, Figures, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, ReviewId,
-    Scope, Side, TaskId, Terms, TokenId, Until, UsedRoom, What, ZoneId,
+    Scope, Side, TaskId, Terms, TokenId, Until, UsedRoom, What, World, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -68,6 +69,15 @@ macro_rules! events {
 
             pub fn task(&self) -> Option<TaskId> {
                 match self { $(Event::$name(event) => event.task,)* }
+            }
+
+            /// May it be recorded now?
+            pub(crate) fn check(&self, world: &World) -> Result<(), String> {
+                match self { $(Event::$name(event) => event.check(world),)* }
+            }
+
+            pub(crate) fn apply(&self, world: &mut World, at_ms: i64) {
+                match self { $(Event::$name(event) => event.apply(world, at_ms),)* }
             }
 
             /// The payload's bytes as the journal stores them.

@@ -3,8 +3,7 @@
 //! `check` says whether an event may be recorded now; the ledger asks it before it appends. `apply` folds a recorded event and
 //! cannot fail. **Invariant.** After `check(e)` is `Ok`, `apply(e)` has its full effect.
 
-mod check;
-mod fold;
+pub(crate) mod transition;
 
 use crate::budget;
 use crate::event::Event;
@@ -209,12 +208,12 @@ impl World {
 
     /// May `event` be recorded now?
     pub fn check(&self, event: &Event) -> Result<(), Illegal> {
-        check::check(self, event).map_err(|why| Illegal { kind: event.kind(), why })
+        event.check(self).map_err(|why| Illegal { kind: event.kind(), why })
     }
 
     /// Folds one recorded event that happened at `at_ms`.
     pub fn apply(&mut self, event: &Event, at_ms: i64) {
         self.now_ms = self.now_ms.max(at_ms);
-        fold::apply(self, event, at_ms);
+        event.apply(self, at_ms);
     }
 }

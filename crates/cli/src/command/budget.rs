@@ -82,8 +82,8 @@ struct Grant {
 /// Replace a process's estimates by what was billed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep budget reconcile 7 --money 0\n  skep budget reconcile 7 --tokens tactical=1200 --money 0.02\n\n\
-Action a crash cut off and what a provider did not report counts as spent, at the most that it can have cost. Read off the provider's \
-bill what it was; that takes the estimate's place, for the process and all above it. Action you do not name stays an estimate.")]
+If a provider reported no usage, the cost is an estimate; if a request was interrupted, what it may have cost beyond that is held \
+for a day. The figure on the provider's bill replaces both, for the process and all its ancestors. What you do not name stays as it is.")]
 struct Reconcile {
     /// Process id, as `skep budget` prints it
     pid: Pid,

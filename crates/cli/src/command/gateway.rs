@@ -158,7 +158,7 @@ async fn closed(kernel: &mut KernelClient) -> Option<String> {
     None
 }
 
-/// Action the vendors' clients look for.
+/// The variables that the vendors' clients look for.
 pub fn environment(opened: &GatewayOpenResult) -> Vec<(&'static str, String)> {
     let GatewayOpenResult { url, key, .. } = opened;
     vec![

@@ -55,7 +55,7 @@ Every start verifies the whole chain in the background; what it finds is told by
     /// Destroy contents that records name; the records stay, and the chain still verifies
     #[command(
         after_help = "Examples:\n  skep journal forget 4521\n  skep journal forget 4521 --reason 'a password in the output' --yes\n\n\
-A record itself never changes. Action it names (an output, a frozen change, a base) is encrypted with a key of its own, and the key goes."
+A record itself never changes. What it names (an output, a frozen change, a base) is encrypted with a key of its own, and the key goes."
     )]
     Forget(forget::ForgetArgs),
     /// Print the stored lines, byte for byte
@@ -68,7 +68,7 @@ impl JournalArgs {
         if let Action::Verify(verify) = self.action {
             return verify.run(console).await;
         }
-        // Action shows the doubts need not be told of them.
+        // A command that shows the doubts need not report them.
         let mut kernel = match self.action {
             Action::Doubts(_) => console.connect().await?,
             _ => console.kernel().await?,

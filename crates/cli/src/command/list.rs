@@ -29,7 +29,7 @@ enum Action {
         #[arg(long, value_name = "DIR", conflicts_with = "all")]
         zone: Option<PathBuf>,
     },
-    /// Action a process can call
+    /// Tools that a process can call
     #[command(after_help = "Examples:\n  skep list tools")]
     Tools,
 }

@@ -159,7 +159,7 @@ impl Apply {
         if !console.json {
             console.out.page(&diff::summary(&shown));
         }
-        // Action no diff shows is no matter of one key.
+        // A change that no diff shows needs more than one key.
         let unshown = shown.files.iter().filter(|file| file.unshown && file.refused.is_none()).count();
         let agreed = match unshown {
             _ if self.yes => true,

@@ -10,9 +10,9 @@ use wire::table::ModelUsage;
 /// Show what models were used, and what it cost
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep usage\n  skep usage --by day\n  skep usage --by tree --json\n\n\
-Figures are the providers' own; where a provider reported none, what was reserved is shown and counted as an estimate. `unrecorded` is \
-what a crash left no record of, `reconciled` what you said it was. Prices are those of the table that comes with skep; \
-$SKEP_HOME/prices.yaml overrides it. Days are UTC.")]
+Figures are the providers' own; if a provider reported none, the usage is counted and marked as an estimate. `unrecorded` is \
+what a crash left no record of, `reconciled` what you entered by `skep budget reconcile`. Prices are those of the table that comes \
+with skep; $SKEP_HOME/prices.yaml overrides it. Days are UTC.")]
 pub struct UsageArgs {
     /// What to sum by
     #[arg(long, value_enum, default_value = "model")]

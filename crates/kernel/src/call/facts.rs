@@ -1,10 +1,11 @@
-//! Gathers what the gate needs and only IO can tell: the policy in force, the room, the real path behind every name.
+//! Facts: what the gate needs and only IO can tell: the policy in force, the room, the real path behind every name.
 //!
 //! **Invariant.** The file that is decided is the file that is opened: each place is opened once, here, and goes with the permit.
 
 use super::Request;
-use super::judge::{self, CallFacts, Details};
-use super::like::{self, To};
+use super::call_facts::{self, CallFacts, Details};
+use super::judge;
+use super::pattern::{self, NetworkTarget};
 use crate::Kernel;
 use crate::open_workspace::OpenWorkspace;
 use crate::replay::Then;
@@ -15,7 +16,7 @@ use sandbox::egress::Ask;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tool::{Found, Place, Real, Tool};
+use tool::{Found, Place, Real, RegisteredTool};
 use workspace::{Hidden, Sight};
 use world::Stop;
 use world::{Code, Hands, Refusal, TaskId, What};
@@ -54,6 +55,14 @@ impl Root {
             Root::OpenWorkspace(desk) => Some(desk.room.root().as_fd()),
             Root::Project(fd) => Some(fd.as_fd()),
             Root::None => None,
+        }
+    }
+
+    /// The room that the task's programs run in.
+    pub fn room(&self) -> Option<&sandbox::Workspace> {
+        match self {
+            Root::OpenWorkspace(desk) => Some(&desk.room),
+            Root::Project(_) | Root::None => None,
         }
     }
 
@@ -99,16 +108,28 @@ pub(super) enum Purpose {
     ExplainOther,
 }
 
-pub(super) async fn gather(kernel: &Kernel, request: &Request, tool: &Tool) -> Result<Facts, Stop> {
-    gather_for(kernel, request, tool, Purpose::Call).await
+/// The facts of a call that is to be made, and the call as it is to be made: a grant may demand another input than was asked.
+pub(super) async fn gather(kernel: &Kernel, asked: &Request, tool: &RegisteredTool) -> Result<(Request, Facts), Stop> {
+    let mut request = asked.clone();
+    let mut facts = gather_for(kernel, &request, tool, Purpose::Call).await?;
+    if let Some((grant, input)) = judge::demanded_input(kernel, &facts.call, &request.input) {
+        request.input = input;
+        tool.check(&request.input)?;
+        // INVARIANT: the answer was bound to what was asked; what runs differs from it only by what the answer itself demanded.
+        let bind = facts.call.bind;
+        facts = gather_for(kernel, &request, tool, Purpose::Call).await?;
+        facts.call.bind = bind;
+        facts.demanded = Some(grant);
+    }
+    Ok((request, facts))
 }
 
-pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, purpose: Purpose) -> Result<Facts, Stop> {
-    let trusted = kernel.in_force(request.zone)?;
+pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &RegisteredTool, purpose: Purpose) -> Result<Facts, Stop> {
+    let trusted = kernel.policies.in_force(request.zone)?;
     let manifest = tool.manifest();
     let in_room = manifest.room == tool::Room::Sandbox;
     let project = PathBuf::from(origin(kernel, request)?.zone);
-    let room = in_room.then(|| kernel.template_of(&trusted, request, tool)).transpose()?;
+    let room = in_room.then(|| kernel.policies.template_of(&trusted, request, tool)).transpose()?;
     let root = match (request.task, &room) {
         (Some(task), Some(room)) if purpose == Purpose::Call => {
             Root::OpenWorkspace(kernel.workspace_for(task, request.who(), &room.name).await?)
@@ -130,8 +151,8 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Tool, 
         host,
         port,
         method,
-        size: tool.size(&request.input).or_else(|| taken(&request.tool, &places)),
-        room: room.as_ref().map(judge::used),
+        size: tool.size(&request.input, &places),
+        room: room.as_ref().map(call_facts::used),
         ..Details::of(&request.tool, request.input.clone())
     };
     // The origin is asked again: opening the desk may have recorded the workspace that the bind speaks of.
@@ -150,15 +171,6 @@ pub(crate) fn aim(input: &serde_json::Value) -> (Option<String>, Option<u16>, Op
     (host, port, method)
 }
 
-/// Bytes of the file that a call takes away or moves. A folder's are not counted, so they are not known.
-fn taken(tool: &str, places: &[Place]) -> Option<u64> {
-    match (tool, places.first()?.found) {
-        ("fs.delete" | "fs.move", Found::File { bytes }) => Some(bytes),
-        ("fs.delete" | "fs.move", Found::Link | Found::Missing) => Some(0),
-        _ => None,
-    }
-}
-
 /// The facts of a call that the kernel itself carries out and that touches no file.
 pub(super) async fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Facts, Stop> {
     let details = Details { run_mode: request.run_mode, ..Details::of(&request.tool, request.input.clone()) };
@@ -169,18 +181,18 @@ pub(super) async fn of_syscall(kernel: &Kernel, request: &Request) -> Result<Fac
 
 fn without_files(kernel: &Kernel, request: &Request, details: Details, room: Option<Template>) -> Result<Facts, Stop> {
     let project = PathBuf::from(origin(kernel, request)?.zone);
-    let around = Surroundings { places: Vec::new(), room, sight: None, root: Root::None, project };
-    facts(kernel, request, kernel.in_force(request.zone)?, details, around)
+    let surroundings = Surroundings { places: Vec::new(), room, sight: None, root: Root::None, project };
+    facts(kernel, request, kernel.policies.in_force(request.zone)?, details, surroundings)
 }
 
 /// The facts of what a job asks for at a door of its room.
-pub(super) async fn at_a_door(kernel: &Kernel, request: &Request, ask: &Ask, template: &Template) -> Result<Facts, Stop> {
+pub(super) async fn of_connection(kernel: &Kernel, request: &Request, ask: &Ask, template: &Template) -> Result<Facts, Stop> {
     let details = Details {
         run_mode: request.run_mode,
         host: Some(ask.host.clone()),
         method: ask.method.clone(),
         port: Some(ask.port),
-        room: Some(judge::used(template)),
+        room: Some(call_facts::used(template)),
         ..Details::of(&request.tool, request.input.clone())
     };
     let mut facts = without_files(kernel, request, details, Some(template.clone()))?;
@@ -189,8 +201,8 @@ pub(super) async fn at_a_door(kernel: &Kernel, request: &Request, ask: &Ask, tem
 }
 
 /// The facts of a request to a model: for rules its provider and model are a command's words, `[anthropic, claude-opus-4-1]`.
-pub(super) async fn of_model(kernel: &Kernel, request: &Request, about: super::ModelFacts<'_>) -> Result<Facts, Stop> {
-    let super::ModelFacts { tier, host, words, room } = about;
+pub(super) async fn of_model(kernel: &Kernel, request: &Request, about: super::model::ModelFacts<'_>) -> Result<Facts, Stop> {
+    let super::model::ModelFacts { tier, host, words, room } = about;
     let details = Details {
         run_mode: request.run_mode,
         // Asked again after a crash it costs, but it changes nothing: it counts as a read.
@@ -215,15 +227,15 @@ struct Surroundings {
     project: PathBuf,
 }
 
-fn facts(kernel: &Kernel, request: &Request, trusted: Arc<Trusted>, details: Details, around: Surroundings) -> Result<Facts, Stop> {
+fn facts(kernel: &Kernel, request: &Request, trusted: Arc<Trusted>, details: Details, surroundings: Surroundings) -> Result<Facts, Stop> {
     let Origin { zone, session, head, replays } = origin(kernel, request)?;
-    let Surroundings { places, room, sight, root, project } = around;
-    let bound = |task| like::bind(request, task, &session, &zone, &head);
+    let Surroundings { places, room, sight, root, project } = surroundings;
+    let bound = |task| pattern::bind(request, task, &session, &zone, &head);
     let bind = bound(request.task);
-    let then = replays.map(|of| kernel.then(of, &request.tool, bound(Some(of)))).transpose()?;
-    let to = To { host: details.host.as_deref(), port: details.port, method: details.method.as_deref() };
-    let like = like::like(request, &bind, &places, details.command.as_deref(), to);
-    let token = request.token.as_ref().and_then(|(text, peer)| kernel.presented(text, peer.clone()));
+    let then = replays.map(|of| kernel.models.then(of, &request.tool, bound(Some(of)))).transpose()?;
+    let target = NetworkTarget { host: details.host.as_deref(), port: details.port, method: details.method.as_deref() };
+    let like = pattern::similar_calls(request, &bind, &places, details.command.as_deref(), target);
+    let token = request.token.as_ref().and_then(|(text, peer)| kernel.ledger.presented(text, peer.clone()));
     let mut call = CallFacts::new(kernel, request.who(), trusted, details)?;
     (call.bind, call.token) = (bind, token);
     Ok(Facts { call, places, room, then, demanded: None, like, project, sight, root })
@@ -234,7 +246,7 @@ pub(crate) fn host_of(url: &str) -> Option<String> {
     tool::host_of(url)
 }
 
-fn open_places(request: &Request, tool: &Tool, root: &Root, project: &std::path::Path) -> Result<Vec<Place>, Refusal> {
+fn open_places(request: &Request, tool: &RegisteredTool, root: &Root, project: &std::path::Path) -> Result<Vec<Place>, Refusal> {
     let Some(fd) = root.bare() else { return Ok(Vec::new()) };
     tool.targets(&request.input).iter().map(|target| Place::open(fd, project, target)).collect()
 }
@@ -243,7 +255,7 @@ fn open_places(request: &Request, tool: &Tool, root: &Root, project: &std::path:
 /// is for the gate to say, which may ask a person; a list or a search leaves out what may not.
 async fn masked(kernel: &Kernel, facts: &Facts, purpose: Purpose) -> Result<Option<Refusal>, Stop> {
     let Some(sight) = &facts.sight else { return Ok(None) };
-    let by_policy = purpose != Purpose::ExplainOther && facts.call.seen().tool != judge::READ;
+    let by_policy = purpose != Purpose::ExplainOther && facts.call.seen().tool != call_facts::READ;
     for place in &facts.places {
         let Real::Inside(path) = &place.real else { continue };
         if let Some(hidden) = hidden(kernel, facts, sight, place, path, by_policy).await? {
@@ -277,7 +289,7 @@ async fn hidden(
     // Only what has several names can be a hidden file by another one; then the project is looked through.
     let several = |fd: &OwnedFd| rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_nlink > 1);
     match &place.fd {
-        Some(fd) if matches!(place.found, Found::File { .. }) && several(fd) => kernel.other_name(sight, path).await,
+        Some(fd) if matches!(place.found, Found::File { .. }) && several(fd) => kernel.masks.other_name(sight, path).await,
         _ => Ok(None),
     }
 }
@@ -300,6 +312,12 @@ impl Facts {
     pub fn stays_inside(&self, request: &Request) -> bool {
         let closed = self.room.as_ref().is_none_or(|room| room.network == sandbox::Network::None);
         matches!(self.root, Root::OpenWorkspace(_)) && self.call.seen().host.is_none() && closed && request.hands == Hands::Kernel
+    }
+
+    /// Is a path masked for this call, by its own name or as another name of a hidden file?
+    pub fn hides(&self, path: &str) -> bool {
+        let is_masked = self.sight.as_ref().is_some_and(|sight| sight.masks(path).is_some());
+        is_masked || matches!(&self.root, Root::OpenWorkspace(desk) if desk.other_name(path).is_some())
     }
 
     /// The real paths as records hold them: relative inside the project, absolute outside.

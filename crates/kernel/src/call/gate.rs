@@ -3,19 +3,19 @@
 //! Waits for nobody. **Invariant.** What it decides on and what it changes are one commit, so sixty-four racing calls against the last
 //! use of a grant or budget admit exactly one.
 
+use super::Request;
 use super::facts::Facts;
-use super::judge::{Around, Judgement, instead};
-use super::{Request, settle};
+use super::judge::{CallerRights, Judgement, demanded_by, instead};
+use super::record::RedactedInput;
 use crate::Kernel;
 use crate::ledger::Unrecorded;
 use crate::replay;
 use crate::token::Presented;
 use policy::{Verdict, Warrant};
-use serde_json::Value;
 use tool::RunMode;
 use world::Fault;
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
-use world::{CallId, Code, Event, Grant, GrantId, Moment, Pid, Refusal, ReviewState, World, limits};
+use world::{CallId, Code, Constraints, Event, Grant, Moment, Pid, Refusal, ReviewState, World, limits};
 
 pub(super) enum Admission {
     Admitted { permit: Permit, rules: Vec<String> },
@@ -31,6 +31,13 @@ pub(super) struct Permit {
     /// Its admission is still being written; only a request to a model can have that.
     pub unrecorded: Option<Unrecorded>,
     _warrant: Warrant,
+}
+
+impl Permit {
+    /// What its grant demands of the run and its output.
+    pub fn constraints(&self) -> Option<&Constraints> {
+        self.grant.as_ref().and_then(|grant| grant.terms.constraints.as_ref())
+    }
 }
 
 /// What a commit found.
@@ -73,10 +80,12 @@ pub(super) async fn admit(kernel: &Kernel, request: &Request, facts: &Facts) -> 
 
 /// Decides, and records in the same commit what goes with a yes.
 pub(super) async fn admit_with(kernel: &Kernel, request: &Request, facts: &Facts, with: &OnAdmit<'_>) -> Result<Option<Admission>, Fault> {
-    let sealed = settle::sealed(kernel, request);
+    let redacted = RedactedInput::of(kernel, request);
     // The clock is read once: nothing runs out between two looks.
-    let now = kernel.moment();
-    let pending = kernel.ledger.commit(|world, now_ms| rule(world, &Asked { request, facts, sealed: &sealed, now: &now, now_ms, with }))?;
+    let now = kernel.instance.moment();
+    let pending = kernel
+        .ledger
+        .commit(|world, now_ms| decide_locked(world, &Asked { request, facts, redacted: &redacted, now: &now, now_ms, with }))?;
     let (ruling, unrecorded) = match pending.value() {
         Ruling::Admit { ahead: true, .. } => {
             let (ruling, unrecorded) = pending.ahead();
@@ -87,13 +96,13 @@ pub(super) async fn admit_with(kernel: &Kernel, request: &Request, facts: &Facts
     Ok(match ruling {
         Ruling::Stale => None,
         Ruling::Admit { call, warrant, grant, rules, .. } => {
-            sealed.keep(kernel, call)?;
+            redacted.keep_original(kernel, call)?;
             Some(Admission::Admitted { permit: Permit { call, grant, unrecorded, _warrant: warrant }, rules })
         }
         Ruling::Refuse { call, refusal, rules } => Some(Admission::Refused { call, refusal, rules }),
         Ruling::Ask { refusal, rules } => {
             if let Some(review) = refusal.review {
-                sealed.keep_for(kernel, review)?;
+                redacted.keep_original(kernel, review)?;
             }
             Some(Admission::Pending { refusal, rules })
         }
@@ -104,14 +113,15 @@ pub(super) async fn admit_with(kernel: &Kernel, request: &Request, facts: &Facts
 struct Asked<'a> {
     request: &'a Request,
     facts: &'a Facts,
-    sealed: &'a settle::Sealed,
+    redacted: &'a RedactedInput,
     now: &'a Moment,
     now_ms: i64,
     with: &'a OnAdmit<'a>,
 }
 
-fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
-    let Asked { request, facts, sealed, now, now_ms, with } = asked;
+/// The decision and its events. Runs under the ledger's lock.
+fn decide_locked(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
+    let Asked { request, facts, redacted, now, now_ms, with } = asked;
     let (pid, task) = (request.pid, request.task);
     if world.zones.get(&request.zone).map(|zone| zone.policy_version) != Some(facts.call.trusted.version) {
         return (Vec::new(), Ruling::Stale);
@@ -119,10 +129,10 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
     if let Err(refusal) = may_act(world, request) {
         return refuse(world, asked, refusal, Vec::new());
     }
-    let around = Around::call(world, &facts.call, now, *now_ms);
-    let Judgement { verdict, used } = facts.call.judge(&around);
+    let rights = CallerRights::call(world, &facts.call, now, *now_ms);
+    let Judgement { verdict, used } = facts.call.judge(&rights);
     // INVARIANT: a grant that sets fields of the input is used with those, and a call that a grant has changed is that grant's alone.
-    let unmet = used.as_ref().is_some_and(|grant| demands(grant, &request.input).is_some());
+    let unmet = used.as_ref().is_some_and(|grant| demanded_by(grant, &request.input).is_some());
     let demanded = facts.demanded.is_some() && used.as_ref().map(|grant| grant.id) != facts.demanded;
     if unmet || (demanded && !matches!(verdict, Verdict::Deny { .. })) {
         return (Vec::new(), Ruling::Stale);
@@ -142,8 +152,8 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
                 task,
                 call,
                 tool: request.tool.clone(),
-                input: sealed.input.clone(),
-                digest: sealed.digest.clone(),
+                input: redacted.input.clone(),
+                digest: redacted.digest.clone(),
                 bind: facts.call.bind.clone(),
                 hands: request.hands,
                 read_only: facts.call.seen().read_only,
@@ -166,48 +176,10 @@ fn rule(world: &World, asked: &Asked<'_>) -> (Vec<Event>, Ruling) {
     }
 }
 
-/// The grant that demands something else than was asked, and the input as it wants it.
-pub(super) fn overridden(kernel: &Kernel, request: &Request, facts: &Facts) -> Option<(GrantId, Value)> {
-    let now = kernel.moment();
-    let around = kernel.ledger.look(|world| Around::call(world, &facts.call, &now, world.now_ms));
-    let grant = around.grant_of(&facts.call)?;
-    let input = demands(grant, &request.input)?;
-    // A call that needs no grant is nobody's to change.
-    let id = grant.id;
-    let needed = matches!(facts.call.judge(&around).used, Some(used) if used.id == id);
-    needed.then_some((id, input))
-}
-
-/// The input as a grant wants it, where that is another.
-fn demands(grant: &Grant, input: &Value) -> Option<Value> {
-    let overrides = &grant.terms.constraints.as_ref()?.input_overrides;
-    let mut wanted = input.clone();
-    let fields = wanted.as_object_mut()?;
-    overrides.iter().for_each(|(key, value)| drop(fields.insert(key.clone(), value.clone())));
-    (wanted != *input).then_some(wanted)
-}
-
 fn refuse(world: &World, asked: &Asked<'_>, refusal: Refusal, rules: Vec<String>) -> (Vec<Event>, Ruling) {
     let call = world.next_call();
-    let (input, digest) = (asked.sealed.input.clone(), asked.sealed.digest.clone());
-    let (code, reason, hint) = (refusal.code, refusal.reason.clone(), refusal.hint.clone());
-    let (pid, task, tool) = (asked.request.pid, asked.request.task, asked.request.tool.clone());
-    let event = CallRefused {
-        pid,
-        task,
-        call,
-        tool,
-        input,
-        digest,
-        code,
-        reason,
-        hint,
-        detail: refusal.detail.clone(),
-        rules: rules.clone(),
-        paths: asked.facts.real_paths(),
-        size: asked.facts.call.seen().size,
-        of: asked.request.of,
-    };
+    let (paths, size) = (asked.facts.real_paths(), asked.facts.call.seen().size);
+    let event = CallRefused { rules: rules.clone(), paths, size, ..asked.redacted.refused(asked.request, call, &refusal) };
     (vec![event.into()], Ruling::Refuse { call, refusal, rules })
 }
 
@@ -232,7 +204,7 @@ fn may_act(world: &World, request: &Request) -> Result<(), Refusal> {
 
 /// A person must answer. Equal questions merge; a question that was answered with no is not asked twice.
 fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String>) -> (Vec<Event>, Ruling) {
-    let Asked { request, facts, sealed, .. } = asked;
+    let Asked { request, facts, redacted, .. } = asked;
     let (pid, task) = (request.pid, request.task);
     if let Some(then) = &facts.then {
         return match replay::answer(world, request, then, &facts.call.bind, facts.stays_inside(request)) {
@@ -276,7 +248,7 @@ fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String
         task,
         review,
         tool: request.tool.clone(),
-        input: sealed.input.clone(),
+        input: redacted.input.clone(),
         bind: facts.call.bind.clone(),
         like: facts.like.clone(),
         reasons: reasons.clone(),
@@ -284,7 +256,7 @@ fn ask(world: &World, asked: &Asked<'_>, reasons: Vec<String>, rules: Vec<String
         paths: facts.real_paths(),
         size: facts.call.seen().size,
         zone: Some(request.zone),
-        whole: sealed.whole(),
+        whole: redacted.digest_if_redacted(),
     };
     (vec![event.into()], Ruling::Ask { refusal: pending(review), rules })
 }

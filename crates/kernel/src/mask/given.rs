@@ -2,7 +2,7 @@
 //! store holds.
 
 use crate::Kernel;
-use crate::call::judge::Who;
+use crate::call::Who;
 use crate::scratch::Shows;
 use crate::zone::{self, Bundle, POLICY_FILE};
 use policy::Warning;
@@ -26,7 +26,7 @@ impl Kernel {
                 "extension rules are not asked about what rooms show: programs there read what only an extension denies to `fs.read`";
             warnings.push(warning(what.into(), "deny it by its path in .skep/policy.yaml too, or name it in `mask` of skep.yml"));
         }
-        let Ok(zone) = self.zone(top) else { return Ok(warnings) };
+        let Ok(zone) = self.policies.zone(top) else { return Ok(warnings) };
         let Some(sight) = self.proposed_sight(zone.id, top, bundle)? else { return Ok(warnings) };
         match self.stored(zone.id, top).await {
             Ok((paths, whole)) => {
@@ -56,7 +56,7 @@ impl Kernel {
     fn proposed_sight(&self, zone: ZoneId, top: &Path, bundle: &Bundle) -> Result<Option<Sight>, Stop> {
         let Some(pid) = self.ledger.look(|world| zone::crew(world, zone).map(|process| process.pid)) else { return Ok(None) };
         // What does not parse is told by the check itself.
-        let Ok(proposed) = self.proposed(zone, bundle) else { return Ok(None) };
+        let Ok(proposed) = self.policies.proposed(zone, bundle) else { return Ok(None) };
         let made_of = self.made_of(top.to_owned(), &[Who { pid, zone, task: None }], &proposed)?;
         Ok(Some(made_of.sight(&proposed.policy)?))
     }

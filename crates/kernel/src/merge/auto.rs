@@ -24,7 +24,7 @@ pub(super) async fn doubts(kernel: &Kernel, task: &Task, frozen: &Frozen, config
     let project = match trusted.command {
         Some(command) if !trusted.safe.is_empty() => {
             let tree = tree_of(kernel, task)?;
-            let shown: Vec<PathBuf> = kernel.shown.binds(&tree.project)?.into_iter().map(|bind| bind.source).collect();
+            let shown: Vec<PathBuf> = kernel.rooms.host_binds.binds(&tree.project)?.into_iter().map(|bind| bind.source).collect();
             let scratch = kernel.scratch(task.zone, &tree.project, Shows::Repository).await?;
             let project = Project::look(scratch.room()?, &tree, frozen, command, &shown).await?;
             scratch.close().await?;
@@ -40,10 +40,10 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
     let Some(command) = config.test.command.clone() else { return Ok(Some("no test command is trusted".into())) };
     let project = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| PathBuf::from(&zone.path)));
     let project = project.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone is gone", task.zone))?;
-    let manifest = kernel.tools.find("test.run").ok().and_then(|tool| tool.manifest().template.clone());
-    let templates = kernel.templates(kernel.trusted(task.zone)?.as_deref())?;
+    let manifest = kernel.tools.template_of("test.run");
+    let templates = kernel.policies.templates(kernel.policies.trusted(task.zone)?.as_deref())?;
     let template = templates.of_tool("test.run", manifest.as_deref())?;
-    let scratch = kernel.scratch_for(task.zone, &project, Shows::Project(kernel.owner(task.id)?), Some(&template.name)).await?;
+    let scratch = kernel.scratch_for(task.zone, &project, Shows::Project(kernel.ledger.owner(task.id)?), Some(&template.name)).await?;
     for change in &frozen.changes {
         let path = PathBuf::from(&change.path);
         let (act, stdin) = match &change.new {
@@ -80,7 +80,7 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
         }
         Err(error) => (None, error.to_string().into_bytes(), Some(format!("the tests did not run: {error}"))),
     };
-    let text = kernel.redactor.text(&String::from_utf8_lossy(&output)).into_owned();
+    let text = kernel.ledger.redactor.text(&String::from_utf8_lossy(&output)).into_owned();
     let counted = count(&text);
     let doubt = why.or_else(|| match counted {
         None => Some("the test command counted no tests".to_owned()),

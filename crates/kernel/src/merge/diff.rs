@@ -10,7 +10,7 @@ use world::{Code, Refusal, Stop, TaskId, TaskState};
 impl Kernel {
     /// The changes of a task: the frozen ones where a merge is proposed, else what its room holds now.
     pub async fn diff(&self, id: TaskId) -> Result<MergeDiff, Stop> {
-        let _keeps = self.keeping.read().await;
+        let _keeps = self.blobs.hold().await;
         match self.frozen(id).await? {
             Some(frozen) => Ok(aside(|| MergeDiff::of(&frozen, &|blob| self.ledger.blob_if_kept(blob)))?),
             None => Ok(MergeDiff { digest: String::new(), files: Vec::new() }),
@@ -19,7 +19,7 @@ impl Kernel {
 
     /// The bytes of one changed file, as they were or as they shall be: what a diff is too short for.
     pub async fn changed_file(&self, id: TaskId, path: &str, version: FileVersion) -> Result<Vec<u8>, Stop> {
-        let _keeps = self.keeping.read().await;
+        let _keeps = self.blobs.hold().await;
         let frozen = self.frozen(id).await?;
         let found = frozen.map(|frozen| frozen.file(path, version, &|blob| self.ledger.blob_if_kept(blob)));
         match found.transpose() {
@@ -33,7 +33,7 @@ impl Kernel {
     }
 
     async fn frozen(&self, id: TaskId) -> Result<Option<Frozen>, Stop> {
-        let task = self.task(id)?;
+        let task = self.ledger.task(id)?;
         Ok(match task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned())) {
             Some(merge) => Some(Frozen::parse(&self.ledger.blob(&merge.frozen)?)?),
             None if task.state.ended() || task.state == TaskState::Queued => None,

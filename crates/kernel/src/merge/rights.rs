@@ -4,7 +4,7 @@
 //! mode, the bytes that change, and every room in which a job of the task ran. One no is a no, one question makes it a question.
 
 use crate::Kernel;
-use crate::call::judge::{Around, CallFacts, Details, Judgement, Who, used};
+use crate::call::{CallFacts, CallerRights, Details, Judgement, Who, used};
 use crate::zone::Trusted;
 use parking_lot::Mutex;
 use policy::{OwnedPath, Verdict};
@@ -28,7 +28,7 @@ pub(super) struct Rights<'a> {
     who: Who,
     rooms: Vec<UsedRoom>,
     /// What grants have left while the paths of one proposal are looked at, one after the other.
-    around: Mutex<Around>,
+    rights: Mutex<CallerRights>,
     /// What was said of moves. Both names of a file ask about the same one, and it is one use of a grant.
     moves: Mutex<Moves>,
 }
@@ -54,19 +54,19 @@ pub(super) struct Described {
 
 impl<'a> Rights<'a> {
     pub fn of(kernel: &'a Kernel, task: &Task) -> Result<Rights<'a>, Stop> {
-        let trusted = kernel.in_force(task.zone)?;
+        let trusted = kernel.policies.in_force(task.zone)?;
         let who = Who { pid: task.pid, zone: task.zone, task: Some(task.id) };
         // As it is now: the one that an episode began with knows no job.
-        let rooms = kernel.rooms_of(&trusted, &kernel.task(task.id)?)?;
-        let now = kernel.moment();
-        let around = kernel.ledger.look(|world| around(world, who, &now, world.now_ms));
-        Ok(Rights { kernel, trusted, who, rooms, around: Mutex::new(around), moves: Mutex::default() })
+        let rooms = kernel.rooms_of(&trusted, &kernel.ledger.task(task.id)?)?;
+        let now = kernel.instance.moment();
+        let rights = kernel.ledger.look(|world| rights_of(world, who, &now, world.now_ms));
+        Ok(Rights { kernel, trusted, who, rooms, rights: Mutex::new(rights), moves: Mutex::default() })
     }
 
     /// The merge as a whole; rules about single paths have spoken in `may_change`.
     pub async fn whole(&self, frozen: &Frozen) -> Result<Verdict, Stop> {
         let calls = self.described_whole(frozen).await?;
-        Ok(judge(&calls, &mut self.around.lock().clone()).verdict)
+        Ok(judge(&calls, &mut self.rights.lock().clone()).verdict)
     }
 
     async fn described_whole(&self, frozen: &Frozen) -> Result<Vec<CallFacts>, Stop> {
@@ -120,7 +120,7 @@ impl Gate for Rights<'_> {
             return Ok(asked(said));
         }
         let calls = self.calls(details(deed)).await?;
-        let said = match judge(&calls, &mut self.around.lock()).verdict {
+        let said = match judge(&calls, &mut self.rights.lock()).verdict {
             Verdict::Allow(_) => Ok(None),
             Verdict::Review { reasons, .. } => Ok(Some(reasons.join("; "))),
             Verdict::Deny { refusal, .. } => Err(refusal.reason),
@@ -151,10 +151,10 @@ impl Start {
         if self.whole.iter().any(|whole| Some(whole.trusted.version) != version) {
             return Err("the policy changed after the question".into());
         }
-        let mut around = around(world, self.who, now, now_ms);
+        let mut rights = rights_of(world, self.who, now, now_ms);
         let mut used = Vec::new();
         for Described { path, is_seen, calls } in &self.changes {
-            let judged = judge(calls, &mut around);
+            let judged = judge(calls, &mut rights);
             used.extend(judged.used);
             match judged.verdict {
                 Verdict::Allow(_) => {}
@@ -165,10 +165,10 @@ impl Start {
         }
         // The yes itself, whether or not a rule asked for it: it may have run out or been taken back.
         if by_person {
-            let answer = self.whole.first().and_then(|whole| around.grant_of(whole)).map(|grant| grant.id);
+            let answer = self.whole.first().and_then(|whole| rights.grant_of(whole)).map(|grant| grant.id);
             used.push(answer.ok_or("the yes was taken back, or its time is over")?);
         }
-        let judged = judge(&self.whole, &mut around);
+        let judged = judge(&self.whole, &mut rights);
         match judged.verdict {
             Verdict::Allow(_) => {
                 used.extend(judged.used.into_iter().filter(|_| !by_person));
@@ -180,8 +180,8 @@ impl Start {
     }
 }
 
-fn around(world: &World, who: Who, now: &Moment, now_ms: i64) -> Around {
-    Around::of(world, who, &TOOLS, now, now_ms).uncounted().without_demands()
+fn rights_of(world: &World, who: Who, now: &Moment, now_ms: i64) -> CallerRights {
+    CallerRights::of(world, who, &TOOLS, now, now_ms).uncounted().without_demands()
 }
 
 struct Judged {
@@ -189,13 +189,13 @@ struct Judged {
     used: BTreeSet<GrantId>,
 }
 
-/// The strictest word on one call in all its rooms. What it uses of grants is taken from `around`: one use, in however many rooms.
-fn judge(calls: &[CallFacts], around: &mut Around) -> Judged {
+/// The strictest word on one call in all its rooms. What it uses of grants is taken from `rights`: one use, in however many rooms.
+fn judge(calls: &[CallFacts], rights: &mut CallerRights) -> Judged {
     let mut used = BTreeSet::new();
     let mut allowed: Option<Verdict> = None;
     let mut asked: Option<(Vec<String>, Vec<String>)> = None;
     for call in calls {
-        let Judgement { verdict, used: grant } = call.judge(around);
+        let Judgement { verdict, used: grant } = call.judge(rights);
         match verdict {
             Verdict::Deny { .. } => return Judged { verdict, used: BTreeSet::new() },
             Verdict::Review { reasons, rules } => {
@@ -215,7 +215,7 @@ fn judge(calls: &[CallFacts], around: &mut Around) -> Judged {
             return Judged { verdict: Verdict::Review { reasons, rules }, used: BTreeSet::new() };
         }
     };
-    used.iter().for_each(|grant| around.spend(*grant));
+    used.iter().for_each(|grant| rights.spend(*grant));
     Judged { verdict, used }
 }
 
@@ -223,14 +223,14 @@ impl Kernel {
     /// The rooms in which jobs of a task ran, in the words of rules. Where a record does not say, it may have been any that a caller gets;
     /// where none ran, it is the one of the tool that writes.
     fn rooms_of(&self, trusted: &Trusted, task: &Task) -> Result<Vec<UsedRoom>, Stop> {
-        let templates = self.templates(Some(trusted))?;
+        let templates = self.policies.templates(Some(trusted))?;
         let mut rooms = task.rooms.clone();
         if task.in_unknown_room {
             let for_callers = |template: &&Template| template.profile != Profile::Strict && template.name != "brain";
             rooms.extend(templates.list().filter(for_callers).map(used));
         }
         if rooms.is_empty() {
-            let own = self.tools.find(WRITE).ok().and_then(|tool| tool.manifest().template.clone());
+            let own = self.tools.template_of(WRITE);
             rooms.insert(used(templates.of_tool(WRITE, own.as_deref())?));
         }
         Ok(rooms.into_iter().collect())

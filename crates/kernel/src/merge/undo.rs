@@ -3,8 +3,8 @@
 //! **Invariant.** It happens once; a path that somebody edited since stays as it is and is named. A boot finishes what a crash interrupted.
 
 use super::rights;
-use crate::Kernel;
-use crate::call::judge::{self, Around, CallFacts, Details, Who};
+use crate::call::{self, CallFacts, CallerRights, Details, Who};
+use crate::{Kernel, Ledger};
 use policy::{OwnedPath, Verdict};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -27,12 +27,12 @@ pub struct MergeLine {
     pub left: usize,
 }
 
-impl Kernel {
+impl Ledger {
     /// Every merge that is remembered, oldest first.
     pub fn merges(&self) -> Result<Vec<MergeLine>, Stop> {
-        let found: Vec<Merge> = self.ledger.look(|world| world.merges.values().cloned().collect());
+        let found: Vec<Merge> = self.look(|world| world.merges.values().cloned().collect());
         let line = |merge: Merge| {
-            let frozen = Frozen::parse(&self.ledger.blob(&merge.frozen)?)?;
+            let frozen = Frozen::parse(&self.blob(&merge.frozen)?)?;
             let (left, going): (Vec<_>, Vec<_>) = frozen.paths().into_iter().partition(|path| path.refused.is_some());
             Ok(MergeLine {
                 merge: merge.id,
@@ -46,18 +46,20 @@ impl Kernel {
         };
         found.into_iter().map(line).collect()
     }
+}
 
+impl Kernel {
     /// Takes a task's merge back and tells what became of each path. It is the operator's own call; what denies it is passed over only by
     /// who types the phrase, and that is recorded.
     pub async fn undo(&self, id: TaskId, by: &str, typed: Option<&str>) -> Result<Undone, Stop> {
-        let task = self.task(id)?;
+        let task = self.ledger.task(id)?;
         let refuse = |why: String| Refusal::new(Code::WrongState, why).hint("`skep merge list` shows what was merged");
         let merge = task.merge.and_then(|merge| self.ledger.look(|world| world.merges.get(&merge).cloned()));
         let merge = merge.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
         let snapshot = merge.snapshot.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
         let plan = MergePlan::parse(&self.ledger.blob(&snapshot)?)?;
         let calls = self.ways_back(&task, &plan).await?;
-        let (phrase, now) = (format!("undo {id} anyway"), self.moment());
+        let (phrase, now) = (format!("undo {id} anyway"), self.instance.moment());
         let pending = self.ledger.commit(|world, now_ms| {
             let state = match world.merges.get(&merge.id).map(|merge| merge.state) {
                 Some(MergeState::Applied) => Ok(()),
@@ -85,14 +87,14 @@ impl Kernel {
 
     /// The way back as calls of the operator: the whole, and every path. Questions are answered by the command itself.
     async fn ways_back(&self, task: &Task, plan: &MergePlan) -> Result<Vec<CallFacts>, Stop> {
-        let trusted = self.in_force(task.zone)?;
+        let trusted = self.policies.in_force(task.zone)?;
         let who = Who { pid: Pid::OPERATOR, zone: task.zone, task: None };
         let mut calls = Vec::with_capacity(plan.steps.len() + 1);
         let shows_content = !trusted.bundle.rules.is_empty();
         for details in aside(|| details(self, plan, shows_content))? {
-            let manifest = self.tools.find(&details.tool).ok().and_then(|tool| tool.manifest().template.clone());
+            let manifest = self.tools.template_of(&details.tool);
             // The room that the operator's own call of this tool has.
-            let room = judge::used(self.templates(Some(&trusted))?.of_tool(&details.tool, manifest.as_deref())?);
+            let room = call::used(self.policies.templates(Some(&trusted))?.of_tool(&details.tool, manifest.as_deref())?);
             let mut call = CallFacts::new(self, who, trusted.clone(), Details { room: Some(room), ..details })?;
             call.ask_extensions(self).await;
             calls.push(call.without_input());
@@ -150,8 +152,8 @@ fn bytes(kernel: &Kernel, state: &State) -> Result<u64, Fault> {
 fn denials(world: &World, calls: &[CallFacts], now: &Moment, now_ms: i64) -> Vec<(Refusal, Vec<String>)> {
     let mut found: Vec<(Refusal, Vec<String>)> = Vec::new();
     for call in calls {
-        let around = Around::call(world, call, now, now_ms).without_leave();
-        if let Verdict::Deny { refusal, rules } = call.judge(&around).verdict
+        let rights = CallerRights::call(world, call, now, now_ms).without_leave();
+        if let Verdict::Deny { refusal, rules } = call.judge(&rights).verdict
             && !found.iter().any(|(known, _)| known.reason == refusal.reason)
         {
             found.push((refusal, rules));
@@ -187,7 +189,7 @@ fn refused(world: &World, task: &Task, merge: MergeId, plan: &MergePlan, denials
 
 async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &MergePlan) -> Result<Vec<MergePath>, Stop> {
     let tree = super::tree_of(kernel, task)?;
-    let paths = plan.revert(&tree, &|blob| kernel.ledger.blob(blob), &|moment| kernel.fault_at("undo", moment))?;
+    let paths = plan.revert(&tree, &|blob| kernel.ledger.blob(blob), &|moment| kernel.instance.fault_at("undo", moment))?;
     kernel.ledger.record(MergeUndone { pid: task.pid, task: Some(task.id), merge, paths: paths.clone() }).await?;
     Ok(paths)
 }
@@ -199,7 +201,7 @@ pub(crate) async fn finish_undone(kernel: Arc<Kernel>) {
     for merge in begun {
         let done = async {
             let snapshot = merge.snapshot.ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", merge.id))?;
-            undo_rest(&kernel, &kernel.task(merge.task)?, merge.id, &MergePlan::parse(&kernel.ledger.blob(&snapshot)?)?).await
+            undo_rest(&kernel, &kernel.ledger.task(merge.task)?, merge.id, &MergePlan::parse(&kernel.ledger.blob(&snapshot)?)?).await
         };
         if let Err(stop) = done.await {
             eprintln!("skep: {} is not taken back yet: {stop}", merge.id);

@@ -1,6 +1,6 @@
 //! The books for people: who used what, and budgets.
 
-use crate::Kernel;
+use crate::Ledger;
 use std::collections::BTreeMap;
 use world::Stop;
 use world::budget::{ALL_TIERS, held};
@@ -24,10 +24,10 @@ pub struct Known {
     pub held: Spend,
 }
 
-impl Kernel {
+impl Ledger {
     /// Usage of models, summed; and the sum of it all.
     pub fn usage(&self, by: By) -> (Vec<(String, Figures)>, Figures) {
-        self.ledger.look(|world| {
+        self.look(|world| {
             let mut sums: BTreeMap<(u64, String), Figures> = BTreeMap::new();
             let mut total = Figures::default();
             for (row, figures) in &world.books.usage {
@@ -44,21 +44,16 @@ impl Kernel {
 
     /// Models that were used without a price: what that cost, nobody here knows.
     pub fn unpriced(&self) -> Vec<String> {
-        self.ledger.look(|world| {
+        self.look(|world| {
             let unknown = world.books.usage.iter().filter(|(_, figures)| figures.unpriced > 0);
             let names: std::collections::BTreeSet<String> = unknown.map(|(row, _)| format!("{}/{}", row.provider, row.model)).collect();
             names.into_iter().collect()
         })
     }
 
-    /// When the built-in prices were true.
-    pub fn prices_as_of(&self) -> &str {
-        &self.models.prices.as_of
-    }
-
     /// Processes with a budget or with spending, by pid.
     pub fn accounts(&self) -> Vec<Known> {
-        self.ledger.look(|world| {
+        self.look(|world| {
             let known = |(pid, account): (&Pid, &Account)| Known {
                 pid: *pid,
                 name: name(world, *pid),
@@ -72,7 +67,7 @@ impl Kernel {
 
     /// What is held, summed as usage is; and the sum of it all.
     pub fn usage_held(&self, by: By) -> (BTreeMap<String, Spend>, Spend) {
-        self.ledger.look(|world| {
+        self.look(|world| {
             let (mut sums, mut total) = (BTreeMap::<String, Spend>::new(), Spend::default());
             for held in world.books.held.values() {
                 let Held { pid, provider, model, tier, tokens, micros, day, .. } = held.clone();
@@ -92,7 +87,7 @@ impl Kernel {
             check_budget(budget)?;
         }
         self.alive(pid)?;
-        Ok(self.ledger.record(BudgetSet { pid, task: None, budget, by: by.to_owned() }).await?)
+        Ok(self.record(BudgetSet { pid, task: None, budget, by: by.to_owned() }).await?)
     }
 
     /// Raises caps that are there.
@@ -100,7 +95,7 @@ impl Kernel {
         if micros == 0 && tokens.values().all(|more| *more == 0) {
             return Err(Refusal::new(Code::BadInput, "that grants nothing").hint("name how much more: `--money 5`").into());
         }
-        let budget = self.ledger.look(|world| world.books.accounts.get(&pid).and_then(|account| account.budget.clone()));
+        let budget = self.look(|world| world.books.accounts.get(&pid).and_then(|account| account.budget.clone()));
         if budget.is_none() {
             self.alive(pid)?;
         }
@@ -115,13 +110,13 @@ impl Kernel {
                 .hint("`skep budget` shows what it caps; what is not capped needs no grant")
                 .into());
         }
-        Ok(self.ledger.record(BudgetGranted { pid, task: None, tokens, micros, by: by.to_owned() }).await?)
+        Ok(self.record(BudgetGranted { pid, task: None, tokens, micros, by: by.to_owned() }).await?)
     }
 
     /// Puts what a bill says in the place of what was only estimated of a process: tokens of these tiers, and money.
     pub async fn reconcile(&self, pid: Pid, tokens: BTreeMap<String, u64>, micros: Option<u64>, by: &str) -> Result<(), Stop> {
-        let (guessed, held) = self.ledger.look(|world| (world.books.guessed(pid), world.books.held_of(pid)));
-        if !self.ledger.look(|world| world.processes.contains_key(&pid)) {
+        let (guessed, held) = self.look(|world| (world.books.guessed(pid), world.books.held_of(pid)));
+        if !self.look(|world| world.processes.contains_key(&pid)) {
             return Err(nobody(pid).into());
         }
         if tokens.contains_key(ALL_TIERS) {
@@ -136,7 +131,7 @@ impl Kernel {
                 .hint("`skep budget` says of which processes something is, and of which tier")
                 .into());
         }
-        let pending = self.ledger.commit(|world, _| {
+        let pending = self.commit(|world, _| {
             let released = held::reconciled(world, pid, &tokens, micros);
             let reconciled = BudgetReconciled { pid, task: None, tokens, micros, by: by.to_owned() };
             (std::iter::once(reconciled.into()).chain(released).collect(), ())
@@ -145,7 +140,7 @@ impl Kernel {
     }
 
     fn alive(&self, pid: Pid) -> Result<(), Refusal> {
-        let alive = self.ledger.look(|world| world.processes.get(&pid).is_some_and(|process| process.state.alive()));
+        let alive = self.look(|world| world.processes.get(&pid).is_some_and(|process| process.state.alive()));
         if alive { Ok(()) } else { Err(nobody(pid)) }
     }
 }

@@ -3,7 +3,7 @@
 //! A task's cassette is `cassettes/TASK.jsonl` in `$SKEP_HOME`, named in the record when the task is queued. **Invariant.** A process whose
 //! traffic is to be recorded asks no model unrecorded: a cassette that can't be opened or written is a refusal.
 
-use crate::Kernel;
+use super::Models;
 use crate::replay::Yeses;
 use gateway::Provider;
 use gateway::cassette::{CassetteWriter, Player, Redact};
@@ -75,9 +75,9 @@ pub(crate) fn file_of(task: TaskId) -> String {
     format!("{task}.jsonl")
 }
 
-impl Kernel {
+impl Models {
     pub(crate) fn redact(&self) -> Redact {
-        let redactor = self.redactor.clone();
+        let redactor = self.ledger.redactor.clone();
         Arc::new(move |text| redactor.text(text).into_owned())
     }
 
@@ -87,30 +87,30 @@ impl Kernel {
 
     /// The cassette that this traffic is taken down on.
     pub(super) fn tape(&self, pid: Pid, task: Option<TaskId>) -> Result<Option<Arc<CassetteWriter>>, Fault> {
-        let mut tapes = self.models.cassettes.tapes.lock();
+        let mut tapes = self.cassettes.tapes.lock();
         if let Some(tape) = tapes.get(&(pid, task)) {
             return Ok(Some(tape.clone()));
         }
         let named = self.ledger.look(|world| task.and_then(|task| world.tasks.get(&task)).and_then(|task| task.cassette.clone()));
         let Some(file) = named else { return Ok(None) };
-        let tape = self.open_tape(&self.home.cassettes().join(file))?;
+        let tape = self.open_tape(&self.folder.join(file))?;
         tapes.insert((pid, task), tape.clone());
         Ok(Some(tape))
     }
 
     /// The cassette that answers this traffic.
     pub(super) fn reel(&self, pid: Pid, task: Option<TaskId>) -> Option<Arc<Provider>> {
-        if let Some(reel) = self.models.cassettes.reels.lock().get(&(pid, task)) {
+        if let Some(reel) = self.cassettes.reels.lock().get(&(pid, task)) {
             return Some(reel.clone());
         }
         let of = self.ledger.look(|world| task.and_then(|task| world.tasks.get(&task)).and_then(|task| task.replays))?;
-        let timing = self.models.cassettes.timed.lock().contains(&of);
-        Some(self.put_reel((pid, task), &self.home.cassettes().join(file_of(of)), timing))
+        let timing = self.cassettes.timed.lock().contains(&of);
+        Some(self.put_reel((pid, task), &self.folder.join(file_of(of)), timing))
     }
 
     fn put_reel(&self, whose: Whose, file: &Path, timing: bool) -> Arc<Provider> {
         let reel = Arc::new(Provider::cassette(file, timing));
-        self.models.cassettes.reels.lock().insert(whose, reel.clone());
+        self.cassettes.reels.lock().insert(whose, reel.clone());
         reel
     }
 
@@ -120,16 +120,16 @@ impl Kernel {
             self.read_cassette(file)?;
             self.put_reel((pid, None), file, traffic.timing);
         }
-        let own = self.models.record.then(|| self.home.cassettes().join(format!("process-{pid}.jsonl")));
+        let own = self.record.then(|| self.folder.join(format!("process-{pid}.jsonl")));
         let Some(file) = traffic.record.clone().or(own) else { return Ok(()) };
         let tape = self.open_tape(&file).map_err(|fault| fault.fix("name a new file, or a cassette that is to go on"))?;
-        self.models.cassettes.tapes.lock().insert((pid, None), tape);
+        self.cassettes.tapes.lock().insert((pid, None), tape);
         Ok(self.ledger.record(CassetteStarted { pid, task: None, file: file.display().to_string() }).await?)
     }
 
     /// Reads a cassette of a task, or one in a file.
     pub fn cassette(&self, name: &str) -> Result<CassetteView, Stop> {
-        let path = if name.contains('/') { PathBuf::from(name) } else { self.home.cassettes().join(format!("{name}.jsonl")) };
+        let path = if name.contains('/') { PathBuf::from(name) } else { self.folder.join(format!("{name}.jsonl")) };
         let player = aside(|| self.read_cassette(&path))?;
         let exchanges = player.contents().map(|one| ExchangeView {
             n: one.n,
@@ -147,8 +147,8 @@ impl Kernel {
 
     /// The cassettes under `$SKEP_HOME`.
     pub fn cassettes(&self) -> Result<Vec<CassetteView>, Stop> {
-        let folder = self.home.cassettes();
-        let entries = aside(|| std::fs::read_dir(&folder)).map_err(|error| Fault::io("list", &folder, error))?;
+        let folder = &self.folder;
+        let entries = aside(|| std::fs::read_dir(folder)).map_err(|error| Fault::io("list", folder, error))?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(".jsonl").map(str::to_owned));
         let mut names: Vec<String> = names.collect();
         names.sort_by_key(|name| (name.len(), name.clone()));

@@ -56,13 +56,13 @@ enum Payment {
 
 impl Admission for ProcessDoor {
     fn names(&self) -> Arc<ModelNames> {
-        let trusted = self.kernel.upgrade().and_then(|kernel| kernel.trusted(self.zone).ok().flatten());
+        let trusted = self.kernel.upgrade().and_then(|kernel| kernel.policies.trusted(self.zone).ok().flatten());
         trusted.map(|trusted| Arc::new(trusted.config.models.clone())).unwrap_or_default()
     }
 
     fn replay(&self) -> Option<Arc<gateway::Provider>> {
         let kernel = self.kernel.upgrade()?;
-        kernel.reel(self.pid, self.task(&kernel))
+        kernel.models.reel(self.pid, self.task(&kernel))
     }
 
     fn admit<'a>(&'a self, model_request: &'a ModelRequest<'a>) -> BoxedFuture<'a, Result<Admitted, Denial>> {
@@ -111,7 +111,7 @@ pub(crate) enum No {
 
 /// What whoever asks hears after a cancel, in the place of what else forbids it by then.
 pub(crate) fn cancellation(kernel: &Kernel, (pid, task): (Pid, Option<TaskId>)) -> Option<Denial> {
-    let of_task = task.and_then(|task| kernel.cancelled(task)).map(|refusal| refusal.reason);
+    let of_task = task.and_then(|task| kernel.ledger.cancelled(task)).map(|refusal| refusal.reason);
     let is_dead = || kernel.ledger.look(|world| world.processes.get(&pid).is_some_and(|process| process.state == ProcessState::Dead));
     let why = of_task.or_else(|| is_dead().then(|| format!("process {pid} was cancelled")))?;
     Some(denial(DenialKind::Cancelled, why))
@@ -160,13 +160,13 @@ impl ProcessDoor {
     }
 
     pub async fn ask(&self, kernel: &Arc<Kernel>, model_request: &ModelRequest<'_>) -> Result<Admitted, No> {
-        if kernel.stopping() {
+        if kernel.instance.stopping() {
             return Err(No::Final(denial(DenialKind::Cancelled, "the kernel is going down")));
         }
-        let allowed = kernel.trusted(self.zone).map_err(failed)?.and_then(|trusted| trusted.config.providers.clone());
+        let allowed = kernel.policies.trusted(self.zone).map_err(failed)?.and_then(|trusted| trusted.config.providers.clone());
         let task = self.task(kernel);
         // A recording is the project's own traffic, whoever answered it then.
-        let replayed = kernel.reel(self.pid, task).is_some();
+        let replayed = kernel.models.reel(self.pid, task).is_some();
         if !replayed && allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == model_request.provider)) {
             let reason = format!("this project does not use `{}`", model_request.provider);
             let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
@@ -174,12 +174,12 @@ impl ProcessDoor {
             recorded.map_err(failed)?;
             return Err(self.no(kernel, model_request.tier.as_str(), refusal, None).await);
         }
-        kernel.release_held().await.map_err(failed)?;
+        kernel.ledger.release_held().await.map_err(failed)?;
         let estimate = self.estimate(kernel, model_request);
         let Estimate { context, output_max, price, .. } = estimate;
         // What is on tape was paid for then.
         let (tokens, micros) = if replayed { (0, 0) } else { (estimate.tokens, estimate.micros) };
-        let cassette = kernel.tape(self.pid, task).map_err(failed)?;
+        let cassette = kernel.models.tape(self.pid, task).map_err(failed)?;
         let request = self.request(kernel, model_request, output_max);
         // Decided under the ledger's lock: how it is paid for, or which cap it does not fit under.
         let paid: Mutex<Option<Payment>> = Mutex::new(None);

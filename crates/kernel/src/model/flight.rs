@@ -4,7 +4,7 @@
 //! outlives the process that made it, so the kernel after a crash knows which requests had left, though none of them waited for the disk.
 //! After a crash of the machine it does not, and takes everything that was set aside for spent until somebody knows better.
 
-use crate::Kernel;
+use super::Models;
 use crate::moment;
 use gateway::{StopCause, StopHandle, StopSignal};
 use parking_lot::Mutex;
@@ -170,13 +170,13 @@ impl Flights {
     }
 }
 
-impl Kernel {
+impl Models {
     /// Stops the requests of what is cancelled, and those that it still makes before it is gone. They are stopped when this returns, and
     /// settled when the future is done.
     pub(crate) fn stop_requests_of(&self, whose: Whose, why: &str) -> impl Future<Output = ()> + Send + use<> {
         let why = StopCause { ending: Ending::Cancelled, words: why.to_owned() };
-        self.models.flights.list.lock().cancelled.insert(whose, why.clone());
-        self.models.flights.stop(&|flying| flying.belongs_to(whose), &why)
+        self.flights.list.lock().cancelled.insert(whose, why.clone());
+        self.flights.stop(&|flying| flying.belongs_to(whose), &why)
     }
 }
 

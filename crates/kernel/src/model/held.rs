@@ -1,6 +1,6 @@
 //! What requests may have cost beyond what is known is held for a day, and released then.
 
-use crate::Kernel;
+use crate::{Kernel, Ledger};
 use std::sync::Weak;
 use std::time::Duration;
 use world::Fault;
@@ -13,8 +13,8 @@ const LOOK_MAX: Duration = Duration::from_secs(600);
 pub(crate) async fn release_expired(kernel: Weak<Kernel>) {
     loop {
         let wait = {
-            let Some(kernel) = kernel.upgrade().filter(|kernel| !kernel.stopping()) else { return };
-            if let Err(fault) = kernel.release_held().await {
+            let Some(kernel) = kernel.upgrade().filter(|kernel| !kernel.instance.stopping()) else { return };
+            if let Err(fault) = kernel.ledger.release_held().await {
                 eprintln!("skep: what is held could not be released: {fault}");
             }
             let next_ms = kernel.ledger.look(held::next_expiry_ms);
@@ -25,13 +25,13 @@ pub(crate) async fn release_expired(kernel: Weak<Kernel>) {
     }
 }
 
-impl Kernel {
+impl Ledger {
     /// Releases what was held for a day.
     pub(super) async fn release_held(&self) -> Result<(), Fault> {
         let now_ms = jiff::Timestamp::now().as_millisecond();
-        if self.ledger.look(|world| held::expired(world, now_ms.max(world.now_ms)).is_empty()) {
+        if self.look(|world| held::expired(world, now_ms.max(world.now_ms)).is_empty()) {
             return Ok(());
         }
-        self.ledger.commit(|world, now_ms| (held::expired(world, now_ms), ()))?.durable().await
+        self.commit(|world, now_ms| (held::expired(world, now_ms), ()))?.durable().await
     }
 }

@@ -25,8 +25,8 @@ impl RoomModels {
     /// `call` is the one that runs the job.
     pub fn open(kernel: &Arc<Kernel>, request: &Request, call: CallId, room: UsedRoom) -> Result<RoomModels, Fault> {
         let door = ProcessDoor::of(kernel, request.pid, request.zone).within(request.task, call, room);
-        let session = kernel.session_with(request.pid, None, Arc::new(door))?;
-        Ok(RoomModels { gateway: kernel.gateway().clone(), session: Arc::new(session) })
+        let session = kernel.models.session_with(request.pid, None, Arc::new(door))?;
+        Ok(RoomModels { gateway: kernel.models.gateway().clone(), session: Arc::new(session) })
     }
 
     /// What the vendors' clients look for.

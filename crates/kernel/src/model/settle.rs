@@ -143,9 +143,9 @@ impl ModelPass {
         let ExchangeOutcome { status, metered, ending, why, first_byte, bytes, answer, .. } = end;
         let ok = complete && status.is_some_and(|status| (200..300).contains(&status));
         let mut notes = metered.map(|metered| metered.notes).unwrap_or_default();
-        notes.extend(why.iter().map(|why| kernel.redactor.text(why).into_owned()));
+        notes.extend(why.iter().map(|why| kernel.ledger.redactor.text(why).into_owned()));
         let keep = |bytes: Option<&[u8]>| {
-            bytes.map(|bytes| kernel.ledger.keep(kernel.redactor.text(&String::from_utf8_lossy(bytes)).as_bytes())).transpose()
+            bytes.map(|bytes| kernel.ledger.keep(kernel.ledger.redactor.text(&String::from_utf8_lossy(bytes)).as_bytes())).transpose()
         };
         let (asked, answered) = (keep(self.asked.as_deref())?, keep(answer.as_deref())?);
         let figures = Figures {

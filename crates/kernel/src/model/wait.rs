@@ -3,6 +3,7 @@
 //! **Invariant.** A request is on the list exactly while somebody holds it open: it comes off when it goes on, gives up, or its client hangs
 //! up. So nothing of this is on record; after a crash nobody waits until somebody asks again.
 
+use super::Models;
 use crate::Kernel;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -109,7 +110,7 @@ impl Waited {
         };
         while !answered() {
             match tokio::time::timeout_at(deadline.into(), follow.changed()).await {
-                Ok(Ok(())) if !kernel.stopping() => {}
+                Ok(Ok(())) if !kernel.instance.stopping() => {}
                 _ => return false,
             }
         }
@@ -117,9 +118,9 @@ impl Waited {
     }
 }
 
-impl Kernel {
+impl Models {
     /// Requests that wait for a person to grant more.
     pub fn waits(&self) -> Vec<Wait> {
-        self.models.waiting.all()
+        self.waiting.all()
     }
 }

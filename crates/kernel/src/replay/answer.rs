@@ -4,8 +4,8 @@
 //! reaches beyond the workspace. It answers a question and never a no: policy, parents and bans are asked before, and a wide yes that
 //! was taken back since is none.
 
-use crate::Kernel;
 use crate::call::Request;
+use crate::model::Models;
 use std::collections::HashMap;
 use std::sync::Arc;
 use world::Fault;
@@ -34,15 +34,15 @@ pub(crate) struct Yes {
 /// Every yes of a task by tool and bind, in the order in which they were used.
 pub(crate) type Yeses = HashMap<(String, String), Vec<Yes>>;
 
-impl Kernel {
+impl Models {
     /// What this call was in the task that is replayed.
     pub(crate) fn then(&self, of: TaskId, tool: &str, bind: String) -> Result<Then, Fault> {
-        let known = self.models.cassettes.yeses.lock().get(&of).cloned();
+        let known = self.cassettes.yeses.lock().get(&of).cloned();
         let all = match known {
             Some(all) => all,
             None => {
                 let all = Arc::new(self.yeses(of)?);
-                self.models.cassettes.yeses.lock().insert(of, all.clone());
+                self.cassettes.yeses.lock().insert(of, all.clone());
                 all
             }
         };
@@ -54,7 +54,7 @@ impl Kernel {
     fn yeses(&self, of: TaskId) -> Result<Yeses, Fault> {
         let mut given: HashMap<GrantId, GrantGiven> = HashMap::new();
         let mut yeses = Yeses::new();
-        for event in self.events(of, &["grant.given", "call.admitted"])? {
+        for event in self.ledger.events(of, &["grant.given", "call.admitted"])? {
             match event {
                 Event::GrantGiven(e) => drop(given.insert(e.grant, e)),
                 Event::CallAdmitted(e) => {

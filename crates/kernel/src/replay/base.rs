@@ -17,7 +17,7 @@ pub(crate) struct Then {
 /// What the original started from, with the layer that brings it back.
 pub(crate) async fn rebuild(kernel: &Kernel, of: TaskId, zone: ZoneId, project: &Path, work: &Path, sight: &Sight) -> Result<Then, Stop> {
     let (mut opened, mut based) = (None, None);
-    for event in kernel.events(of, &["workspace.opened", "workspace.based"])? {
+    for event in kernel.ledger.events(of, &["workspace.opened", "workspace.based"])? {
         match event {
             Event::WorkspaceOpened(event) => opened = Some(event.head),
             Event::WorkspaceBased(event) => based = Some(Base { head: event.head, blob: event.blob, until_us: event.until_us }),

@@ -4,7 +4,6 @@ use super::Replayed;
 use crate::Kernel;
 use crate::model::REQUEST;
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
 use std::collections::BTreeSet;
 use std::fmt;
 use workspace::Frozen;
@@ -108,7 +107,7 @@ pub(super) fn compare(kernel: &Kernel, original: &Task, replay: &Task, end: &End
 
 fn run(kernel: &Kernel, task: &Task) -> Result<Run, Fault> {
     let mut run = Run::default();
-    for event in kernel.events(task.id, &["call.admitted", "call.refused", "call.finished", "call.lost", "model.used"])? {
+    for event in kernel.ledger.events(task.id, &["call.admitted", "call.refused", "call.finished", "call.lost", "model.used"])? {
         match event {
             Event::CallAdmitted(e) if e.tool == REQUEST => run.requests += 1,
             Event::CallAdmitted(e) if e.of.is_none() => {
@@ -189,14 +188,10 @@ fn changes(kernel: &Kernel, then: &ChangeSet, now: &ChangeSet) -> Result<Option<
         if let (Some(ChangedState::File(old, _)), Some(ChangedState::File(new, _))) = (old, new) {
             let text = |blob: &str| Ok::<_, Fault>(String::from_utf8_lossy(&kernel.ledger.blob(blob)?).into_owned());
             let (old, new) = (text(old)?, text(new)?);
-            for change in TextDiff::from_lines(&old, &new).iter_all_changes() {
-                let line = change.value().trim_end().to_owned();
-                match change.tag() {
-                    ChangeTag::Delete if recorded.len() < LINES_MAX => recorded.push(line),
-                    ChangeTag::Insert if replayed.len() < LINES_MAX => replayed.push(line),
-                    _ => {}
-                }
-            }
+            let (only_old, only_new) = workspace::differing(&old, &new);
+            let first = |lines: Vec<&str>| lines.into_iter().take(LINES_MAX).map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+            recorded.extend(first(only_old));
+            replayed.extend(first(only_new));
         }
         return Ok(Some(Divergence { at: "changes".into(), recorded, replayed }));
     }

@@ -4,7 +4,7 @@ use super::{Scenario, journal};
 use crate::bed::Bed;
 use brain::script::BrainScript;
 use brain::{Brain, BrainInput, Move, ToolCall};
-use kernel::{Ask, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenWish, Tuning, Verification};
+use kernel::{CallOptions, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenWish, Tuning, Verification};
 use policy::Peer;
 use sandbox::Launcher;
 use std::collections::{BTreeMap, HashMap};
@@ -233,7 +233,7 @@ impl<'a> Story<'a> {
             }
             Step::Trust => drop(self.trust().await?),
             Step::Token(name, wish) => {
-                let zone = self.kernel()?.zone(&self.project().await?)?.id;
+                let zone = self.kernel()?.policies.zone(&self.project().await?)?.id;
                 let (text, _) = self.kernel()?.issue_token(Pid::OPERATOR, zone, wish.clone(), Who::Operator.peer()).await?;
                 self.tokens.insert(name.clone(), text);
             }
@@ -254,15 +254,15 @@ impl<'a> Story<'a> {
                     Err(fault) => return Err(fault),
                 }
             }
-            Step::Pause => self.kernel()?.pause(self.its_task()?, "human").await?,
-            Step::Resume => self.kernel()?.resume(self.its_task()?, "human").await?,
+            Step::Pause => self.kernel()?.workspaces.pause(self.its_task()?, "human").await?,
+            Step::Resume => self.kernel()?.workspaces.resume(self.its_task()?, "human").await?,
             Step::Budget(tokens, at_cap) => {
                 let budget = Budget { tokens: tokens_of(*tokens), at_cap: *at_cap, ..Budget::default() };
-                self.kernel()?.set_budget(Pid::KERNEL, Some(budget), "human").await?;
+                self.kernel()?.ledger.set_budget(Pid::KERNEL, Some(budget), "human").await?;
             }
-            Step::GrantBudget(tokens) => self.kernel()?.grant_budget(Pid::KERNEL, tokens_of(*tokens), 0, "human").await?,
+            Step::GrantBudget(tokens) => self.kernel()?.ledger.grant_budget(Pid::KERNEL, tokens_of(*tokens), 0, "human").await?,
             Step::Replay => drop(self.kernel()?.replay(self.its_task()?, false).await?),
-            Step::Acknowledge(upto) => self.kernel()?.acknowledge(*upto, "human").await?,
+            Step::Acknowledge(upto) => self.kernel()?.ledger.acknowledge(*upto, "human").await?,
             Step::Verify => self.verify()?,
             Step::Wait(time) => self.clock.skip(*time),
             Step::Restart => self.reboot(|_| Ok(())).await?,
@@ -307,7 +307,7 @@ impl<'a> Story<'a> {
     /// Waits until nothing moves and gives the question that is open.
     async fn question(&self) -> Result<Option<ReviewId>, Stop> {
         if let Some(task) = self.task
-            && let TaskState::Parked { review } = self.kernel()?.settled(task).await?.state
+            && let TaskState::Parked { review } = self.kernel()?.tasks.settled(task).await?.state
         {
             return Ok(Some(review));
         }
@@ -317,11 +317,11 @@ impl<'a> Story<'a> {
 
     /// What the kernel is told for an answer.
     fn reply(&self, review: ReviewId, how: Answered, terms: &Terms) -> Result<Reply, Stop> {
-        let pid = self.kernel()?.review(review)?.pid;
+        let pid = self.kernel()?.ledger.review(review)?.pid;
         let mut terms = terms.clone();
         // Without a boot of its own, the time counts from the answer on.
         if let Some(until) = terms.until.as_mut().filter(|until| until.boot.is_empty()) {
-            *until = self.kernel()?.until(until.boottime_ms);
+            *until = self.kernel()?.instance.until(until.boottime_ms);
         }
         Ok(match how {
             Answered::Once => Reply::Once { terms },
@@ -349,20 +349,20 @@ impl<'a> Story<'a> {
             Some(name) => Some((self.tokens.get(name).cloned().ok_or_else(|| wrong("there is no such token"))?, who.peer())),
         };
         let kernel = self.kernel()?;
-        let task = self.task.filter(|task| kernel.task(*task).is_ok_and(|task| !task.state.ended()));
-        kernel.call(&self.project().await?, task, &tool, input, Ask { token, ..Ask::default() }).await?;
+        let task = self.task.filter(|task| kernel.ledger.task(*task).is_ok_and(|task| !task.state.ended()));
+        kernel.call(&self.project().await?, task, &tool, input, CallOptions { token, ..CallOptions::default() }).await?;
         Ok(())
     }
 
     async fn revoke(&self, id: &str) -> Result<(), Stop> {
         if let Ok(grant) = id.parse() {
-            return self.kernel()?.revoke_grant(grant, "human").await;
+            return self.kernel()?.ledger.revoke_grant(grant, "human").await;
         }
         if let Ok(ban) = id.parse() {
-            return self.kernel()?.lift_ban(ban, "human").await;
+            return self.kernel()?.ledger.lift_ban(ban, "human").await;
         }
         let token = id.parse().map_err(|_| wrong("wants g-1, b-1 or t-1"))?;
-        self.kernel()?.revoke_token(token, "human").await
+        self.kernel()?.ledger.revoke_token(token, "human").await
     }
 
     /// Stops the kernel, does something to its journal, and starts another one.
@@ -389,7 +389,7 @@ async fn boot(bed: &Bed, clock: &Clock, launcher: Option<Launcher>) -> Result<Ar
     let launcher = launcher.ok_or_else(|| wrong("no launcher is left"))?;
     let kernel = bed.boot_tuned(launcher, Tuning { clock: clock.clone(), ..Tuning::default() }).await?;
     // What the verification beside the work finds has its place in the story.
-    while kernel.verification() == Verification::Running {
+    while kernel.verifier.state() == Verification::Running {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     Ok(kernel)

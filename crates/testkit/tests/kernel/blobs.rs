@@ -34,7 +34,7 @@ async fn proposed(stage: &Stage) -> Result<String, String> {
         _ => None,
     });
     stage.answer(review.ok_or("nothing waits")?, Reply::yes()).await?;
-    stage.kernel.settled(stage.task).await.map_err(|stop| stop.to_string())?;
+    stage.kernel.tasks.settled(stage.task).await.map_err(|stop| stop.to_string())?;
     let name = stage.kernel.ledger.keep(b"new\n").map_err(|fault| fault.to_string())?;
     collected(stage).await?;
     if !is_there(stage, &name)? {
@@ -44,7 +44,7 @@ async fn proposed(stage: &Stage) -> Result<String, String> {
 }
 
 async fn collected(stage: &Stage) -> Result<usize, String> {
-    stage.kernel.collect().await.map_err(|stop| stop.to_string())
+    stage.kernel.blobs.collect().await.map_err(|stop| stop.to_string())
 }
 
 fn is_there(stage: &Stage, name: &str) -> Result<bool, String> {
@@ -74,7 +74,7 @@ async fn rejected(stage: Arc<Stage>) -> Result<(), String> {
     if diff.files.len() != 1 || !diff.files[0].diff.contains("kept no longer") {
         return Err(format!("{diff:?}"));
     }
-    stage.kernel.merges().map(drop).map_err(|stop| stop.to_string())?;
+    stage.kernel.ledger.merges().map(drop).map_err(|stop| stop.to_string())?;
     // The same content can be kept again, and then it is there.
     let again = stage.kernel.ledger.keep(b"new\n").map_err(|fault| fault.to_string())?;
     if again == name && is_there(&stage, &name)? { Ok(()) } else { Err("it cannot be kept again".into()) }

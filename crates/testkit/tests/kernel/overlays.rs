@@ -143,7 +143,7 @@ fn guarded() -> Result<(), String> {
                     tags: vec![],
                 };
                 let task = kernel.add(new).await?.task;
-                kernel.settled(task).await?;
+                kernel.tasks.settled(task).await?;
                 let reasons =
                     kernel.ledger.look(|world| world.reviews.values().flat_map(|review| review.reasons.clone()).collect::<Vec<_>>());
                 kernel.merge(task, None, BTreeMap::new(), "human").await?;
@@ -182,7 +182,7 @@ async fn one(kernel: &Arc<Kernel>, bed: &Bed, seed: u64) -> Result<u64, String> 
         tags: vec![],
     };
     let task = kernel.add(new).await.map_err(said)?.task;
-    let state = kernel.settled(task).await.map_err(said)?.state;
+    let state = kernel.tasks.settled(task).await.map_err(said)?.state;
     if !matches!(state, TaskState::Parked { .. }) {
         // Every change stays out, or there is none.
         let after = project(bed);

@@ -81,7 +81,7 @@ fn play<F: Future<Output = Result<(), Stop>>>(test: fn(Ground) -> F) -> Result<(
 
 async fn ask(kernel: &Kernel, pid: u64, zone: ZoneId, tool: &str, path: &str) -> Result<End, Stop> {
     let request = Request::new(Pid(pid), None, zone, tool, serde_json::json!({"path": path}));
-    Ok(kernel.make(&request).await?.end)
+    Ok(kernel.call_as(&request).await?.end)
 }
 
 async fn denied(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
@@ -104,7 +104,7 @@ async fn granted(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
     assert!(matches!(ask(&kernel, 4, zone, "fs.list", ".").await?, End::Done { .. }), "a child of the grant's process");
     assert!(matches!(ask(&kernel, 2, zone, "fs.list", ".").await?, End::Pending(_)), "not a child of it");
     let grant = kernel.ledger.look(|world| world.grants.keys().last().copied()).unwrap_or_else(|| panic!("no grant"));
-    kernel.revoke_grant(grant, "human").await?;
+    kernel.ledger.revoke_grant(grant, "human").await?;
     assert!(matches!(ask(&kernel, 4, zone, "fs.list", ".").await?, End::Pending(_)), "revoked for the child too");
     Ok(())
 }
@@ -125,7 +125,7 @@ async fn merged(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
         tags: vec![],
     };
     let first = kernel.add(new.clone()).await?.task;
-    let brain = kernel.settled(first).await?.brain;
+    let brain = kernel.tasks.settled(first).await?.brain;
     let task = kernel.ledger.look(world::World::next_task);
     let (mode, prompt) = (world::Mode::Act, "work".to_owned());
     kernel
@@ -134,7 +134,7 @@ async fn merged(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
         .await?;
     // Another task wakes the queue.
     kernel.add(new).await?;
-    let settled = tokio::time::timeout(std::time::Duration::from_secs(60), kernel.settled(task)).await;
+    let settled = tokio::time::timeout(std::time::Duration::from_secs(60), kernel.tasks.settled(task)).await;
     settled.unwrap_or_else(|_| panic!("the worker's task was never done"))?;
     let filter = journal::Filter { task: Some(task.to_string()), kinds: vec!["merge.proposed".into()], ..journal::Filter::default() };
     let records = kernel.ledger.read(&filter)?;
@@ -152,9 +152,9 @@ async fn tried(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
     let candidate = "capabilities:\n  - { name: all, match: { syscall: '*' }, action: allow }\n";
     let told = kernel.explain(&project, None, "fs.read", serde_json::json!({"path": ".env"}), false).await?;
     assert_eq!((told.verdict, told.rules), (policy::Action::Deny, vec!["mask".to_owned()]));
-    let masked = kernel.call(&project, None, "fs.read", serde_json::json!({"path": ".env"}), kernel::Ask::default()).await?;
+    let masked = kernel.call(&project, None, "fs.read", serde_json::json!({"path": ".env"}), kernel::CallOptions::default()).await?;
     assert!(matches!(&masked.outcome.end, End::Refused(no) if no.reason.contains("is masked")), "{:?}", masked.outcome.end);
-    let denied = kernel.call(&project, None, "fs.exists", serde_json::json!({"path": "a.txt"}), kernel::Ask::default()).await?;
+    let denied = kernel.call(&project, None, "fs.exists", serde_json::json!({"path": "a.txt"}), kernel::CallOptions::default()).await?;
     assert!(matches!(denied.outcome.end, End::Refused(_)), "the control: {:?}", denied.outcome.end);
     let asked = |bind: &str, rule: &str| ReviewAsked {
         pid: Pid(3),
@@ -205,7 +205,7 @@ async fn banned(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
             assert_eq!(by_ban, refused.contains(&pid), "{shown} for {pid}: {end:?}");
             assert!(by_ban || matches!(end, End::Pending(_)), "who is not banned is asked: {end:?}");
         }
-        kernel.lift_ban(ban, "human").await?;
+        kernel.ledger.lift_ban(ban, "human").await?;
         let after = ask(&kernel, 3, zone, "fs.list", &alike).await?;
         assert!(matches!(after, End::Pending(_)), "lifted, it asks again: {after:?}");
     }
@@ -302,7 +302,7 @@ async fn at_once(kernel: &Arc<Kernel>, zone: ZoneId, token: Option<(String, Peer
     for _ in 0..16 {
         let (kernel, token) = (Arc::clone(kernel), token.clone());
         let request = Request { token, ..Request::new(Pid::OPERATOR, None, zone, "fs.list", serde_json::json!({"path": "."})) };
-        calls.spawn(async move { kernel.make(&request).await });
+        calls.spawn(async move { kernel.call_as(&request).await });
     }
     let mut made = 0;
     while let Some(call) = calls.join_next().await {

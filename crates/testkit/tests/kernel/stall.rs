@@ -50,8 +50,8 @@ async fn watched<T: Send + 'static>(
     let watching = tokio::spawn(async move {
         let mut seen = BTreeSet::new();
         while !done.is_finished() {
-            watcher.kernel.rooms();
-            watcher.kernel.task(watcher.task).map_err(|stop| stop.to_string())?;
+            watcher.kernel.workspaces.rooms();
+            watcher.kernel.ledger.task(watcher.task).map_err(|stop| stop.to_string())?;
             seen.insert(entries(&folder));
             tokio::task::yield_now().await;
         }
@@ -87,7 +87,7 @@ async fn merged(stage: Arc<Stage>) -> Result<(), String> {
         })
     };
     stage.answer(waits(&stage).ok_or("nothing waits")?, kernel::Reply::yes()).await?;
-    stage.kernel.settled(stage.task).await.map_err(|stop| stop.to_string())?;
+    stage.kernel.tasks.settled(stage.task).await.map_err(|stop| stop.to_string())?;
     let asked = stage.clone();
     let merge = async move {
         let merged = asked.kernel.merge(asked.task, None, BTreeMap::new(), "human").await;

@@ -2,10 +2,12 @@
 //!
 //! Read here from the file that was decided on, written in the room.
 
-use super::{blocking, text, write};
+use super::{blocking, bytes_in, exactly, exactly_of, path_in, shown, text, time_of, write};
+use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
-use crate::place::Place;
-use crate::tool::{Context, Output};
+use crate::manifest::Manifest;
+use crate::place::{Access, Place, Target};
+use crate::tool::{Output, Tool, ToolFuture};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::time::Duration;
@@ -15,7 +17,38 @@ use world::{Code, Refusal};
 /// Lines that an ambiguous text is told with.
 const LINES_TOLD_MAX: usize = 5;
 
-pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+#[derive(Debug)]
+pub(super) struct FsEdit(pub(super) Manifest);
+
+impl Tool for FsEdit {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+
+    fn targets(&self, input: &Value) -> Vec<Target> {
+        vec![path_in(input, "path", Access::Write)]
+    }
+
+    fn size(&self, input: &Value, _paths: &[Place]) -> Option<u64> {
+        bytes_in(input, "new")
+    }
+
+    fn dry_run(&self, input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+        let [path] = exactly_of(paths)?;
+        path.file()?;
+        let bytes = |field: &str| text(input, field).unwrap_or_default().len();
+        Ok(format!("replace {} bytes by {} in {}", bytes("old"), bytes("new"), shown(path)))
+    }
+
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+        Box::pin(async move {
+            let [path] = exactly(paths)?;
+            run(input, path, context, time_of(&self.0)).await
+        })
+    }
+}
+
+async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let field = |name: &str| text(input, name).unwrap_or_default().to_owned();
     let (old, new) = (field("old"), field("new"));
     let all = input.get("all").and_then(Value::as_bool).unwrap_or(false);

@@ -5,18 +5,23 @@
 //! own configuration without its programs.
 
 mod commit;
+mod diff;
+mod log;
 mod parse;
+mod status;
 
-pub(super) use commit::run as commit;
+pub(super) use commit::GitCommit;
+pub(super) use diff::GitDiff;
+pub(super) use log::GitLog;
+pub(super) use status::GitStatus;
 
-use super::{number, run, text};
+use super::job;
+use crate::context::Context;
 use crate::fault::ToolStop;
-use crate::place::Place;
-use crate::tool::{Context, Output};
+use crate::place::{Place, Real};
 use parse::Change;
 use rustix::fs::AtFlags;
 use sandbox::{JobSpec, Outcome};
-use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
@@ -66,74 +71,8 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_COMMITTER_NAME", "skep"),
     ("GIT_COMMITTER_EMAIL", "skep@localhost.invalid"),
 ];
-/// Changes and commits that are told.
+/// Changes that are told.
 const CHANGES_MAX: usize = 2_000;
-const COMMITS_DEFAULT: u64 = 20;
-
-pub(super) async fn status(context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
-    let git = Git::open(context, time).await?;
-    let outcome = git.run(&status_arguments(&[]), None).await?;
-    let status = parse::status(&outcome.stdout);
-    let mut changes: Vec<Value> = status.changes.iter().filter(|change| git.shows(change)).map(Change::shown).collect();
-    let truncated = outcome.truncated || changes.len() > CHANGES_MAX;
-    changes.truncate(CHANGES_MAX);
-    Ok(Output::good(json!({ "branch": status.branch, "head": status.head, "changes": changes, "truncated": truncated })))
-}
-
-pub(super) async fn diff(input: &Value, place: &Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
-    let git = Git::open(context, time).await?;
-    let staged = input.get("staged").and_then(Value::as_bool).unwrap_or(false);
-    let path = pathspec(inside(place)?);
-    let options = ["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--no-renames"];
-    let mut arguments: Vec<String> = options.map(str::to_owned).to_vec();
-    arguments.extend(staged.then(|| "--cached".to_owned()));
-    let with = |more: &[&str], paths: &[String]| {
-        let more = more.iter().map(|word| (*word).to_owned());
-        arguments.iter().cloned().chain(more).chain(["--".to_owned()]).chain(paths.iter().cloned()).collect::<Vec<_>>()
-    };
-    // What a mask hides, the index still holds. So only paths that may be seen are asked for, each by its name.
-    let listed = git.run(&with(&["--name-only", "-z"], &[path]), None).await?;
-    let mut names = parse::names(&listed.stdout);
-    if listed.truncated {
-        // A name that was cut could be that of a folder, and stand for all that is in it.
-        names.pop();
-    }
-    let mut shown: Vec<String> = names.into_iter().filter(|name| (context.visible)(name)).collect();
-    let truncated = listed.truncated || shown.len() > CHANGES_MAX;
-    shown.truncate(CHANGES_MAX);
-    if shown.is_empty() {
-        return Ok(Output::good(json!({ "patch": "", "files": 0, "truncated": truncated })));
-    }
-    let paths: Vec<String> = shown.iter().map(|name| pathspec(name)).collect();
-    let outcome = git.run(&with(&["--src-prefix=a/", "--dst-prefix=b/"], &paths), None).await?;
-    let patch = String::from_utf8_lossy(&outcome.stdout);
-    Ok(Output::good(json!({ "patch": patch, "files": shown.len(), "truncated": truncated || outcome.truncated })))
-}
-
-pub(super) async fn log(input: &Value, place: Option<Place>, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
-    let git = Git::open(context, time).await?;
-    let max = number(input, "max")?.unwrap_or(COMMITS_DEFAULT);
-    let mut arguments: Vec<String> =
-        ["log", "-z", "--no-color", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--encoding=UTF-8"]
-            .map(str::to_owned)
-            .to_vec();
-    // One more than asked for shows that there is more.
-    arguments.extend([format!("--max-count={}", max.saturating_add(1)), format!("--format={}", parse::LOG_FORMAT)]);
-    if text(input, "path").is_some()
-        && let Some(place) = &place
-    {
-        arguments.extend(["--".to_owned(), pathspec(inside(place)?)]);
-    }
-    if git.is_unborn().await? {
-        return Ok(Output::good(json!({ "commits": [], "truncated": false })));
-    }
-    let outcome = git.run(&arguments, None).await?;
-    let mut commits = parse::log(&outcome.stdout);
-    let max = usize::try_from(max).unwrap_or(usize::MAX);
-    let truncated = outcome.truncated || commits.len() > max;
-    commits.truncate(max);
-    Ok(Output::good(json!({ "commits": commits, "truncated": truncated })))
-}
 
 fn status_arguments(paths: &[String]) -> Vec<String> {
     let options = ["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--ignore-submodules=all", "--no-renames", "--"];
@@ -147,8 +86,8 @@ fn pathspec(path: &str) -> String {
 
 fn inside(place: &Place) -> Result<&str, Refusal> {
     match &place.real {
-        crate::place::Real::Inside(path) => Ok(path),
-        crate::place::Real::Outside(_) => Err(place.absent()),
+        Real::Inside(path) => Ok(path),
+        Real::Outside(_) => Err(place.absent()),
     }
 }
 
@@ -162,7 +101,7 @@ struct Git<'a> {
 
 impl<'a> Git<'a> {
     async fn open(context: &'a Context<'a>, time: Duration) -> Result<Git<'a>, ToolStop> {
-        run::room(context)?;
+        job::room(context)?;
         if rustix::fs::statat(context.root, ".git", AtFlags::SYMLINK_NOFOLLOW).is_err() {
             return Err(no_repository().into());
         }
@@ -203,7 +142,7 @@ impl<'a> Git<'a> {
         }
         spec.output_max = self.context.output_max;
         spec.limits.wall = Some(self.time);
-        Ok(run::room(self.context)?.run(spec, stdin).await?)
+        Ok(job::room(self.context)?.run(spec, stdin).await?)
     }
 
     /// Is there no commit yet?

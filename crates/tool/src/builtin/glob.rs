@@ -1,9 +1,11 @@
 //! `search.glob`
 
-use super::{blocking, number, text};
+use super::{blocking, exactly, exactly_of, number, part_bytes_max, path_in, shown_directory, text, time_of};
+use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
-use crate::place::Place;
-use crate::tool::{Context, Output};
+use crate::manifest::Manifest;
+use crate::place::{Access, Place, Target};
+use crate::tool::{Output, Tool, ToolFuture};
 use crate::walk;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde_json::{Value, json};
@@ -14,7 +16,32 @@ use world::{Code, Refusal};
 /// Paths that are told when the caller names no number.
 const PATHS_DEFAULT: u64 = 500;
 
-pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
+#[derive(Debug)]
+pub(super) struct SearchGlob(pub(super) Manifest);
+
+impl Tool for SearchGlob {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+
+    fn targets(&self, input: &Value) -> Vec<Target> {
+        vec![path_in(input, "path", Access::List)]
+    }
+
+    fn dry_run(&self, input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+        let [path] = exactly_of(paths)?;
+        Ok(format!("look for `{}` below {}", text(input, "pattern").unwrap_or_default(), shown_directory(path)?))
+    }
+
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+        Box::pin(async move {
+            let [path] = exactly(paths)?;
+            run(input, path, context, part_bytes_max(&self.0, context), time_of(&self.0)).await
+        })
+    }
+}
+
+async fn run(input: &Value, place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let glob = parse(text(input, "pattern").unwrap_or_default())?;
     let found = files(place, context, time).await?;
     let max = usize::try_from(number(input, "max")?.unwrap_or(PATHS_DEFAULT)).unwrap_or(usize::MAX);

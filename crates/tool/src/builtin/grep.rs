@@ -1,9 +1,11 @@
 //! `search.grep`, by ripgrep's own libraries.
 
-use super::{blocking, glob, number, text};
+use super::{blocking, exactly, exactly_of, glob, number, part_bytes_max, path_in, shown, text, time_of};
+use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
-use crate::place::{Found, Place};
-use crate::tool::{Context, Output};
+use crate::manifest::Manifest;
+use crate::place::{Access, Found, Place, Target};
+use crate::tool::{Output, Tool, ToolFuture};
 use crate::walk;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
@@ -26,7 +28,32 @@ const REGEX_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Names of files that were passed over.
 const SKIPPED_MAX: usize = 20;
 
-pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
+#[derive(Debug)]
+pub(super) struct SearchGrep(pub(super) Manifest);
+
+impl Tool for SearchGrep {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+
+    fn targets(&self, input: &Value) -> Vec<Target> {
+        vec![path_in(input, "path", Access::List)]
+    }
+
+    fn dry_run(&self, input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+        let [path] = exactly_of(paths)?;
+        Ok(format!("search {} for `{}`", shown(path), text(input, "pattern").unwrap_or_default()))
+    }
+
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+        Box::pin(async move {
+            let [path] = exactly(paths)?;
+            run(input, path, context, part_bytes_max(&self.0, context), time_of(&self.0)).await
+        })
+    }
+}
+
+async fn run(input: &Value, place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let matcher = parse(text(input, "pattern").unwrap_or_default())?;
     let filter = text(input, "glob").map(glob::parse).transpose()?;
     let max = usize::try_from(number(input, "max")?.unwrap_or(LINES_DEFAULT)).unwrap_or(usize::MAX);

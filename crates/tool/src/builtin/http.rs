@@ -1,9 +1,12 @@
 //! `http.request`: from the kernel's process, to public addresses only.
 
-use super::{number, text};
+use super::{bytes_in, number, text, time_asked};
+use crate::context::{Context, Secret};
 use crate::fault::{ToolFault, ToolStop};
+use crate::manifest::Manifest;
 use crate::net::{self, Aim, Answer, Question};
-use crate::tool::{Context, Output, Secret};
+use crate::place::{Place, Target};
+use crate::tool::{Output, Tool, ToolFuture};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -19,15 +22,51 @@ const HEADERS_BYTES_MAX: usize = 16 * 1024;
 const RESERVED: &[&str] =
     &["host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect", "keep-alive"];
 
-pub(super) fn aim(input: &Value) -> Result<Aim, Refusal> {
+#[derive(Debug)]
+pub(super) struct HttpRequest(pub(super) Manifest);
+
+impl Tool for HttpRequest {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+
+    fn touches(&self, _input: &Value) -> Vec<Target> {
+        Vec::new()
+    }
+
+    fn aim(&self, input: &Value) -> Result<Option<Aim>, Refusal> {
+        aim(input).map(Some)
+    }
+
+    fn size(&self, input: &Value, _paths: &[Place]) -> Option<u64> {
+        bytes_in(input, "body")
+    }
+
+    fn reads_only(&self, input: &Value) -> bool {
+        matches!(text(input, "method").unwrap_or("GET"), "GET" | "HEAD")
+    }
+
+    fn time_limit(&self, input: &Value) -> Result<Duration, Refusal> {
+        time_asked(&self.0, input)
+    }
+
+    fn dry_run(&self, input: &Value, _paths: &[Place], context: &Context<'_>) -> Result<String, ToolStop> {
+        let aim = aim(input)?;
+        context.reach.check(&aim)?;
+        let bytes = text(input, "body").unwrap_or_default().len();
+        Ok(format!("send {} to {} with {bytes} bytes", aim.method, aim.url()))
+    }
+
+    fn execute<'a>(&'a self, input: &'a Value, _paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+        Box::pin(run(input, context))
+    }
+}
+
+fn aim(input: &Value) -> Result<Aim, Refusal> {
     Aim::parse(text(input, "url").unwrap_or_default(), text(input, "method").unwrap_or("GET"))
 }
 
-pub(super) fn reads_only(input: &Value) -> bool {
-    matches!(text(input, "method").unwrap_or("GET"), "GET" | "HEAD")
-}
-
-pub(super) async fn run(input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
+async fn run(input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
     let body_max = number(input, "max_bytes")?.unwrap_or(BODY_BYTES_DEFAULT);
     let aim = aim(input)?;
     let secrets: Vec<&Secret> = context.secrets.iter().filter(|secret| secret.hosts.contains(&aim.host)).collect();

@@ -1,9 +1,11 @@
 //! `fs.list`
 
-use super::blocking;
+use super::{blocking, exactly, exactly_of, part_bytes_max, path_in, shown_directory, time_of};
+use crate::context::Context;
 use crate::fault::ToolStop;
-use crate::place::Place;
-use crate::tool::{Context, Output};
+use crate::manifest::Manifest;
+use crate::place::{Access, Place, Target};
+use crate::tool::{Output, Tool, ToolFuture};
 use crate::walk;
 use rustix::fs::{AtFlags, FileType};
 use serde_json::{Value, json};
@@ -15,7 +17,32 @@ const ENTRIES_MAX: usize = 2_000;
 /// What an entry costs besides its name.
 const ENTRY_BYTES: usize = 50;
 
-pub(super) async fn run(place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
+#[derive(Debug)]
+pub(super) struct FsList(pub(super) Manifest);
+
+impl Tool for FsList {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+
+    fn targets(&self, input: &Value) -> Vec<Target> {
+        vec![path_in(input, "path", Access::List)]
+    }
+
+    fn dry_run(&self, _input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+        let [path] = exactly_of(paths)?;
+        Ok(format!("list {}", shown_directory(path)?))
+    }
+
+    fn execute<'a>(&'a self, _input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+        Box::pin(async move {
+            let [path] = exactly(paths)?;
+            run(path, context, part_bytes_max(&self.0, context), time_of(&self.0)).await
+        })
+    }
+}
+
+async fn run(place: Place, context: &Context<'_>, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let path = place.real.as_str().to_owned();
     let (entries, cut) = blocking(time, move |deadline| {
         let directory = place.directory()?;

@@ -4,18 +4,45 @@
 //! put things back, none.
 
 use super::unified::{self, Part, Step};
-use super::{blocking, text, write};
+use super::{blocking, bytes_in, text, time_of, write};
+use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
 use crate::leave::Change;
+use crate::manifest::Manifest;
 use crate::place::{Access, Place, Real, Target};
-use crate::tool::{Context, Output};
+use crate::tool::{Output, Tool, ToolFuture};
 use sandbox::Act;
 use serde_json::{Value, json};
 use std::time::Duration;
 use world::{Code, Refusal};
 
+#[derive(Debug)]
+pub(super) struct FsPatch(pub(super) Manifest);
+
+impl Tool for FsPatch {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+
+    fn targets(&self, input: &Value) -> Vec<Target> {
+        targets(input)
+    }
+
+    fn size(&self, input: &Value, _paths: &[Place]) -> Option<u64> {
+        bytes_in(input, "patch")
+    }
+
+    fn dry_run(&self, input: &Value, _paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+        Ok(format!("patch {}", given(input)?.iter().map(Part::told).collect::<Vec<_>>().join(", ")))
+    }
+
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+        Box::pin(run(input, paths, context, time_of(&self.0)))
+    }
+}
+
 /// Every path of the input's patch; the project itself for one that can't be read, so that it gets as far as its refusal.
-pub(super) fn targets(input: &Value) -> Vec<Target> {
+fn targets(input: &Value) -> Vec<Target> {
     match given(input) {
         Ok(parts) => parts.iter().flat_map(Part::paths).map(named).collect(),
         Err(_) => vec![named(".".into())],
@@ -38,12 +65,8 @@ fn given(input: &Value) -> Result<Vec<Part<'_>>, Refusal> {
     }
 }
 
-pub(super) fn would(input: &Value) -> Result<String, Refusal> {
-    Ok(format!("patch {}", given(input)?.iter().map(Part::told).collect::<Vec<_>>().join(", ")))
-}
-
 /// `fs.patch`: its paths were decided on with the call.
-pub(super) async fn run(input: &Value, places: Vec<Place>, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+async fn run(input: &Value, places: Vec<Place>, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let input = input.clone();
     let (steps, files) = blocking(time, move |_| {
         let parts = given(&input)?;
@@ -56,7 +79,7 @@ pub(super) async fn run(input: &Value, places: Vec<Place>, context: &Context<'_>
 }
 
 /// What a tool said: each path is asked about now.
-pub(super) async fn run_output(tool: &str, diff: &str, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+pub(crate) async fn run_output(tool: &str, diff: &str, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let mut places = Vec::new();
     for path in said(tool, diff)?.iter().flat_map(Part::paths) {
         let place = Place::open(context.root, context.project, &named(path.clone()))?;

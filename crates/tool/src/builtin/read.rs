@@ -1,9 +1,11 @@
 //! `fs.read`
 
-use super::{blocking, number, text};
+use super::{blocking, exactly, exactly_of, number, part_bytes_max, path_in, shown, text, time_of};
+use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
-use crate::place::Place;
-use crate::tool::Output;
+use crate::manifest::Manifest;
+use crate::place::{Access, Place, Target};
+use crate::tool::{Output, Tool, ToolFuture};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -17,7 +19,33 @@ const CHAR_BYTES_MAX: usize = 4;
 /// Read between two looks at the clock.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-pub(super) async fn run(input: &Value, place: Place, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
+#[derive(Debug)]
+pub(super) struct FsRead(pub(super) Manifest);
+
+impl Tool for FsRead {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+
+    fn targets(&self, input: &Value) -> Vec<Target> {
+        vec![path_in(input, "path", Access::Read)]
+    }
+
+    fn dry_run(&self, _input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+        let [path] = exactly_of(paths)?;
+        let (_, bytes) = path.file()?;
+        Ok(format!("read {} ({bytes} bytes)", shown(path)))
+    }
+
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+        Box::pin(async move {
+            let [path] = exactly(paths)?;
+            run(input, path, part_bytes_max(&self.0, context), time_of(&self.0)).await
+        })
+    }
+}
+
+async fn run(input: &Value, place: Place, output_max: usize, time: Duration) -> Result<Output, ToolStop> {
     let (offset, limit) = (number(input, "offset")?, number(input, "limit")?);
     let as_base64 = text(input, "encoding") == Some("base64");
     let part = Part { offset, limit, as_base64, output_max };

@@ -101,7 +101,7 @@ pub(super) fn steps(parts: &[Part<'_>], places: &[Place]) -> Result<Vec<Step>, T
     let mut places = places.iter();
     let mut steps = Vec::new();
     for part in parts {
-        let mut place = || places.next().ok_or_else(|| Refusal::new(Code::BadInput, "the call came without its place"));
+        let mut place = || places.next().ok_or_else(|| Refusal::new(Code::BadInput, "the call came without its paths"));
         let from = part.from.as_ref().map(|_| place()).transpose()?;
         let to = part.to.as_ref().filter(|to| part.from.as_ref() != Some(*to)).map(|_| place()).transpose()?;
         let old = from.map(content).transpose()?;

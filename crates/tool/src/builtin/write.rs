@@ -1,15 +1,48 @@
 //! `fs.write`: in the room, like everything that changes something.
 
-use super::{run, text};
+use super::{bytes_in, exactly, exactly_of, job, path_in, text, time_of};
+use crate::context::Context;
 use crate::fault::ToolStop;
-use crate::place::{Found, Place, Real};
-use crate::tool::{Context, Output};
+use crate::manifest::Manifest;
+use crate::place::{Access, Found, Place, Real, Target};
+use crate::tool::{Output, Tool, ToolFuture};
 use sandbox::{Act, JobSpec};
 use serde_json::{Value, json};
 use std::time::Duration;
 use world::{Code, Refusal};
 
-pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+#[derive(Debug)]
+pub(super) struct FsWrite(pub(super) Manifest);
+
+impl Tool for FsWrite {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+
+    fn targets(&self, input: &Value) -> Vec<Target> {
+        vec![path_in(input, "path", Access::Write)]
+    }
+
+    fn size(&self, input: &Value, _paths: &[Place]) -> Option<u64> {
+        bytes_in(input, "content")
+    }
+
+    fn dry_run(&self, input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+        let [path] = exactly_of(paths)?;
+        let (path, created) = target(path)?;
+        let verb = if created { "create" } else { "replace" };
+        Ok(format!("{verb} `{path}` with {} bytes", text(input, "content").unwrap_or_default().len()))
+    }
+
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+        Box::pin(async move {
+            let [path] = exactly(paths)?;
+            run(input, path, context, time_of(&self.0)).await
+        })
+    }
+}
+
+async fn run(input: &Value, place: Place, context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let (path, created) = target(&place)?;
     let content = text(input, "content").unwrap_or_default().as_bytes().to_vec();
     let bytes = content.len();
@@ -19,7 +52,7 @@ pub(super) async fn run(input: &Value, place: Place, context: &Context<'_>, time
 }
 
 /// The path to write, and whether it is new.
-pub(super) fn target(place: &Place) -> Result<(&str, bool), Refusal> {
+fn target(place: &Place) -> Result<(&str, bool), Refusal> {
     let Real::Inside(path) = &place.real else { return Err(place.absent()) };
     match place.found {
         Found::Missing => Ok((path, true)),
@@ -45,7 +78,7 @@ pub(super) async fn change(
 ) -> Result<(), ToolStop> {
     let mut spec = JobSpec::new(act);
     spec.limits.wall = Some(time);
-    let outcome = run::room(context)?.run(spec, content).await?;
+    let outcome = job::room(context)?.run(spec, content).await?;
     if !outcome.exit.success() {
         let why = if outcome.timed_out { "it took too long" } else { "the room ended early" };
         return Err(Refusal::new(Code::WrongState, format!("`{path}` was not {done}: {why}")).hint("ask again").into());

@@ -23,7 +23,7 @@ pub fn lanes() -> Result<(), String> {
         let second = spawn(&door, "fs.read", path("a.txt"));
         // Outside the task nothing meets it, so this one overlaps.
         let alone = kernel::Request::new(world::Pid(3), None, door.zone, "fs.read", path("b.txt"));
-        let outcome = door.kernel.make(&alone).await.map_err(|fault| fault.to_string())?;
+        let outcome = door.kernel.call_as(&alone).await.map_err(|fault| fault.to_string())?;
         assert_eq!(done(&outcome)?.1["content"], "two\n", "a call that meets nothing does not wait");
         assert!(!first.is_finished() && !second.is_finished(), "both are still on their way");
         assert!(!admitted(&door, "a.txt")?, "the read was let in before the program ended");

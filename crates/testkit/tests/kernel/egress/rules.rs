@@ -152,7 +152,7 @@ pub fn revoked() -> Result<(), String> {
         let fine = "200 GET / HTTP/1.1";
 
         // The grant goes, and with it the way: the same job asks.
-        let revoke = async || stage.kernel.revoke_grant(GrantId(1), "human").await.map_err(|stop| stop.to_string());
+        let revoke = async || stage.kernel.ledger.revoke_grant(GrantId(1), "human").await.map_err(|stop| stop.to_string());
         let said = between(&stage, revoke).await?;
         assert_eq!((said[0].as_str(), said[1].as_str()), (fine, "511 skep: refused for now: r-3 waits for a person (a new host)"));
 
@@ -163,7 +163,7 @@ pub fn revoked() -> Result<(), String> {
         assert_eq!(posted, "511 skep: refused for now: r-4 waits for a person (a new host)");
         let ban = async || stage.answer(ReviewId(4), Reply::Never { scope: Scope::All, what: None, alternative: None }).await;
         assert_eq!(between(&stage, ban).await?, [fine, "403 skep: b-1 refuses it: refused for good in r-4"]);
-        let lift = async || stage.kernel.lift_ban(BanId(1), "human").await.map_err(|stop| stop.to_string());
+        let lift = async || stage.kernel.ledger.lift_ban(BanId(1), "human").await.map_err(|stop| stop.to_string());
         assert_eq!(between(&stage, lift).await?, ["403 skep: b-1 refuses it: refused for good in r-4", fine]);
         Ok(())
     })

@@ -1,15 +1,45 @@
 //! `git.commit`: what the task changed, as a commit of its own view. The project's repository hears of it only by a merge.
 
-use super::super::{text, words};
 use super::{Git, inside, parse, status_arguments};
+use crate::builtin::{shown, text, time_of, words};
+use crate::context::Context;
 use crate::fault::ToolStop;
-use crate::place::Place;
-use crate::tool::{Context, Output};
+use crate::manifest::Manifest;
+use crate::place::{Access, Place, Target};
+use crate::tool::{Output, Tool, ToolFuture};
 use serde_json::{Value, json};
 use std::time::Duration;
 use world::{Code, Refusal};
 
-pub(in super::super) async fn run(input: &Value, places: &[Place], context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
+#[derive(Debug)]
+pub(in crate::builtin) struct GitCommit(pub(in crate::builtin) Manifest);
+
+impl Tool for GitCommit {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+
+    fn targets(&self, input: &Value) -> Vec<Target> {
+        words(input, "paths").into_iter().map(|path| Target { path, access: Access::Name }).collect()
+    }
+
+    fn touches(&self, _input: &Value) -> Vec<Target> {
+        vec![Target::project(Access::Run)]
+    }
+
+    fn dry_run(&self, _input: &Value, paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+        if paths.is_empty() {
+            return Ok("commit all changes of the task".to_owned());
+        }
+        Ok(format!("commit the changes of {}", paths.iter().map(shown).collect::<Vec<_>>().join(", ")))
+    }
+
+    fn execute<'a>(&'a self, input: &'a Value, paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+        Box::pin(async move { commit(input, &paths, context, time_of(&self.0)).await })
+    }
+}
+
+async fn commit(input: &Value, places: &[Place], context: &Context<'_>, time: Duration) -> Result<Output, ToolStop> {
     let message = text(input, "message").unwrap_or_default().trim();
     if message.is_empty() {
         return Err(Refusal::new(Code::BadInput, "the message says nothing").hint("say what the commit does, and why").into());

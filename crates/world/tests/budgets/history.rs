@@ -1,23 +1,21 @@
-//! Laws of budgets, held against random histories: requests that race, settle for less, go missing, leave before they are on record,
-//! and kernels that die.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+//! A random history of requests, caps, crashes and waits, played on a real world and its leases.
 
 use ::world::budget::crash::{self, Flight, Left};
 use ::world::budget::held;
 use ::world::budget::lease::{self, Bid, Plan, Purse, Share};
 use ::world::event::*;
-use ::world::{Budget, CallId, Ending, Event, Figures, Hands, Need, Pid, World, limits};
+use ::world::{Budget, CallId, Ending, Event, Figures, Hands, Need, Pid, World};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
 
 /// The kernel, a process with two children, and one beside them.
-const PARENTS: [(u64, Option<u64>); 5] = [(1, None), (2, Some(1)), (3, Some(2)), (4, Some(2)), (5, Some(1))];
-const ALL_TIERS: &str = "all";
-const TIERS: [&str; 2] = ["strategic", "tactical"];
+pub const PARENTS: [(u64, Option<u64>); 5] = [(1, None), (2, Some(1)), (3, Some(2)), (4, Some(2)), (5, Some(1))];
+pub const ALL_TIERS: &str = "all";
+pub const TIERS: [&str; 2] = ["strategic", "tactical"];
 
 #[derive(Clone, Debug)]
-enum Step {
+pub enum Step {
     Cap {
         pid: u64,
         tier: usize,
@@ -72,7 +70,7 @@ enum Step {
     Rest,
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+pub fn any_step() -> impl Strategy<Value = Step> {
     let pid = 1u64..6;
     let amount = prop_oneof![8 => 0u64..50, 8 => 0u64..2_000, 1 => Just(u64::MAX)];
     prop_oneof![
@@ -96,42 +94,42 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 /// A request that left, whatever is known of it. What it costs is its provider's to say, up to what was reserved.
 #[derive(Clone, Debug)]
-struct Made {
-    call: CallId,
-    pid: u64,
-    tier: &'static str,
-    tokens: u64,
-    micros: u64,
-    open: bool,
+pub struct Made {
+    pub call: CallId,
+    pub pid: u64,
+    pub tier: &'static str,
+    pub tokens: u64,
+    pub micros: u64,
+    pub open: bool,
     /// What was reserved for it.
-    most: (u64, u64),
+    pub most: (u64, u64),
     /// It left: its provider may have seen it.
-    left: bool,
+    pub left: bool,
     /// It ended with a crash, and its number may be another's.
-    gone: bool,
+    pub gone: bool,
     /// What it may have cost beyond what is booked as spent, for as long as that is held.
-    doubt: (u64, u64),
+    pub doubt: (u64, u64),
 }
 
 #[derive(Default)]
-struct Run {
-    now_ms: i64,
+pub struct Run {
+    pub now_ms: i64,
     /// Noted before they leave, and on disk or not, known to the next kernel.
-    flights: Vec<Flight>,
-    world: World,
-    purse: Purse,
+    pub flights: Vec<Flight>,
+    pub world: World,
+    pub purse: Purse,
     /// Everything recorded; up to `durable` it is on disk.
-    log: Vec<(Event, i64)>,
-    durable: usize,
+    pub log: Vec<(Event, i64)>,
+    pub durable: usize,
     /// Shares that can be drawn from once the record before this place is on disk.
-    coming: Vec<(usize, Share)>,
-    made: Vec<Made>,
+    pub coming: Vec<(usize, Share)>,
+    pub made: Vec<Made>,
     /// Requests that left before they were on disk, for the test of the test.
-    ahead: usize,
+    pub ahead: usize,
 }
 
 impl Run {
-    fn new() -> Run {
+    pub fn new() -> Run {
         let mut run = Run::default();
         for (pid, parent) in PARENTS {
             let (pid, parent, name) = (Pid(pid), parent.map(Pid), format!("p{pid}"));
@@ -141,19 +139,19 @@ impl Run {
         run
     }
 
-    fn record(&mut self, event: Event) {
+    pub fn record(&mut self, event: Event) {
         self.world.check(&event).unwrap_or_else(|why| panic!("{event:?}: {why}"));
         self.world.apply(&event, self.now_ms);
         self.log.push((event, self.now_ms));
     }
 
-    fn sync(&mut self) {
+    pub fn sync(&mut self) {
         self.durable = self.log.len();
         let (world, purse) = (&self.world, &mut self.purse);
         self.coming.drain(..).for_each(|(_, share)| purse.add(world, share));
     }
 
-    fn step(&mut self, step: &Step) {
+    pub fn step(&mut self, step: &Step) {
         match step.clone() {
             Step::Cap { pid, tier, tokens, micros } => {
                 let tier = TIERS.get(tier).copied().unwrap_or(ALL_TIERS);
@@ -209,7 +207,7 @@ impl Run {
         }
     }
 
-    fn fold(&mut self) {
+    pub fn fold(&mut self) {
         self.log.truncate(self.durable);
         self.coming.clear();
         self.purse = Purse::default();
@@ -230,7 +228,7 @@ impl Run {
     }
 
     /// What is not on disk is gone; what had left is held, and what had not is released.
-    fn crash(&mut self, machine: bool) {
+    pub fn crash(&mut self, machine: bool) {
         self.fold();
         let left = if machine { Left::Unknown } else { Left::Known(self.flights.clone()) };
         crash::settle(&self.world, &left).into_iter().for_each(|event| self.record(event));
@@ -244,7 +242,7 @@ impl Run {
     }
 
     /// The kernel lives on; only what was not on disk is gone, and does not leave any more.
-    fn fail(&mut self) {
+    pub fn fail(&mut self) {
         self.fold();
         let known: Vec<CallId> = self.world.calls.keys().copied().collect();
         crash::unrecorded(&self.world, &self.flights).into_iter().for_each(|event| self.record(event));
@@ -253,7 +251,7 @@ impl Run {
     }
 
     /// Requests that come to no end of their own: what left may have cost all that was reserved.
-    fn end(&mut self, which: impl Fn(&Made) -> bool) {
+    pub fn end(&mut self, which: impl Fn(&Made) -> bool) {
         for made in self.made.iter_mut().filter(|made| made.open && which(made)) {
             (made.open, made.gone) = (false, true);
             made.doubt = if made.left { (made.tokens, made.micros) } else { (0, 0) };
@@ -261,7 +259,7 @@ impl Run {
         }
     }
 
-    fn leave(&mut self, at: usize) {
+    pub fn leave(&mut self, at: usize) {
         let Made { call, pid, tier, tokens, micros, left, .. } = self.made[at].clone();
         if !left {
             let lease = self.world.books.reserved[&call].lease;
@@ -272,7 +270,7 @@ impl Run {
     }
 
     /// The bill says that what is held was nothing.
-    fn reconcile(&mut self, pid: u64, micros: bool) {
+    pub fn reconcile(&mut self, pid: u64, micros: bool) {
         let pid_ = Pid(pid);
         let held = self.world.books.held_of(pid_);
         let guessed = self.world.books.guessed(pid_);
@@ -296,13 +294,13 @@ impl Run {
         }
     }
 
-    fn nth(&self, nth: usize) -> Option<usize> {
+    pub fn nth(&self, nth: usize) -> Option<usize> {
         let open: Vec<usize> = (0..self.made.len()).filter(|at| self.made[*at].open).collect();
         (!open.is_empty()).then(|| open[nth % open.len()])
     }
 
     /// As the door does it: what is decided and what is reserved are one commit, and it is waited for unless a lease pays.
-    fn ask(&mut self, pid: u64, tier: &'static str, tokens: u64, micros: u64) {
+    pub fn ask(&mut self, pid: u64, tier: &'static str, tokens: u64, micros: u64) {
         let need = Need { tier, tokens, context: 0, micros };
         let (call, pid_) = (self.world.next_call(), Pid(pid));
         let bid = Bid { pid: pid_, task: None, call, provider: "p", model: "m", need };
@@ -352,7 +350,7 @@ impl Run {
     }
 
     /// Its end is told to the client when that is on disk; a crash may come first.
-    fn settle(&mut self, at: usize, share: impl Fn(u64) -> u64, doubt: impl Fn(u64) -> u64) {
+    pub fn settle(&mut self, at: usize, share: impl Fn(u64) -> u64, doubt: impl Fn(u64) -> u64) {
         self.leave(at);
         let Made { call, pid, tier, tokens, micros, .. } = self.made[at].clone();
         let (charged_tokens, charged_micros) = (share(tokens), share(micros));
@@ -385,7 +383,7 @@ impl Run {
         self.made[at] = Made { tokens: charged_tokens, micros: charged_micros, open: false, doubt, ..self.made[at].clone() };
     }
 
-    fn lose(&mut self, at: usize) {
+    pub fn lose(&mut self, at: usize) {
         self.leave(at);
         let Made { call, pid, .. } = self.made[at];
         self.record(CallLost { pid: Pid(pid), task: None, call, tool: "model.request".into(), why: "t".into() }.into());
@@ -393,7 +391,7 @@ impl Run {
     }
 
     /// Tokens of a tier and money of `pid` and everything below it that really went out.
-    fn real(&self, pid: u64, tier: &str) -> (u64, u64) {
+    pub fn real(&self, pid: u64, tier: &str) -> (u64, u64) {
         let own = self.made.iter().filter(|made| self.world.line(Pid(made.pid)).any(|process| process.pid == Pid(pid)));
         own.fold((0, 0), |(tokens, micros): (u64, u64), made| {
             let counts = tier == ALL_TIERS || made.tier == tier;
@@ -402,226 +400,11 @@ impl Run {
     }
 
     /// The same of what may have gone out beyond that.
-    fn doubt(&self, pid: u64, tier: &str) -> (u64, u64) {
+    pub fn doubt(&self, pid: u64, tier: &str) -> (u64, u64) {
         let own = self.made.iter().filter(|made| self.world.line(Pid(made.pid)).any(|process| process.pid == Pid(pid)));
         own.fold((0, 0), |(tokens, micros): (u64, u64), made| {
             let counts = tier == ALL_TIERS || made.tier == tier;
             (tokens.saturating_add(if counts { made.doubt.0 } else { 0 }), micros.saturating_add(made.doubt.1))
         })
     }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("SKEP_SOAK").is_some() { 5_000 } else { 64 }))]
-
-    /// Whatever order things happen in and wherever the kernel dies: the books never say less than what really went out, a parent's
-    /// account is its own and all its children's, and no cap that stood when a request was made is passed by it.
-    #[test]
-    fn nobody_overspends_and_parents_include_children(steps in prop::collection::vec(any_step(), 0..160)) {
-        let mut run = Run::new();
-        // A cap set below what is already spent lets nothing more through; until then it is passed by nobody.
-        let mut over: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-        for step in &steps {
-            let before = run.made.len();
-            run.step(step);
-            for (pid, _) in PARENTS {
-                let Some(account) = run.world.books.accounts.get(&Pid(pid)) else { continue };
-                let sum = |parts: [u64; 3]| parts.into_iter().fold(0, u64::saturating_add);
-                let booked = |tier: &str| sum([account.spent.of(tier), account.reserved.of(tier), account.held.of(tier)]);
-                for tier in TIERS {
-                    let out = run.real(pid, tier).0.saturating_add(run.doubt(pid, tier).0);
-                    prop_assert!(out <= booked(tier), "{pid} has spent {tier} tokens that nobody knows of, after {step:?}");
-                }
-                let booked_micros = sum([account.spent.micros, account.reserved.micros, account.held.micros]);
-                let out = run.real(pid, ALL_TIERS).1.saturating_add(run.doubt(pid, ALL_TIERS).1);
-                prop_assert!(out <= booked_micros, "{pid} has spent money that nobody knows of, after {step:?}");
-                let holds = || run.world.books.held.values().filter(|held| run.world.line(held.pid).any(|process| process.pid == Pid(pid)));
-                for tier in TIERS {
-                    prop_assert_eq!(account.held.of(tier), holds().filter(|held| held.tier == tier).map(|held| held.tokens).sum::<u64>());
-                }
-                prop_assert_eq!(account.held.micros, holds().map(|held| held.micros).sum::<u64>(), "after {:?}", step);
-                prop_assert!(holds().all(|held| held.until_ms <= run.now_ms + limits::HELD_MS));
-                let leases = || run.world.leases().filter(|(of, _)| run.world.line(*of).any(|process| process.pid == Pid(pid)));
-                for tier in TIERS {
-                    let sum: u64 = leases().filter(|(_, lease)| lease.tier == tier).map(|(_, lease)| lease.tokens).sum();
-                    prop_assert_eq!(account.leased.of(tier), sum);
-                }
-                prop_assert_eq!(account.leased.micros, leases().map(|(_, lease)| lease.micros).sum::<u64>());
-                let Some(budget) = &account.budget else { continue };
-                let used = |tier: &str| booked(tier).saturating_add(account.leased.of(tier));
-                let excess = budget.tokens.iter().map(|(tier, cap)| used(tier).saturating_sub(*cap)).max().unwrap_or(0);
-                let money = booked_micros.saturating_add(account.leased.micros);
-                let excess = (excess, budget.micros.map_or(0, |cap| money.saturating_sub(cap)));
-                let known = over.entry(pid).or_default();
-                if matches!(step, Step::Cap { pid: of, .. } | Step::Grant { pid: of, .. } if *of == pid) {
-                    *known = excess;
-                }
-                prop_assert!(excess.0 <= known.0 && excess.1 <= known.1, "{pid} passes its cap by {excess:?} after {step:?}");
-                // Who is over, or has an ancestor that is, made no request in this step that needs any of it.
-                if run.made.len() > before && excess != (0, 0) {
-                    let made = run.made.last().unwrap();
-                    let tokens = excess.0 > 0 && made.tokens > 0 && budget.tokens.keys().any(|tier| tier == made.tier || tier == ALL_TIERS);
-                    let capped = tokens || (excess.1 > 0 && made.micros > 0);
-                    let below = run.world.line(Pid(made.pid)).any(|process| process.pid == Pid(pid));
-                    prop_assert!(!(capped && below), "{pid} is over its cap, and {made:?} was let through");
-                }
-            }
-            prop_assert_eq!(run.world.books.reserved.len(), run.made.iter().filter(|made| made.open).count());
-            if matches!(step, Step::Crash { .. } | Step::Rest) {
-                let idle = |account: &::world::Account| [&account.reserved, &account.leased].iter().all(|held| held.of(ALL_TIERS) == 0 && held.micros == 0);
-                prop_assert!(run.world.books.accounts.values().all(idle));
-            }
-        }
-    }
-
-    /// Without a crash nothing is charged that did not go out: leases come and go and leave no trace.
-    #[test]
-    fn without_a_crash_the_books_say_what_went_out(steps in prop::collection::vec(any_step(), 0..160)) {
-        let mut run = Run::new();
-        for step in steps.iter().filter(|step| !matches!(step, Step::Crash { .. } | Step::Fail)) {
-            run.step(step);
-            for (pid, _) in PARENTS {
-                let Some(account) = run.world.books.accounts.get(&Pid(pid)) else { continue };
-                for tier in TIERS {
-                    prop_assert_eq!(account.spent.of(tier).saturating_add(account.reserved.of(tier)), run.real(pid, tier).0);
-                    prop_assert_eq!(account.held.of(tier), run.doubt(pid, tier).0, "what is in doubt is held, once");
-                }
-                prop_assert_eq!(account.held.micros, run.doubt(pid, ALL_TIERS).1);
-            }
-        }
-    }
-
-    /// A crash holds what had left and nothing else: neither what was only reserved nor what was only leased.
-    #[test]
-    fn a_crash_holds_what_had_left(steps in prop::collection::vec(any_step(), 0..120)) {
-        let mut run = Run::new();
-        for step in steps.iter().filter(|step| !matches!(step, Step::Crash { .. } | Step::Fail | Step::Rest | Step::Cap { .. })) {
-            run.step(step);
-        }
-        run.sync();
-        run.crash(false);
-        for (pid, _) in PARENTS {
-            let Some(account) = run.world.books.accounts.get(&Pid(pid)) else { continue };
-            for tier in TIERS {
-                prop_assert_eq!(account.held.of(tier), run.doubt(pid, tier).0);
-                prop_assert_eq!(account.spent.of(tier), run.real(pid, tier).0);
-            }
-        }
-        // And all of it only for a day.
-        run.step(&Step::Wait { hours: 24 });
-        prop_assert!(run.world.books.held.is_empty());
-        prop_assert!(run.world.books.accounts.values().all(|account| account.held.of(ALL_TIERS) == 0 && account.held.micros == 0));
-    }
-}
-
-/// A process that asks again and again: the first request waits for the disk, the others do not.
-#[test]
-fn requests_after_the_first_leave_at_once() {
-    let mut run = Run::new();
-    run.step(&Step::Cap { pid: 2, tier: 1, tokens: Some(100_000), micros: Some(100_000) });
-    for nth in 0..20 {
-        run.ask(3, TIERS[1], 1_000, 500);
-        assert_eq!(run.ahead, nth, "request {nth}");
-        run.settle(run.made.len() - 1, |whole| whole / 10, |_| 0);
-        run.sync();
-    }
-    let account = &run.world.books.accounts[&Pid(2)];
-    assert_eq!((account.spent.of(TIERS[1]), account.spent.micros), (2_000, 1_000));
-}
-
-/// A lease that is topped up by a request that is not on disk yet holds no more than before.
-#[test]
-fn what_is_not_on_disk_is_not_drawn_from() {
-    let mut run = Run::new();
-    run.ask(3, TIERS[1], 1_000, 0);
-    run.ask(3, TIERS[1], 1_500, 0);
-    assert_eq!(run.ahead, 1, "the first set 2,000 aside, and is on disk");
-    run.ask(3, TIERS[1], 2_500, 0);
-    assert_eq!(run.ahead, 1, "the second set more aside, and is not");
-    (0..2).for_each(|at| run.leave(at));
-    run.crash(false);
-    let account = &run.world.books.accounts[&Pid(3)];
-    assert_eq!((account.held.of(TIERS[1]), account.spent.of(TIERS[1])), (1_000 + 1_500, 0), "the third had not left, nor had any lease");
-}
-
-/// The lease is held in the place of requests that nobody knows of, and only where that may be.
-#[test]
-fn where_the_machine_went_down_everything_set_aside_is_held() {
-    for (machine, held) in [(false, 1_000), (true, 1_000 + 2_000)] {
-        let mut run = Run::new();
-        run.ask(3, TIERS[1], 1_000, 0);
-        run.leave(0);
-        run.crash(machine);
-        assert_eq!(run.world.books.accounts[&Pid(1)].held.of(TIERS[1]), held);
-    }
-}
-
-/// It left before it was on record, and never came to be: its lease pays, and its number is never another's.
-#[test]
-fn a_request_without_a_record_is_held_once() {
-    let mut run = Run::new();
-    run.ask(3, TIERS[1], 1_000, 0);
-    run.settle(0, |whole| whole, |_| 0);
-    run.sync();
-    run.ask(3, TIERS[1], 900, 0);
-    run.leave(1);
-    assert_eq!(run.ahead, 1);
-    let lost = run.made[1].call;
-    run.fail();
-    assert_eq!(run.world.books.held.keys().collect::<Vec<_>>(), [&lost]);
-    assert!(run.world.next_call() > lost);
-    run.crash(false);
-    assert_eq!(run.world.books.accounts[&Pid(3)].held.of(TIERS[1]), 900);
-}
-
-/// A person who knows better takes the estimate's place, in every account above.
-#[test]
-fn what_is_known_takes_the_place_of_what_was_guessed() {
-    let mut run = Run::new();
-    run.ask(3, TIERS[1], 1_000, 500);
-    run.settle(0, |whole| whole / 10, |_| 0);
-    run.ask(3, TIERS[1], 1_000, 500);
-    run.leave(1);
-    run.sync();
-    run.crash(false);
-    let spent = |run: &Run, pid| run.world.books.accounts[&Pid(pid)].spent.clone();
-    let held = run.world.books.held_of(Pid(3));
-    assert_eq!((held.of(TIERS[1]), held.micros), (1_000, 500), "the request, and nothing of the lease");
-    assert_eq!((spent(&run, 1).of(TIERS[1]), spent(&run, 1).micros), (100, 50));
-    let reconcile = |run: &mut Run, tokens: BTreeMap<String, u64>, micros: Option<u64>| {
-        let released = held::reconciled(&run.world, Pid(3), &tokens, micros);
-        run.record(BudgetReconciled { pid: Pid(3), task: None, tokens, micros, by: "h".into() }.into());
-        released.into_iter().for_each(|event| run.record(event));
-    };
-    reconcile(&mut run, BTreeMap::from([(TIERS[1].to_owned(), 40)]), None);
-    let held = run.world.books.held_of(Pid(3));
-    assert_eq!((spent(&run, 1).of(TIERS[1]), held.of(TIERS[1]), held.micros), (140, 0, 500), "what is not named stays");
-    reconcile(&mut run, BTreeMap::new(), Some(20));
-    assert!(run.world.books.held.is_empty());
-    for pid in [3, 2, 1] {
-        assert_eq!((spent(&run, pid).of(TIERS[1]), spent(&run, pid).micros), (140, 70));
-    }
-    assert!(run.world.books.guesses.is_empty());
-    let total = run.world.books.usage.values().fold(Figures::default(), |mut sum, figures| {
-        sum.add(figures);
-        sum
-    });
-    assert_eq!((total.requests, total.input, total.micros, total.estimated), (1, 40, 70, 0));
-}
-
-/// What is only set aside for one process is in nobody's way.
-#[test]
-fn a_lease_is_recalled_before_anybody_is_refused() {
-    let mut run = Run::new();
-    run.step(&Step::Cap { pid: 2, tier: 1, tokens: Some(10_000), micros: None });
-    run.ask(3, TIERS[1], 500, 0);
-    run.settle(0, |whole| whole / 5, |_| 0);
-    run.sync();
-    let leased = run.world.books.accounts[&Pid(2)].leased.of(TIERS[1]);
-    assert!(leased > 0);
-    run.ask(4, TIERS[1], 9_900, 0);
-    assert_eq!(run.made.len(), 2, "all that is not spent can be asked for");
-    assert_eq!(run.world.leases().count(), 0);
-    run.ask(3, TIERS[1], 1, 0);
-    assert_eq!(run.made.len(), 2, "and no more than that");
 }

@@ -4,6 +4,7 @@
 //! name the call it is part of. A part never uses the token or the grant of its whole.
 
 use super::gate::Admission;
+use super::run::Ran;
 use super::{Request, consider, settle};
 use crate::Kernel;
 use serde_json::{Value, json};
@@ -15,13 +16,13 @@ use world::{CallId, Code, Refusal};
 use world::{Fault, Stop};
 
 /// The parts of one running call.
-pub(super) struct Parts<'a> {
+pub(super) struct Subcalls<'a> {
     pub kernel: &'a Kernel,
     pub request: &'a Request,
     pub call: CallId,
 }
 
-impl Parts<'_> {
+impl Subcalls<'_> {
     async fn ask(&self, tool: &str, input: Value) -> Result<(), Refusal> {
         let Request { pid, task, zone, run_mode, .. } = *self.request;
         let request = Request { run_mode, of: Some(self.call), ..Request::new(pid, task, zone, tool, input) };
@@ -37,7 +38,7 @@ impl Parts<'_> {
             settle::refuse(self.kernel, request, refusal.clone(), start).await?;
             Err(refusal.into())
         };
-        let tool = match settle::found(self.kernel, request) {
+        let tool = match self.kernel.tools.find(request) {
             Ok(tool) => tool,
             Err(refusal) => return refuse(refusal).await,
         };
@@ -52,7 +53,7 @@ impl Parts<'_> {
                 let same = considered.request.input == request.input;
                 let whole = json!({ "part_of": self.call });
                 let output = Output { ok: same, value: whole, retries: 0 };
-                settle::finish(self.kernel, None, &considered.request, &permit, (Ok(output), Duration::ZERO)).await?;
+                settle::finish(self.kernel, None, &considered.request, &permit, Ran { output: Ok(output), took: Duration::ZERO }).await?;
                 if same {
                     return Ok(());
                 }
@@ -62,14 +63,14 @@ impl Parts<'_> {
     }
 
     fn retry(&self, attempt: u32, why: &str) -> Result<(), Fault> {
-        let why = self.kernel.redactor.text(why).into_owned();
+        let why = self.kernel.ledger.redactor.text(why).into_owned();
         let event = CallRetried { pid: self.request.pid, task: self.request.task, call: self.call, attempt, why };
         // Ordered now, on disk with what the call itself records next.
         self.kernel.ledger.commit(|_, _| (vec![event.into()], ())).map(drop)
     }
 }
 
-impl Leave for Parts<'_> {
+impl Leave for Subcalls<'_> {
     fn hop<'a>(&'a self, hop: Hop<'a>) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + 'a>> {
         Box::pin(async move {
             let Hop { from, to, .. } = hop;

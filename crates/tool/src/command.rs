@@ -1,9 +1,12 @@
-//! A tool that a loaded `tool.yaml` brings: its command in the room, JSON in, JSON or a patch out.
+//! A tool whose `tool.yaml` names a command: it runs in the room, JSON in, JSON or a patch out.
 
-use super::{patch, run};
+use crate::builtin::{job, patch};
+use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
 use crate::manifest::{Manifest, OutputMode};
-use crate::tool::{Context, Output};
+use crate::permission::{Permission, Permissions};
+use crate::place::Place;
+use crate::tool::{Output, Tool, ToolFuture};
 use sandbox::Outcome;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -13,14 +16,49 @@ use world::{Code, Refusal};
 /// Characters of what a failed command said.
 const SAID_CHARS_MAX: usize = 500;
 
-pub(super) async fn run(manifest: &Manifest, input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
+#[derive(Debug)]
+pub(crate) struct CommandTool {
+    manifest: Manifest,
+}
+
+impl CommandTool {
+    /// Or why its manifest does not allow what a command can do.
+    pub fn new(manifest: Manifest) -> Result<CommandTool, String> {
+        let permissions = Permissions::of(&manifest)?;
+        if !permissions.is_empty() && !permissions.covers(&Permission::Exec) {
+            let what = format!("its `command` can do all that its room lets it, and its `permissions` do not name `{}`", Permission::Exec);
+            return Err(what);
+        }
+        Ok(CommandTool { manifest })
+    }
+}
+
+impl Tool for CommandTool {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn command(&self, _input: &Value) -> Option<Vec<String>> {
+        Some(self.manifest.command.clone())
+    }
+
+    fn dry_run(&self, _input: &Value, _paths: &[Place], _context: &Context<'_>) -> Result<String, ToolStop> {
+        Ok(format!("run `{}` with the input as JSON", self.manifest.command.join(" ")))
+    }
+
+    fn execute<'a>(&'a self, input: &'a Value, _paths: Vec<Place>, context: &'a Context<'a>) -> ToolFuture<'a> {
+        Box::pin(run(&self.manifest, input, context))
+    }
+}
+
+async fn run(manifest: &Manifest, input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
     let time = Duration::from_millis(manifest.timeout_ms);
     // What the manifest names comes last and so counts.
     let mut environment = context.environment.to_vec();
     environment.retain(|(name, _)| !manifest.environment.contains_key(name));
     environment.extend(manifest.environment.clone());
     let stdin = Some(input.to_string().into_bytes());
-    let outcome = run::job(manifest.command.clone(), PathBuf::new(), stdin, time, &environment, context).await?;
+    let outcome = job::run(manifest.command.clone(), PathBuf::new(), stdin, time, &environment, context).await?;
     if outcome.timed_out {
         return Err(ToolFault::TimedOut { ms: manifest.timeout_ms }.into());
     }

@@ -1,4 +1,4 @@
-//! The way out of a room: what a job asks for at its doors passes the gate like any call.
+//! The network of a room: what a job asks for at its doors passes the gate like any call.
 //!
 //! One call stands for all that one job does with one host, port and method, so that a person's yes to a host is enough for an
 //! install that opens ten tunnels; each connection has a record of its own. **Invariant.** Nothing leaves a room but under a permit
@@ -6,6 +6,7 @@
 //! new connections as long as what it rests on: the policy's version, the grant that was used, and no ban given since.
 
 use super::gate::{self, Admission, Permit};
+use super::run::Ran;
 use super::{Request, facts, settle};
 use crate::Kernel;
 use crate::model::{GATEWAY_PORT, RoomModels};
@@ -22,7 +23,7 @@ use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tool::{Network, Output};
+use tool::Network;
 use world::event::{NetClosed, RecordsDropped};
 use world::{BanId, CallId, Code, Refusal, limits};
 use world::{Fault, Stop};
@@ -31,18 +32,18 @@ use world::{Fault, Stop};
 pub(crate) const PROXY_PORT: u16 = 61_128;
 
 /// A job's way out, from before it starts until what it let out is on record.
-pub(super) struct Way {
-    judge: Arc<Doorkeeper>,
+pub(super) struct RoomNetwork {
+    judge: Arc<EgressGate>,
     models: Option<RoomModels>,
     running: Mutex<Vec<JoinHandle<()>>>,
     over: watch::Sender<bool>,
 }
 
-impl Way {
+impl RoomNetwork {
     /// `call` is the one that runs the job.
-    pub fn open(kernel: Arc<Kernel>, request: &Request, call: CallId, template: Template) -> Result<Way, Fault> {
-        let models = template.models.then(|| RoomModels::open(&kernel, request, call, super::judge::used(&template))).transpose()?;
-        let judge = Doorkeeper {
+    pub fn open(kernel: Arc<Kernel>, request: &Request, call: CallId, template: Template) -> Result<RoomNetwork, Fault> {
+        let models = template.models.then(|| RoomModels::open(&kernel, request, call, super::used(&template))).transpose()?;
+        let judge = EgressGate {
             kernel,
             request: request.clone(),
             call,
@@ -51,7 +52,7 @@ impl Way {
             records: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         };
-        Ok(Way { judge: Arc::new(judge), models, running: Mutex::new(Vec::new()), over: watch::channel(false).0 })
+        Ok(RoomNetwork { judge: Arc::new(judge), models, running: Mutex::new(Vec::new()), over: watch::channel(false).0 })
     }
 
     /// The doors to the world; none in a room that reaches nothing but models.
@@ -59,7 +60,7 @@ impl Way {
         if self.judge.template.network != sandbox::Network::Restricted {
             return Vec::new();
         }
-        let services = self.judge.kernel.outside.services.iter().filter(|service| service.door);
+        let services = self.judge.kernel.rooms.outside.services.iter().filter(|service| service.door);
         [(PROXY_PORT, Behind::Proxy)].into_iter().chain(services.map(|service| (service.port, Behind::Place(service.ask())))).collect()
     }
 
@@ -72,7 +73,7 @@ impl Way {
 }
 
 /// A call that is cancelled has let something out all the same.
-impl Drop for Way {
+impl Drop for RoomNetwork {
     fn drop(&mut self) {
         let running = std::mem::take(&mut *self.running.lock());
         if running.is_empty() {
@@ -80,7 +81,7 @@ impl Drop for Way {
         }
         self.over.send_replace(true);
         let judge = Arc::clone(&self.judge);
-        let hold = judge.kernel.works.begin(Part::default());
+        let hold = judge.kernel.tasks.works.begin(Part::default());
         tokio::spawn(async move {
             if let Err(fault) = close(judge, running).await {
                 eprintln!("skep: what a job did on the network is not on record: {fault}");
@@ -90,7 +91,7 @@ impl Drop for Way {
     }
 }
 
-async fn close(judge: Arc<Doorkeeper>, running: Vec<JoinHandle<()>>) -> Result<(), Fault> {
+async fn close(judge: Arc<EgressGate>, running: Vec<JoinHandle<()>>) -> Result<(), Fault> {
     for attending in running {
         // One that panicked has no more to tell.
         let _ = attending.await;
@@ -98,7 +99,7 @@ async fn close(judge: Arc<Doorkeeper>, running: Vec<JoinHandle<()>>) -> Result<(
     judge.settle().await
 }
 
-impl Network for Way {
+impl Network for RoomNetwork {
     fn doors(&self) -> Vec<Door> {
         let models = self.models.iter().map(|_| GATEWAY_PORT);
         self.outward().into_iter().map(|(port, _)| port).chain(models).map(|port| Door { port }).collect()
@@ -119,7 +120,7 @@ impl Network for Way {
         // It tries again after 10 and 60 seconds, which is long for a no.
         env.extend(named(&["npm_config_fetch_retry_mintimeout"], "1000"));
         env.extend(named(&["npm_config_fetch_retry_maxtimeout"], "5000"));
-        let outside = &self.judge.kernel.outside;
+        let outside = &self.judge.kernel.rooms.outside;
         for service in &outside.services {
             let name = format!("SKEP_SERVICE_{}", service.name.to_ascii_uppercase().replace('-', "_"));
             let at = if service.door { format!("127.0.0.1:{}", service.port) } else { format!("{}:{}", service.host, service.port) };
@@ -140,7 +141,7 @@ impl Network for Way {
             async move { drop(over.wait_for(|over| *over).await) }
         };
         for ((_, behind), door) in self.outward().into_iter().zip(doors.by_ref()) {
-            let judge: Arc<dyn Judge> = Arc::<Doorkeeper>::clone(&self.judge);
+            let judge: Arc<dyn Judge> = Arc::<EgressGate>::clone(&self.judge);
             running.push(tokio::spawn(egress::attend(door, behind, judge, Patience::default(), over())));
         }
         for (models, door) in self.models.iter().zip(doors) {
@@ -150,7 +151,7 @@ impl Network for Way {
 }
 
 /// Who stands at the doors of one job.
-struct Doorkeeper {
+struct EgressGate {
     kernel: Arc<Kernel>,
     request: Request,
     call: CallId,
@@ -190,7 +191,7 @@ struct Totals {
     down: AtomicU64,
 }
 
-impl Judge for Doorkeeper {
+impl Judge for EgressGate {
     fn judge<'a>(&'a self, ask: &'a Ask) -> Pin<Box<dyn Future<Output = Ruling> + Send + 'a>> {
         Box::pin(async move {
             let no = |refusal: Refusal| No { reason: refusal.reason, hint: refusal.hint };
@@ -217,7 +218,7 @@ impl Judge for Doorkeeper {
     }
 }
 
-impl Doorkeeper {
+impl EgressGate {
     /// A request of the job, as a call of the process that runs it.
     fn part(&self, tool: &str, input: Value) -> Request {
         let Request { pid, task, zone, run_mode, .. } = self.request;
@@ -226,9 +227,9 @@ impl Doorkeeper {
 
     /// The meter of a connection that may be opened. What was decided for this job holds for it until the policy, a ban or its own
     /// grant changes.
-    async fn rule(&self, ask: &Ask) -> Result<Told, Stop> {
+    async fn rule(&self, ask: &Ask) -> Result<ConnectionRecord, Stop> {
         let mut known = self.known.lock().await;
-        let version = self.kernel.trusted(self.request.zone)?.map_or(0, |trusted| trusted.version);
+        let version = self.kernel.policies.trusted(self.request.zone)?.map_or(0, |trusted| trusted.version);
         // Read before it is decided anew: what changes in between is found by the next to ask.
         let basis = (version, self.kernel.ledger.look(|world| world.bans.keys().copied().collect()));
         match known.get(ask).filter(|known| known.basis == basis && self.stands(&known.answer)).map(|known| &known.answer) {
@@ -270,7 +271,7 @@ impl Doorkeeper {
     fn stands(&self, answer: &Answered) -> bool {
         let Answered::Yes(open) = answer else { return true };
         let Some(grant) = &open.permit.grant else { return true };
-        let over = grant.terms.until.as_ref().is_some_and(|until| until.is_over(&self.kernel.moment()));
+        let over = grant.terms.until.as_ref().is_some_and(|until| until.is_over(&self.kernel.instance.moment()));
         !over && self.kernel.ledger.look(|world| world.grants.contains_key(&grant.id))
     }
 
@@ -279,13 +280,13 @@ impl Doorkeeper {
             settle::refuse(&self.kernel, request, refusal.clone(), Instant::now()).await?;
             Err(refusal.into())
         };
-        let service = self.kernel.outside.service(ask).is_some();
+        let service = self.kernel.rooms.outside.service(ask).is_some();
         if let Some(hosts) = self.template.hosts.as_ref().filter(|hosts| !service && !hosts.contains(&ask.host)) {
             let reason = format!("`{}` is not one of the {} hosts of the template `{}`", ask.host, hosts.len(), self.template.name);
             return refuse(Refusal::new(Code::Denied, reason).hint("use a template that leaves it to the policy")).await;
         }
         for _ in 0..2 {
-            let facts = facts::at_a_door(&self.kernel, request, ask, &self.template).await?;
+            let facts = facts::of_connection(&self.kernel, request, ask, &self.template).await?;
             if let Some(no) = super::unsupported_override(&self.kernel, request, &facts) {
                 return refuse(no).await;
             }
@@ -298,8 +299,8 @@ impl Doorkeeper {
         refuse(super::stale()).await
     }
 
-    fn leave(&self, ask: &Ask, meter: Told) -> Leave {
-        let outside = &self.kernel.outside;
+    fn leave(&self, ask: &Ask, meter: ConnectionRecord) -> Leave {
+        let outside = &self.kernel.rooms.outside;
         let (to, tls) = outside.way(ask);
         let own =
             outside.secrets.iter().map(|(_, secret)| secret).filter(|secret| self.template.secrets && secret.hosts.contains(&ask.host));
@@ -308,9 +309,9 @@ impl Doorkeeper {
         Leave { to, tls, swaps: swaps.collect(), meter: Box::new(meter) }
     }
 
-    fn meter(&self, ask: &Ask, open: &Open) -> Told {
+    fn meter(&self, ask: &Ask, open: &Open) -> ConnectionRecord {
         let Request { pid, task, .. } = open.request;
-        let told = NetClosed {
+        let closed = NetClosed {
             pid,
             task,
             call: open.permit.call,
@@ -323,7 +324,7 @@ impl Doorkeeper {
             end: String::new(),
         };
         let records = self.may_record();
-        Told { kernel: Arc::clone(&self.kernel), told, totals: Arc::clone(&open.totals), records }
+        ConnectionRecord { kernel: Arc::clone(&self.kernel), closed, totals: Arc::clone(&open.totals), records }
     }
 
     /// Is there room for one more record? The totals of its call count it in any case.
@@ -356,23 +357,23 @@ impl Open {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Totals { requests, up, down } = &*self.totals;
         let value = json!({ "requests": count(requests), "bytes_up": count(up), "bytes_down": count(down) });
-        let output = (Ok(Output { ok: true, value, retries: 0 }), self.since.elapsed());
-        settle::finish(kernel, None, &self.request, &self.permit, output).await.map(drop)
+        let ran = Ran::well(value, self.since.elapsed());
+        settle::finish(kernel, None, &self.request, &self.permit, ran).await.map(drop)
     }
 }
 
 /// The record of one connection, which is written when it ends.
-struct Told {
+struct ConnectionRecord {
     kernel: Arc<Kernel>,
-    told: NetClosed,
+    closed: NetClosed,
     totals: Arc<Totals>,
     records: bool,
 }
 
-impl Meter for Told {
+impl Meter for ConnectionRecord {
     fn end(self: Box<Self>, tally: Tally) {
         let Tally { up, down, duration, end } = tally;
-        let Told { kernel, told, totals, records } = *self;
+        let ConnectionRecord { kernel, closed, totals, records } = *self;
         totals.requests.fetch_add(1, Ordering::Relaxed);
         totals.up.fetch_add(up, Ordering::Relaxed);
         totals.down.fetch_add(down, Ordering::Relaxed);
@@ -385,7 +386,7 @@ impl Meter for Told {
             End::Failed(why) => format!("failed: {why}"),
         };
         let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let event = NetClosed { up, down, ms, end: kernel.redactor.text(&end).into_owned(), ..told };
+        let event = NetClosed { up, down, ms, end: kernel.ledger.redactor.text(&end).into_owned(), ..closed };
         // Ordered now; on disk at the latest with the end of its call.
         if let Err(fault) = kernel.ledger.commit(|_, _| (vec![event.into()], ())) {
             eprintln!("skep: a connection is not on record: {fault}");

@@ -9,7 +9,7 @@ use world::{Hands, TaskId, What};
 
 /// Where in the network a call goes, and what it does there.
 #[derive(Clone, Copy, Default)]
-pub(super) struct To<'a> {
+pub(super) struct NetworkTarget<'a> {
     pub host: Option<&'a str>,
     pub port: Option<u16>,
     pub method: Option<&'a str>,
@@ -25,7 +25,13 @@ pub(super) fn bind(request: &Request, task: Option<TaskId>, session: &str, zone:
 
 /// The kind of call this is: the same tool on the same paths, with the same command, to the same host and port by the same method.
 /// A call that is not of a kind is only itself: one that leaves the project, and one that is not made in earnest.
-pub(super) fn like(request: &Request, bind: &str, places: &[Place], command: Option<&[String]>, to: To<'_>) -> What {
+pub(super) fn similar_calls(
+    request: &Request,
+    bind: &str,
+    places: &[Place],
+    command: Option<&[String]>,
+    target: NetworkTarget<'_>,
+) -> What {
     let tool = request.tool.clone();
     let paths: Option<Vec<String>> = places
         .iter()
@@ -40,9 +46,9 @@ pub(super) fn like(request: &Request, bind: &str, places: &[Place], command: Opt
             paths,
             whole: command.is_some(),
             command: command.map(<[String]>::to_vec),
-            host: to.host.map(str::to_owned),
-            port: to.host.and(to.port),
-            method: to.host.and(to.method).map(str::to_owned),
+            host: target.host.map(str::to_owned),
+            port: target.host.and(target.port),
+            method: target.host.and(target.method).map(str::to_owned),
         },
         _ => What::Exact { tool, bind: bind.to_owned() },
     }
@@ -79,12 +85,14 @@ mod tests {
         let request = Request::new(Pid(3), None, ZoneId(1), "fs.read", json!({}));
         let place = |real| Place { real, found: Found::Missing, fd: None };
         let inside = [place(Real::Inside("a".into()))];
-        assert!(matches!(like(&request, "b", &inside, None, To::default()), What::Like { paths, .. } if paths == ["/a"]));
+        assert!(
+            matches!(similar_calls(&request, "b", &inside, None, NetworkTarget::default()), What::Like { paths, .. } if paths == ["/a"])
+        );
         let outside = [place(Real::Inside("a".into())), place(Real::Outside("/etc/hosts".into()))];
         let exact = What::Exact { tool: "fs.read".into(), bind: "b".into() };
-        assert_eq!(like(&request, "b", &outside, None, To::default()), exact);
+        assert_eq!(similar_calls(&request, "b", &outside, None, NetworkTarget::default()), exact);
         let dry = Request { run_mode: RunMode::DryRun, ..request };
-        assert_eq!(like(&dry, "b", &inside, None, To::default()), exact);
+        assert_eq!(similar_calls(&dry, "b", &inside, None, NetworkTarget::default()), exact);
     }
 
     #[test]

@@ -1,59 +1,19 @@
-//! `shell.run` and `test.run`: a program in the room.
+//! A program in the task's room: what `shell.run`, `sandbox.run`, `test.run` and tools with a command of their own share.
 
-use super::{number, words};
+use super::number;
+use crate::context::Context;
 use crate::env;
 use crate::fault::ToolStop;
 use crate::live::{Followed, Streams};
-use crate::place::{Found, Place, Real};
-use crate::tool::{Context, Output};
+use crate::tool::Output;
 use sandbox::{Exit, JobSpec, Outcome, Profile, Template, Workspace};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use world::limits::JOB_MS_DEFAULT;
 use world::{Code, Refusal};
 
-pub(super) async fn shell(input: &Value, place: Place, context: &Context<'_>, ms: u64) -> Result<Output, ToolStop> {
-    let cwd = match (&place.real, place.found) {
-        (Real::Inside(path), Found::Directory) => {
-            if path == "." {
-                PathBuf::new()
-            } else {
-                PathBuf::from(path)
-            }
-        }
-        (Real::Inside(path), Found::File { .. }) => {
-            return Err(Refusal::new(Code::BadInput, format!("`{path}` is a file, and `cwd` wants a directory"))
-                .hint("leave `cwd` out, or name the directory")
-                .into());
-        }
-        _ => return Err(place.absent().into()),
-    };
-    let time = wall(input, ms, context)?;
-    let outcome = job(words(input, "command"), cwd, None, time, context.environment, context).await?;
-    Ok(output(&outcome, time))
-}
-
-pub(super) async fn test(input: &Value, context: &Context<'_>) -> Result<Output, ToolStop> {
-    let argv = test_command(input, context)?;
-    let time = wall(input, JOB_MS_DEFAULT, context)?;
-    let outcome = job(argv.clone(), PathBuf::new(), None, time, context.environment, context).await?;
-    let mut output = output(&outcome, time);
-    output.value["command"] = argv.into();
-    Ok(output)
-}
-
-/// The trusted configuration's command with the caller's arguments.
-pub(super) fn test_command(input: &Value, context: &Context<'_>) -> Result<Vec<String>, Refusal> {
-    let Some(command) = context.test_command.filter(|command| !command.is_empty()) else {
-        return Err(Refusal::new(Code::WrongState, "this project has no test command")
-            .hint("set `test.command` in skep.yml, such as [cargo, test], and run `skep trust`"));
-    };
-    Ok(command.iter().cloned().chain(words(input, "args")).collect())
-}
-
 /// A program in the room, with what a trusted configuration lets into its environment.
-pub(super) async fn job(
+pub(crate) async fn run(
     argv: Vec<String>,
     cwd: PathBuf,
     stdin: Option<Vec<u8>>,
@@ -113,7 +73,7 @@ fn bound(spec: &mut JobSpec, context: &Context<'_>) -> Result<(), Refusal> {
 }
 
 /// The time a call wants, or may have, whichever is less.
-fn wall(input: &Value, default_ms: u64, context: &Context<'_>) -> Result<Duration, Refusal> {
+pub(super) fn wall(input: &Value, default_ms: u64, context: &Context<'_>) -> Result<Duration, Refusal> {
     let asked = Duration::from_millis(number(input, "timeout_ms")?.unwrap_or(default_ms));
     Ok(context.terms.template.and_then(|template| template.wall).map_or(asked, |most| most.min(asked)))
 }
@@ -124,7 +84,8 @@ pub(super) fn room<'a>(context: &Context<'a>) -> Result<&'a Workspace, Refusal> 
         .ok_or_else(|| Refusal::new(Code::WrongState, "there is no room to run it in").hint("make the call as part of a task: `skep act`"))
 }
 
-fn output(outcome: &Outcome, time: Duration) -> Output {
+/// A job's end as a result.
+pub(super) fn output(outcome: &Outcome, time: Duration) -> Output {
     let mut value = json!({
         "stdout": String::from_utf8_lossy(&outcome.stdout),
         "stderr": String::from_utf8_lossy(&outcome.stderr),

@@ -1,0 +1,42 @@
+//! Find: the tool that a call names, with an input that fits it, and the call's turn to use it.
+//!
+//! Decides nothing about rights: what is refused here could never run, whoever asks.
+
+use super::Request;
+use crate::Kernel;
+use tool::{Lane, Pass, RegisteredTool};
+use world::{Code, Refusal, limits};
+
+/// What a call is to run.
+pub(super) enum Found<'a> {
+    /// A tool, and the call's turn to use it.
+    Tool(Turn<'a>),
+    /// A tool whose work a built-in one does.
+    Adapter(&'a RegisteredTool),
+}
+
+/// A tool that one call may use as soon as the gate admits it. Calls that touch the same paths wait until this is dropped.
+pub(super) struct Turn<'a> {
+    pub tool: &'a RegisteredTool,
+    pub breaker: Pass<'a>,
+    /// Calls of a task run side by side unless they touch the same paths; then in the order they came, each seeing the one before.
+    pub lane: Option<Lane>,
+}
+
+/// Finds the tool of a call and waits for its turn.
+pub(super) async fn find<'a>(kernel: &'a Kernel, request: &Request) -> Result<Found<'a>, Refusal> {
+    if kernel.ledger.is_flooded_by(request.pid) {
+        let reason = format!("it made {} records within a minute", limits::RECORDS_BURST_MAX);
+        return Err(Refusal::new(Code::Exhausted, reason).hint("wait a minute"));
+    }
+    let tool = kernel.tools.find(request)?;
+    if tool.is_adapted() {
+        return Ok(Found::Adapter(tool));
+    }
+    let lane = match request.task {
+        Some(task) => Some(kernel.workspaces.lanes(task).enter(tool.touches_by_name(&request.input)).await),
+        None => None,
+    };
+    let breaker = kernel.tools.enter(&request.tool)?;
+    Ok(Found::Tool(Turn { tool, breaker, lane }))
+}

@@ -1,0 +1,208 @@
+//! Run: carries out one admitted call. The only place where a tool runs.
+//!
+//! **Invariant.** When this is over nothing of the call runs any more: no process, no connection; and the end of its job is on record.
+
+use super::Request;
+use super::call_facts::CallFacts;
+use super::facts::Facts;
+use super::gate::Permit;
+use super::judge::CallerRights;
+use super::network::RoomNetwork;
+use super::subcall::Subcalls;
+use crate::Kernel;
+use crate::job::JobProcess;
+use crate::work::{Hold, Part};
+use policy::Verdict;
+use sandbox::Template;
+use std::time::{Duration, Instant};
+use tool::{Context, Output, Pass, Place, RegisteredTool, ToolStop};
+use world::{Code, Fault, FaultKind, Pid, Refusal, Stop, limits};
+
+/// What a tool gave, and how long it took.
+pub(super) struct Ran {
+    pub output: Result<Output, Stop>,
+    pub took: Duration,
+}
+
+impl Ran {
+    /// Of what was carried out elsewhere and went well.
+    pub fn well(value: serde_json::Value, took: Duration) -> Ran {
+        Ran { output: Ok(Output { ok: true, value, retries: 0 }), took }
+    }
+}
+
+/// Runs the tool of an admitted call.
+pub(super) async fn run(
+    kernel: &Kernel,
+    permit: &Permit,
+    tool: &RegisteredTool,
+    breaker: Pass<'_>,
+    request: &Request,
+    facts: Facts,
+) -> Ran {
+    let start = Instant::now();
+    let output = carry_out(kernel, permit, tool, breaker, request, facts).await;
+    Ran { output, took: start.elapsed() }
+}
+
+async fn carry_out(
+    kernel: &Kernel,
+    permit: &Permit,
+    tool: &RegisteredTool,
+    breaker: Pass<'_>,
+    request: &Request,
+    mut facts: Facts,
+) -> Result<Output, Stop> {
+    let places = std::mem::take(&mut facts.places);
+    let job = kernel.begin_job(request).await?;
+    let pid = job.as_ref().map(JobProcess::pid);
+    let hold = kernel.tasks.works.begin(Part { task: request.task, call: Some(permit.call), job: pid });
+    let network = match open_network(kernel, permit, request, &facts, pid) {
+        Ok(network) => network,
+        Err(fault) => {
+            close(kernel, None, None, job, true).await?;
+            return Err(fault.into());
+        }
+    };
+    let work = async {
+        let result = use_tool(kernel, permit, tool, request, &facts, places, network.as_ref()).await?;
+        breaker.settle(&result, kernel.instance.tuning.clock.instant());
+        result.map_err(|stop| stopped(request, stop))
+    };
+    // Dropping the work ends it: a job is killed, a connection closed, a reader stops at its next look.
+    let output = tokio::select! {
+        biased;
+        refusal = cancelled(kernel, request, &hold) => Err(Stop::Refused(refusal)),
+        refusal = time_limit(permit) => Err(Stop::Refused(refusal)),
+        output = work => output,
+    };
+    let closed = close(kernel, facts.root.room(), network, job, output.is_err()).await;
+    output.and_then(|output| closed.map(|()| output).map_err(Stop::Failed))
+}
+
+/// Gives the tool its context and waits for what it does. A fault of ours is outside, the tool's own result inside.
+async fn use_tool(
+    kernel: &Kernel,
+    permit: &Permit,
+    tool: &RegisteredTool,
+    request: &Request,
+    facts: &Facts,
+    places: Vec<Place>,
+    network: Option<&RoomNetwork>,
+) -> Result<Result<Output, ToolStop>, Fault> {
+    let no_root =
+        || Fault::new(FaultKind::Bug, format!("`{}` was to run without a root", request.tool), kernel.instance.home.path.display());
+    let root = facts.root.fd().ok_or_else(no_root)?;
+    // A walk shows nothing that a call on the path itself would not.
+    let walk = Walk::of(kernel, &facts.call);
+    let visible = |path: &str| !facts.hides(path) && walk.shows(path, permit.grant.is_some());
+    let secrets: Vec<tool::Secret> = kernel.rooms.outside.secrets.iter().map(|(_, secret)| secret.clone()).collect();
+    let context = Context {
+        root,
+        project: &facts.project,
+        room: facts.root.room(),
+        test_command: facts.call.trusted.config.test.command.as_deref(),
+        output_max: limits::OUTPUT_KEPT_MAX,
+        visible: &visible,
+        mode: request.run_mode,
+        reach: &kernel.tools.reach,
+        leave: &Subcalls { kernel, request, call: permit.call },
+        environment: &kernel.rooms.environment,
+        terms: tool::Terms {
+            template: facts.room.as_ref(),
+            live: request.live.as_deref(),
+            network: network.map(|network| network as &dyn tool::Network),
+        },
+        secrets: &secrets,
+    };
+    Ok(tool.run(&request.input, places, &context).await)
+}
+
+fn stopped(request: &Request, stop: ToolStop) -> Stop {
+    match stop {
+        ToolStop::Refused(refusal) => Stop::Refused(refusal),
+        ToolStop::Failed(fault) => {
+            let (fix, is_retryable) = (fault.hint().map(str::to_owned), fault.is_passing());
+            Stop::Failed(Fault { fix, is_retryable, ..Fault::new(FaultKind::Room, format!("`{}` could not run", request.tool), fault) })
+        }
+    }
+}
+
+/// The network of the call's room, where it has one.
+fn open_network(
+    kernel: &Kernel,
+    permit: &Permit,
+    request: &Request,
+    facts: &Facts,
+    job: Option<Pid>,
+) -> Result<Option<RoomNetwork>, Fault> {
+    let has_network = |template: &&Template| template.network == sandbox::Network::Restricted || template.models;
+    let (Some(template), Some(kernel)) = (facts.room.as_ref().filter(has_network), kernel.me.upgrade()) else { return Ok(None) };
+    // What the job asks for is asked by the process that stands for it.
+    let asker = Request { pid: job.unwrap_or(request.pid), ..request.clone() };
+    RoomNetwork::open(kernel, &asker, permit.call, template.clone()).map(Some)
+}
+
+/// Comes back when the call is to end before its tool does.
+async fn cancelled(kernel: &Kernel, request: &Request, hold: &Hold) -> Refusal {
+    match request.task.and_then(|task| kernel.ledger.cancelled(task)) {
+        // Cancelled after it was admitted and before it could be told.
+        Some(refusal) => refusal,
+        None => hold.ended().await,
+    }
+}
+
+/// Comes back when the call has lasted as long as its grant allows.
+async fn time_limit(permit: &Permit) -> Refusal {
+    match permit.constraints().and_then(|constraints| constraints.max_duration_ms) {
+        None => std::future::pending().await,
+        Some(ms) => {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            Refusal::new(Code::Exhausted, format!("it was stopped after the {ms} ms that its grant allows"))
+        }
+    }
+}
+
+/// Waits until nothing of the call runs any more, and records the end of its job.
+async fn close(
+    kernel: &Kernel,
+    room: Option<&sandbox::Workspace>,
+    network: Option<RoomNetwork>,
+    job: Option<JobProcess>,
+    killed: bool,
+) -> Result<(), Fault> {
+    if let (Some(room), true) = (room, killed) {
+        room.buried().await.map_err(workspace::room_fault)?;
+    }
+    if let Some(network) = network {
+        network.close().await?;
+    }
+    match job {
+        Some(job) => job.end(kernel, killed).await,
+        None => Ok(()),
+    }
+}
+
+/// Which paths a call that walks through a folder may name, asked path by path.
+struct Walk {
+    call: CallFacts,
+    rights: CallerRights,
+}
+
+impl Walk {
+    fn of(kernel: &Kernel, call: &CallFacts) -> Walk {
+        let call = call.by_policy_alone();
+        let now = kernel.instance.moment();
+        let rights = kernel.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_leave();
+        Walk { call, rights }
+    }
+
+    /// Not what is denied to this tool, and what would ask only with a person's leave. What may not be read, masks keep out.
+    fn shows(&self, path: &str, granted: bool) -> bool {
+        match self.call.judge_path(path, &self.rights) {
+            Verdict::Deny { .. } => false,
+            Verdict::Review { .. } => granted,
+            Verdict::Allow(_) => true,
+        }
+    }
+}

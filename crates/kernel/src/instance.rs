@@ -1,0 +1,59 @@
+//! This run of the kernel: where its state lies, for whom it acts, what it was given, and whether it is stopping.
+
+use crate::settings::OperatorSettings;
+use crate::{Home, Tuning};
+use std::sync::atomic::{AtomicBool, Ordering};
+use world::{Moment, Until};
+
+pub struct Instance {
+    pub home: Home,
+    /// The operating-system user this kernel acts for.
+    pub(crate) user: String,
+    pub started_ms: i64,
+    pub(crate) tuning: Tuning,
+    pub(crate) settings: OperatorSettings,
+    /// Where a crash test wants this kernel to die.
+    kill_at: Option<(String, u64)>,
+    stopping: AtomicBool,
+}
+
+impl Instance {
+    pub(crate) fn new(home: Home, tuning: Tuning, settings: OperatorSettings, kill_at: Option<(String, u64)>) -> Instance {
+        let started_ms = jiff::Timestamp::now().as_millisecond();
+        Instance { home, user: user_name(), started_ms, tuning, settings, kill_at, stopping: AtomicBool::new(false) }
+    }
+
+    pub fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn begin_stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends this process on the spot where a crash test asked for it: nothing is flushed, nobody is told.
+    pub(crate) fn fault_at(&self, point: &str, nth: u64) {
+        if self.kill_at.as_ref().is_some_and(|(at, n)| at == point && *n == nth)
+            && let Err(error) = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+        {
+            eprintln!("skep: a fault was asked for and did not happen: {error}");
+        }
+    }
+
+    /// Now, as grants measure it.
+    pub fn moment(&self) -> Moment {
+        self.tuning.clock.now()
+    }
+
+    /// The end of a grant that lasts `ms` from now.
+    pub fn until(&self, ms: u64) -> Until {
+        self.tuning.clock.after(ms)
+    }
+}
+
+fn user_name() -> String {
+    let uid = rustix::process::geteuid().as_raw();
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_else(|_| String::new());
+    let of_uid = |line: &&str| line.split(':').nth(2).and_then(|field| field.parse::<u32>().ok()) == Some(uid);
+    passwd.lines().find(of_uid).and_then(|line| line.split(':').next()).map_or_else(|| uid.to_string(), str::to_owned)
+}

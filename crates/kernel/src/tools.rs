@@ -1,0 +1,54 @@
+//! The tools that there are, and the breakers of those that keep failing.
+
+use crate::call::Request;
+use crate::moment::Clock;
+use tool::{Breakers, Pass, Reach, RegisteredTool, Registry, ToolUnavailable};
+use world::{Code, Refusal, limits};
+
+pub struct Tools {
+    pub registry: Registry,
+    /// Tools that keep failing are left alone for a while.
+    breakers: Breakers,
+    /// Which addresses http.request may connect to.
+    pub(crate) reach: Reach,
+    clock: Clock,
+}
+
+impl Tools {
+    pub(crate) fn new(registry: Registry, reach: Reach, clock: Clock) -> Tools {
+        Tools { registry, breakers: Breakers::default(), reach, clock }
+    }
+
+    /// The tool a request names, if the input fits it.
+    pub(crate) fn find(&self, request: &Request) -> Result<&RegisteredTool, Refusal> {
+        let bytes = request.input.to_string().len();
+        if bytes > limits::INPUT_BYTES_MAX {
+            return Err(Refusal::new(Code::TooLarge, format!("the input has {bytes} bytes; {} are allowed", limits::INPUT_BYTES_MAX))
+                .hint("write large content in several calls"));
+        }
+        let tool = self.registry.find(&request.tool)?;
+        tool.check(&request.input)?;
+        // Where it can never go, nobody is asked about.
+        if let Some(aim) = tool.aim(&request.input)? {
+            self.reach.check(&aim)?;
+        }
+        Ok(tool)
+    }
+
+    /// Leave to use a tool that does not rest. A tool that failed too often rests; its caller is told what there is instead.
+    pub(crate) fn enter(&self, name: &str) -> Result<Pass<'_>, Refusal> {
+        let now = self.clock.instant();
+        self.breakers.enter(name, now).map_err(|refusal| {
+            let resting = self.breakers.open(now);
+            let names = self.registry.list().map(|tool| tool.manifest().name.clone());
+            let available_tools = names.filter(|other| other != name && !resting.contains(other)).collect();
+            let (tool_name, current_state) = (name.to_owned(), "resting".to_owned());
+            Refusal::from(&ToolUnavailable { tool_name, current_state, reason: refusal.reason, available_tools })
+        })
+    }
+
+    /// The template that a tool's manifest names.
+    pub(crate) fn template_of(&self, name: &str) -> Option<String> {
+        self.registry.find(name).ok().and_then(|tool| tool.manifest().template.clone())
+    }
+}

@@ -1,0 +1,124 @@
+//! Merges, from the proposal to the undo.
+
+use super::{Transition, Verdict, ensure, task, task_mut, unended};
+use crate::event::{MergeFinished, MergeProposed, MergeRejected, MergeResolved, MergeStarted, MergeTested, MergeUndoBegun, MergeUndone};
+use crate::{Merge, MergeId, MergeState, Used, World};
+
+impl Transition for MergeProposed {
+    fn check(&self, world: &World) -> Verdict {
+        task(world, self.task)?;
+        ensure(self.merge == world.next_merge(), || format!("{} is not the next", self.merge))
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        world.last.merge = world.last.merge.max(self.merge.0);
+        let Some(id) = self.task else { return };
+        let merge = Merge {
+            id: self.merge,
+            task: id,
+            digest: self.digest.clone(),
+            frozen: self.frozen.clone(),
+            state: MergeState::Proposed,
+            sides: Default::default(),
+            snapshot: None,
+        };
+        world.merges.insert(self.merge, merge);
+        if let Some(task) = task_mut(world, self.task) {
+            task.merge = Some(self.merge);
+            task.summary = Some(self.summary.clone());
+        }
+    }
+}
+
+impl Transition for MergeResolved {
+    fn check(&self, world: &World) -> Verdict {
+        has_state(world, self.merge, MergeState::Proposed)
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        if let Some(merge) = world.merges.get_mut(&self.merge) {
+            merge.sides.clone_from(&self.sides);
+        }
+    }
+}
+
+impl Transition for MergeTested {
+    fn check(&self, world: &World) -> Verdict {
+        has_state(world, self.merge, MergeState::Proposed)
+    }
+}
+
+impl Transition for MergeStarted {
+    fn check(&self, world: &World) -> Verdict {
+        unended(world, self.task)?;
+        has_state(world, self.merge, MergeState::Proposed)?;
+        for id in &self.grants {
+            let uses = self.grants.iter().filter(|other| *other == id).count();
+            let left = world.grants.get(id).ok_or_else(|| format!("no {id}"))?.terms.uses_left;
+            ensure(left.is_none_or(|left| left as usize >= uses), || format!("{id} is used up"))?;
+        }
+        Ok(())
+    }
+
+    fn apply(&self, world: &mut World, at_ms: i64) {
+        set(world, self.merge, MergeState::Applying);
+        if let Some(merge) = world.merges.get_mut(&self.merge) {
+            merge.snapshot.clone_from(&self.snapshot);
+        }
+        for id in &self.grants {
+            if let Some(grant) = world.grants.get_mut(id) {
+                grant.use_once(Used { at_ms, up: self.up.clone() });
+            }
+        }
+    }
+}
+
+impl Transition for MergeFinished {
+    fn check(&self, world: &World) -> Verdict {
+        has_state(world, self.merge, MergeState::Applying)
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        set(world, self.merge, MergeState::Applied);
+    }
+}
+
+impl Transition for MergeRejected {
+    fn check(&self, world: &World) -> Verdict {
+        has_state(world, self.merge, MergeState::Proposed)
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        set(world, self.merge, MergeState::Rejected);
+    }
+}
+
+impl Transition for MergeUndoBegun {
+    fn check(&self, world: &World) -> Verdict {
+        has_state(world, self.merge, MergeState::Applied)
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        set(world, self.merge, MergeState::Undoing);
+    }
+}
+
+impl Transition for MergeUndone {
+    fn check(&self, world: &World) -> Verdict {
+        has_state(world, self.merge, MergeState::Undoing)
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        set(world, self.merge, MergeState::Undone);
+    }
+}
+
+fn set(world: &mut World, id: MergeId, state: MergeState) {
+    if let Some(merge) = world.merges.get_mut(&id) {
+        merge.state = state;
+    }
+}
+
+fn has_state(world: &World, id: MergeId, wanted: MergeState) -> Verdict {
+    ensure(world.merges.get(&id).is_some_and(|m| m.state == wanted), || format!("{id} is not {wanted:?}"))
+}

@@ -152,7 +152,8 @@ impl Tasks {
                 return (Vec::new(), Err(Refusal::new(Code::Exhausted, format!("{waiting} tasks are queued already")).hint(hint)));
             }
             let task = world.next_task();
-            let queued = TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max, original, discard: marks.discard };
+            let queued =
+                TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max, original, discard: marks.discard };
             let replay = marks.replays.map(|of| ReplayStarted { pid, task: Some(task), of }.into());
             let cassette = marks.record.then(|| CassetteStarted { pid, task: Some(task), file: file_of(task) }.into());
             let tagged =

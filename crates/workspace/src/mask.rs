@@ -166,7 +166,9 @@ impl Sight {
     fn counts(&self, by: &Hidden, path: &str) -> bool {
         // Opens nothing, follows no link, and waits beside the async workers. What cannot be told counts as there.
         *by != Hidden::Policy(HiddenBy::NoRule)
-            || aside(|| !matches!(Folder::open(&self.project).and_then(|project| project.look_within(Path::new(path))), Err(Unread::Absent)))
+            || aside(|| {
+                !matches!(Folder::open(&self.project).and_then(|project| project.look_within(Path::new(path))), Err(Unread::Absent))
+            })
     }
 
     fn at(&self, path: &Path) -> Option<Hidden> {

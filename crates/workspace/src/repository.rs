@@ -286,7 +286,10 @@ impl Repository {
                 }
             }
             if found.len() > CONFIGS_MAX {
-                return Err(unusable(format!("the repository has more than {CONFIGS_MAX} configurations"), "remove submodules or work trees"));
+                return Err(unusable(
+                    format!("the repository has more than {CONFIGS_MAX} configurations"),
+                    "remove submodules or work trees",
+                ));
             }
         }
         found.sort();

@@ -268,7 +268,8 @@ fn a_cancel_during_a_merge_waits_for_it_and_says_that_it_went_in() {
         kill_process(pid, Signal::STOP).unwrap();
         let cancel = begin(&site, &["cancel", &task]);
         let fds = format!("/proc/{}/fd", cancel.id());
-        let is_socket = |entry: std::fs::DirEntry| std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
+        let is_socket =
+            |entry: std::fs::DirEntry| std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
         let has_come = || std::fs::read_dir(&fds).unwrap().flatten().any(is_socket);
         eventually("somebody comes to cancel", has_come);
         kill_process(pid, Signal::CONT).unwrap();

@@ -366,7 +366,13 @@ fn configurations_of_submodules_and_work_trees_are_cleaned_too() {
     let yard = Yard::new();
     yard.repository("project/.git");
     let text = format!("[core]\n\tbare = false\n[http]\n\textraHeader = {SECRET}\n");
-    let inner = ["modules/lib/config", "modules/deep/er/config", "modules/lib/modules/x/config", "worktrees/w/config", "worktrees/w/config.worktree"];
+    let inner = [
+        "modules/lib/config",
+        "modules/deep/er/config",
+        "modules/lib/modules/x/config",
+        "worktrees/w/config",
+        "worktrees/w/config.worktree",
+    ];
     for name in inner {
         fs::create_dir_all(yard.at("project/.git").join(name).parent().unwrap()).unwrap();
         yard.write(&format!("project/.git/{name}"), "[core]\n\tbare = false\n");

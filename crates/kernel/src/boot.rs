@@ -197,10 +197,11 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding], left:
         events.push(ProcExited { pid: process.pid, task: None, killed: true, reason }.into());
     }
     // What the others wrote is kept and offered: `Kernel::offer_left`.
-    let empty = |task: &&world::Task| task.merge.is_none() && task.workspace.is_none();
+    let empty = |task: &world::Task| task.merge.is_none() && task.workspace.is_none();
     let own = world.tasks.values().filter(|task| task.mode == Mode::Call && task.state == TaskState::Running);
-    for task in own.filter(empty) {
-        let reason = "the kernel ended during the call".to_owned();
+    for task in own.filter(|task| task.discard || empty(task)) {
+        let dropped = if task.discard { "; its changes are dropped, as asked" } else { "" };
+        let reason = format!("the kernel ended during the call{dropped}");
         events.push(TaskFailed { pid: task.pid, task: Some(task.id), reason }.into());
     }
     events

@@ -26,7 +26,7 @@ use find::{Found, Turn};
 use gate::Admission;
 pub(crate) use gate::ExtraEvents;
 pub(crate) use judge::{CallerRights, Judgement, LOST};
-pub(crate) use model::{ModelAdmission, ModelFacts, ModelPermit, admit_model, refuse_model};
+pub(crate) use model::{ModelAdmission, ModelFacts, ModelPermit, admit_model, record_refusal};
 pub(crate) use network::PROXY_PORT;
 use policy::Peer;
 pub(crate) use record::KEPT_CHARS;

@@ -10,10 +10,12 @@ use crate::zone::Trusted;
 use crate::{Kernel, Ledger};
 use parking_lot::Mutex;
 use policy::ReadView;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use workspace::reader;
 use workspace::{Hidden, MaskSet, Sight, Walks};
-use world::{Fault, FaultKind, Pid, Refusal, Stop, TaskId};
+use world::{Pid, Refusal, Stop, TaskId};
 
 /// What a sight was made of: as long as it is the same, so is the sight.
 #[derive(Debug, PartialEq)]
@@ -63,8 +65,13 @@ impl Masks {
     /// What is to be masked in a room of this sight.
     pub(crate) async fn find(self: &Arc<Self>, sight: &Arc<Sight>) -> Result<Arc<MaskSet>, Stop> {
         let (masks, sight) = (Arc::clone(self), Arc::clone(sight));
-        let walk = tokio::task::spawn_blocking(move || masks.walks.find(sight.project(), &sight)).await;
-        walk.map_err(|error| Fault::new(FaultKind::Bug, "a walk failed", error))?
+        reader::bounded_walk(move || masks.walks.find(sight.project(), &sight)).await?
+    }
+
+    /// The pipes and devices of a project, which git must not open.
+    pub(crate) async fn special_files(self: &Arc<Self>, project: &Path) -> Result<BTreeSet<PathBuf>, Stop> {
+        let (masks, project) = (Arc::clone(self), project.to_owned());
+        reader::bounded_walk(move || masks.walks.special(&project)).await?
     }
 
     /// Why a call may not touch an existing path by its innocent name: it is another name of a hidden file.

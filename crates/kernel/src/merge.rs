@@ -144,7 +144,7 @@ pub(crate) async fn bases<'a>(
     let workspace = kernel.ledger.task(task.id)?.workspace.ok_or_else(|| Fault::new(FaultKind::Bug, "a base has no workspace", task.id))?;
     let dirty = Dirty::parse(&kernel.ledger.blob(&base.blob)?)?;
     let mut bases = Bases::at(throwaway.room()?, &base, dirty, paths).await?;
-    bases.distrust(&opened.project, workspace.since_us, base.until_us, paths);
+    bases.distrust(&opened.project, workspace.since_us, base.until_us, paths).await?;
     Ok(bases)
 }
 

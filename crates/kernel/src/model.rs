@@ -14,7 +14,7 @@ mod usage;
 mod wait;
 
 use crate::{Home, Kernel, Ledger};
-pub(crate) use admission::{Denied, ProcessAdmission};
+pub(crate) use admission::{Denied, ProcessAdmission, cancellation};
 use cassette::Cassettes;
 pub(crate) use cassette::file_of;
 pub use cassette::{CassetteView, ExchangeView, Traffic};

@@ -4,7 +4,7 @@
 //! must answer first, the task parks; where a budget must be raised, it says so and waits.
 
 use crate::Kernel;
-use crate::model::{Denied, ProcessAdmission, Waited};
+use crate::model::{Denied, ProcessAdmission, Waited, cancellation};
 use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
 use brain::{Brain, Brief, Native, ToolSpec};
 use gateway::{Admission, Admitted, BoxedFuture, Denial, Dialect, Gateway, GatewayRefusal, ModelNames, ModelRequest, Session};
@@ -118,18 +118,22 @@ impl Admission for DeferringAdmission {
     fn admit<'a>(&'a self, model_request: &'a ModelRequest<'a>) -> BoxedFuture<'a, Result<Admitted, Denial>> {
         Box::pin(async move {
             let kernel = self.inner.kernel()?;
+            let asker = self.inner.asker(&kernel);
             loop {
                 match self.inner.ask(&kernel, model_request).await {
                     Ok(leave) => return Ok(leave),
-                    Err(Denied::Final(denial)) => return Err(denial),
+                    Err(Denied::Final(denial)) => return Err(cancellation(&kernel, asker).unwrap_or(denial)),
                     Err(Denied::Waits { denial, what: Waited::Review(review) }) => {
                         *self.deferred.lock() = Some(Deferred::Review(review));
                         return Err(denial);
                     }
                     Err(Denied::Waits { denial, what }) => {
-                        if !what.over(&kernel, self.inner.asker(&kernel), Instant::now() + kernel.models.gateway().hold()).await {
+                        if !what.over(&kernel, asker, Instant::now() + kernel.models.gateway().hold()).await {
                             *self.deferred.lock() = Some(Deferred::Budget);
                             return Err(denial);
+                        }
+                        if let Some(cancelled) = cancellation(&kernel, asker) {
+                            return Err(cancelled);
                         }
                     }
                 }

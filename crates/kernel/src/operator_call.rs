@@ -80,12 +80,12 @@ impl Kernel {
         options: CallOptions,
     ) -> Result<CallReport, Stop> {
         options.job.check()?;
-        let top = crate::zone::locate(path)?;
+        let top = crate::zone::locate(path).await?;
         let zone = self.policies.zone(&top)?.id;
         let in_room = self.tools.registry.find(tool).is_ok_and(|tool| tool.manifest().room == tool::Room::Sandbox);
         let own = match task {
             Some(id) => self.tasks.resume_operator_call(id).await?,
-            None if in_room => Some(self.tasks.add_operator_call(zone, format!("call {tool}")).await?),
+            None if in_room => Some(self.tasks.add_operator_call(zone, format!("call {tool}"), options.discard).await?),
             None => None,
         };
         let CallOptions { run_mode, token, live, discard, job } = options;
@@ -104,10 +104,12 @@ impl Kernel {
         };
         // What a kernel on its way down ended is no outcome: the next one keeps what was written, and offers it.
         if self.instance.stopping() {
-            return Err(Fault::new(FaultKind::Stopping, "the kernel is stopping", format!("{id} was interrupted"))
-                .fix("the next kernel keeps what it wrote")
-                .remedy(world::Remedy::ShowChanges { task: id })
-                .into());
+            let interrupted = Fault::new(FaultKind::Stopping, "the kernel is stopping", format!("{id} was interrupted"));
+            return Err(match discard {
+                true => interrupted.fix("what it wrote is dropped, as asked"),
+                false => interrupted.fix("the next kernel keeps what it wrote").remedy(world::Remedy::ShowChanges { task: id }),
+            }
+            .into());
         }
         if let CallEnd::Pending(Refusal { review: Some(review), .. }) = &outcome.end {
             self.ledger.record(TaskParked { pid: Pid::OPERATOR, task: Some(id), review: *review }).await?;
@@ -129,7 +131,7 @@ impl Kernel {
         if self.instance.stopping() {
             return Ok(());
         }
-        let task = self.ledger.task(id).ok().filter(|task| task.workspace.is_some());
+        let task = self.ledger.task(id).ok().filter(|task| task.workspace.is_some() && !task.discard);
         match task {
             Some(task) if self.offer(&task, &fault.to_string()).await.is_ok() => Ok(()),
             _ => episode::fail(self, Pid::OPERATOR, id, fault.to_string()).await,

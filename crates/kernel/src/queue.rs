@@ -11,6 +11,7 @@ use brain::BrainSpec;
 use brain::script::BrainScript;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use workspace::reader::{self, Folder};
 use workspace::{Names, repository};
 use world::event::{CallFinished, CassetteStarted, ReplayStarted, TaskCancelled, TaskQueued, TaskTagged};
@@ -42,6 +43,8 @@ pub(crate) struct TaskMarks {
     pub record: bool,
     pub replays: Option<TaskId>,
     pub tags: Vec<String>,
+    /// What it writes is dropped.
+    pub discard: bool,
 }
 
 /// A task that was queued.
@@ -149,7 +152,8 @@ impl Tasks {
                 return (Vec::new(), Err(full.hint("wait").remedy(world::Remedy::CancelTask { task: None })));
             }
             let task = world.next_task();
-            let queued = TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max, original };
+            let queued =
+                TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max, original, discard: marks.discard };
             let replay = marks.replays.map(|of| ReplayStarted { pid, task: Some(task), of }.into());
             let cassette = marks.record.then(|| CassetteStarted { pid, task: Some(task), file: file_of(task) }.into());
             let tagged =
@@ -160,8 +164,9 @@ impl Tasks {
     }
 
     /// A task that holds one call of the operator's own, already taken up.
-    pub(crate) async fn add_operator_call(&self, zone: ZoneId, prompt: String) -> Result<TaskId, Stop> {
-        let id = self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None, TaskMarks::default()).await?;
+    pub(crate) async fn add_operator_call(&self, zone: ZoneId, prompt: String, discard: bool) -> Result<TaskId, Stop> {
+        let marks = TaskMarks { discard, ..TaskMarks::default() };
+        let id = self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None, marks).await?;
         self.ledger.record(world::event::TaskStarted { pid: Pid::OPERATOR, task: Some(id), episode: 1 }).await?;
         Ok(id)
     }
@@ -197,7 +202,7 @@ impl Kernel {
             (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
             (wanted, limit) => wanted.or(limit),
         };
-        let marks = TaskMarks { record: new.record || self.models.record, replays: None, tags: tags(new.tags)? };
+        let marks = TaskMarks { record: new.record || self.models.record, tags: tags(new.tags)?, ..TaskMarks::default() };
         let id = self.tasks.enqueue(proposal.zone, None, new.mode, new.prompt, brain, new.priority, calls_max, marks).await?;
         self.tasks.wake();
         Ok(Added { task: id, process: proposal.process, branch: proposal.branch, initialised: !proposal.created.is_empty() })
@@ -205,12 +210,27 @@ impl Kernel {
 
     /// Stops a task where it is, and comes back when no process and no request of it is left. What it wrote is dropped; the journal keeps what it did.
     pub async fn cancel(&self, id: TaskId, by: &str) -> Result<(), Stop> {
+        let began = Instant::now();
+        let mut follow = self.ledger.journal().follow();
+        let mut is_waiting = false;
         // On record first: from here on nothing of it begins.
-        let pending = self.ledger.commit(|world, _| match cancelled(world, id, by) {
-            Ok((pid, calls, events)) => (events, Ok((pid, calls))),
-            Err(refusal) => (Vec::new(), Err(refusal)),
-        })?;
-        let (pid, calls) = pending.durable().await??;
+        let (pid, calls) = loop {
+            let pending = self.ledger.commit(|world, _| match cancelled(world, id, by) {
+                Ok((pid, calls, events)) => (events, Ok((pid, calls))),
+                Err(no) => (Vec::new(), Err(no)),
+            })?;
+            match pending.durable().await? {
+                Ok(found) => break found,
+                Err(Uncancelled::Refused(refusal)) if is_waiting => return Err(merged_first(self, id).unwrap_or(refusal).into()),
+                Err(Uncancelled::Refused(refusal)) => return Err(refusal.into()),
+                // Halfway in, a merge is neither the old project nor the new one: it comes to its end first.
+                Err(Uncancelled::Applying) => match APPLY_MAX.checked_sub(began.elapsed()) {
+                    Some(left) => drop(tokio::time::timeout(left, follow.changed()).await),
+                    None => return Err(still_applied(id).into()),
+                },
+            }
+            is_waiting = true;
+        };
         // Stopped before its brain is gone, so that what they cost is settled as cancelled.
         let settled = self.models.stop_requests_of(Whose::Task(id), &format!("{id} was cancelled"));
         self.tasks.end_work(id, &format!("{id} was cancelled by {by}")).await?;
@@ -278,15 +298,40 @@ fn unknown(id: TaskId) -> Refusal {
     Refusal::missing(Missing::Task, format!("there is no task `{id}`")).remedy(world::Remedy::List { what: world::Listing::Tasks })
 }
 
-fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, Vec<Event>), Refusal> {
-    let task = world.tasks.get(&id).ok_or_else(|| unknown(id))?;
+/// How long a cancel waits for a merge that is being applied. A large one takes a disk seconds.
+const APPLY_MAX: Duration = Duration::from_secs(30);
+
+/// Why a task cannot be cancelled now.
+enum Uncancelled {
+    Refused(Refusal),
+    /// Its changes are being put into the project.
+    Applying,
+}
+
+/// What a cancel hears that came while the merge was applied, if all of it went in.
+fn merged_first(kernel: &Kernel, id: TaskId) -> Option<Refusal> {
+    let is_merged = kernel.ledger.look(|world| {
+        let merge = world.tasks.get(&id)?.merge?;
+        Some(world.merges.get(&merge)?.state == world::MergeState::Applied)
+    })?;
+    let what = format!("{id} was being merged when you cancelled it, and its changes are in the project now");
+    is_merged.then(|| Refusal::new(Code::WrongState, what).hint("undo the merge to take them out again"))
+}
+
+fn still_applied(id: TaskId) -> Refusal {
+    let what = format!("{id} is being merged: its changes are on their way into the project, and that does not stop halfway");
+    Refusal::new(Code::WrongState, what).hint("wait until it is done, then undo the merge to take them out again")
+}
+
+fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, Vec<Event>), Uncancelled> {
+    let task = world.tasks.get(&id).ok_or_else(|| Uncancelled::Refused(unknown(id)))?;
     if task.state.ended() {
-        return Err(Refusal::new(Code::WrongState, format!("{id} is {} already", task.state.as_str())));
+        return Err(Uncancelled::Refused(Refusal::new(Code::WrongState, format!("{id} is {} already", task.state.as_str()))));
     }
     if let Some(merge) = task.merge.and_then(|merge| world.merges.get(&merge))
         && merge.state == world::MergeState::Applying
     {
-        return Err(Refusal::new(Code::WrongState, format!("{id} is being merged")).hint("wait for it to end"));
+        return Err(Uncancelled::Applying);
     }
     let mut events: Vec<Event> = Vec::new();
     let mut calls = Vec::new();

@@ -94,7 +94,7 @@ impl Kernel {
             self.models.cassettes.timed.lock().insert(of);
         }
         let alive = self.ledger.look(|world| world.processes.get(&original.pid).is_some_and(|process| process.state.alive()));
-        let marks = TaskMarks { record: false, replays: Some(of), tags: original.tags.clone() };
+        let marks = TaskMarks { replays: Some(of), tags: original.tags.clone(), ..TaskMarks::default() };
         let id = self.tasks.enqueue(zone, alive.then_some(original.pid), mode, prompt, brain, original.priority, calls_max, marks).await?;
         self.tasks.wake();
         let settled = self.tasks.settled(id).await;

@@ -73,8 +73,8 @@ impl Ledger {
 
 impl Policies {
     /// Every version that was in force in a zone, newest first.
-    pub fn policy_log(&self, path: &Path) -> Result<Vec<PastPolicy>, Stop> {
-        let zone = self.zone(&locate(path)?)?;
+    pub async fn policy_log(&self, path: &Path) -> Result<Vec<PastPolicy>, Stop> {
+        let zone = self.zone(&locate(path).await?)?;
         let filter = Filter { kinds: vec!["policy.updated".into()], ..Filter::default() };
         let mut before = Bundle::default();
         let mut versions = Vec::new();
@@ -97,7 +97,7 @@ impl Policies {
 impl Kernel {
     /// Parses a candidate, or the project's own file, and puts nothing in force.
     pub async fn check_policy(&self, path: &Path, text: Option<&str>) -> Result<Checked, Stop> {
-        let top = locate(path)?;
+        let top = locate(path).await?;
         let (bundle, _) = zone::read_bundle(&top).await?;
         let text = text.map_or(bundle.policy.as_str(), |text| text);
         let (rules, error, warnings) = match Policy::parse(text, POLICY_FILE) {
@@ -128,7 +128,7 @@ impl Kernel {
 
     /// Says who would speak about a call of the operator's, and why. Nothing is recorded and nothing runs.
     pub async fn explain(&self, path: &Path, task: Option<TaskId>, tool: &str, input: Value, candidate: bool) -> Result<Explanation, Stop> {
-        let top = locate(path)?;
+        let top = locate(path).await?;
         let zone = self.policies.zone(&top)?.id;
         let pid = task.map(|task| self.ledger.task(task)).transpose()?.map_or(Pid::OPERATOR, |task| task.pid);
         let request = Request::new(pid, task, zone, tool, input);
@@ -138,7 +138,7 @@ impl Kernel {
 
     /// Tries a candidate, or the project's own file, on calls of the past.
     pub async fn try_policy(&self, path: &Path, text: Option<&str>, range: &CallRange) -> Result<Trial, Stop> {
-        let top = locate(path)?;
+        let top = locate(path).await?;
         let zone = self.policies.zone(&top)?;
         let (mut bundle, _) = zone::read_bundle(&top).await?;
         if let Some(text) = text {
@@ -149,7 +149,7 @@ impl Kernel {
 
     /// What putting the project's own file in force would change for the newest calls. Where nothing is in force, nothing can break.
     pub async fn try_proposal(&self, path: &Path) -> Result<Trial, Stop> {
-        let top = locate(path)?;
+        let top = locate(path).await?;
         let zone = self.policies.zone(&top)?;
         self.breaks(&zone, &zone::read_bundle(&top).await?.0).await
     }
@@ -192,8 +192,8 @@ impl Kernel {
     }
 
     /// Proposes rules from how questions were answered.
-    pub fn suggest_rules(&self, path: &Path) -> Result<policy::Suggestions, Stop> {
-        let zone = self.policies.zone(&locate(path)?)?;
+    pub async fn suggest_rules(&self, path: &Path) -> Result<policy::Suggestions, Stop> {
+        let zone = self.policies.zone(&locate(path).await?)?;
         let trusted = self
             .policies
             .trusted(zone.id)?

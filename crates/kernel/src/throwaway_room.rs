@@ -22,7 +22,7 @@ pub(crate) struct ThrowawayRoom {
 
 /// What a throw-away room shows.
 pub(crate) enum RoomContent {
-    /// The project for the kernel's own git, which needs no masks.
+    /// The project for the kernel's own git, without pipes and devices and else as it is.
     Repository,
     /// The project as a job of this process may see it.
     Project(Who),
@@ -48,9 +48,12 @@ impl Kernel {
         aside(|| std::fs::create_dir_all(&folder)).map_err(|error| Fault::io("make", &folder, error))?;
         let mut throwaway = ThrowawayRoom { room: None, folder, works: Arc::clone(&self.tasks.works) };
         let mut spec = WorkspaceSpec::new(project, &throwaway.folder);
-        if let RoomContent::Project(who) | RoomContent::Task(_, who) = &shows {
-            spec.masked = self.masks.find(&self.sight(*who)?).await?.masks.iter().cloned().collect();
-        }
+        spec.masked = match &shows {
+            RoomContent::Repository => self.masks.special_files(project).await?.into_iter().collect(),
+            RoomContent::Project(who) | RoomContent::Task(_, who) => {
+                self.masks.find(&self.sight(*who)?).await?.masks.iter().cloned().collect()
+            }
+        };
         if let RoomContent::Task(upper, _) = shows {
             spec.beneath = Some(upper);
         }

@@ -3,7 +3,7 @@
 //! **Invariant.** Nothing that the command writes gets into the task or the project, and it ends with whoever watches it.
 
 use crate::Kernel;
-use crate::call::{self, CallFacts, CallerRights, Details, Who};
+use crate::call::{self, CallFacts, CallerRights, Details, Request, Who};
 use crate::throwaway_room::RoomContent;
 use policy::{OwnedPath, Verdict};
 use sandbox::{Exit, Inlets, JobSpec, Profile, Stdio, Template};
@@ -109,7 +109,12 @@ impl Kernel {
         let now = self.instance.moment();
         let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_grants();
         match call.judge(&rights).verdict {
-            Verdict::Deny { refusal, .. } => Err(refusal.into()),
+            Verdict::Deny { refusal, .. } => {
+                let input = serde_json::json!({ "command": run.command });
+                let request = Request::new(world::Pid::OPERATOR, Some(task.id), task.zone, TOOL, input);
+                call::record_refusal(self, &request, refusal.clone()).await?;
+                Err(refusal.into())
+            }
             Verdict::Allow(_) | Verdict::Review { .. } => Ok(template),
         }
     }

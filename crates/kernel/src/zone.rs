@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tool::Sanitizer;
 use workspace::reader::{self, Folder, Unread};
-use workspace::repository;
+use workspace::repository::{self, WorkTree};
 use workspace::unified;
 use world::event::{PolicyUpdated, ProcSpawned, ZoneOpened};
 use world::{Code, Missing, Pid, Refusal, Zone, ZoneId};
@@ -86,12 +86,16 @@ impl PolicyProposal {
 }
 
 /// The work tree at or above `path`, as the world names it.
-pub fn locate(path: &Path) -> Result<PathBuf, Stop> {
-    let real = path.canonicalize().map_err(|error| Refusal::new(Code::NotFound, format!("cannot open `{}`: {error}", path.display())))?;
-    let top = repository::toplevel(&real).ok_or_else(|| {
-        Refusal::missing(Missing::Zone, format!("`{}` is not in a git repository", real.display()))
-            .hint("run `git init` there, or name another folder with --zone")
-    })?;
+pub async fn locate(path: &Path) -> Result<PathBuf, Stop> {
+    let top = match repository::toplevel(path).await? {
+        WorkTree::At(top) => top,
+        WorkTree::None(real) => {
+            return Err(Refusal::missing(Missing::Zone, format!("`{}` is not in a git repository", real.display()))
+                .hint("run `git init` there, or name another folder with --zone")
+                .into());
+        }
+        WorkTree::Unseen(error) => return Err(Refusal::new(Code::NotFound, format!("cannot open `{}`: {error}", path.display())).into()),
+    };
     if top.to_str().is_none() {
         return Err(Refusal::new(Code::BadInput, format!("`{}` is not valid UTF-8", top.display())).hint("rename the folder").into());
     }
@@ -184,7 +188,7 @@ impl Policies {
 impl Kernel {
     /// Binds a work tree. Writes the default files where there are none and puts them in force; what a repository brings waits for trust.
     pub async fn init(&self, path: &Path) -> Result<PolicyProposal, Stop> {
-        let top = locate(path)?;
+        let top = locate(path).await?;
         let mut created = Vec::new();
         let zone = self.open_zone(&top).await?;
         let (brings_own, default) = reader::bounded({
@@ -224,7 +228,7 @@ impl Kernel {
     /// Puts the files of the tree in force, if they still have the hash that the operator saw. More than a few breaking changes want
     /// their phrase.
     pub async fn trust(&self, path: &Path, hash: &str, phrase: Option<&str>) -> Result<PolicyProposal, Stop> {
-        let top = locate(path)?;
+        let top = locate(path).await?;
         let zone = self.open_zone(&top).await?;
         let (bundle, found) = read_bundle(&top).await?;
         if found != hash {

@@ -46,6 +46,22 @@ fn covers(what: &What, means: Means, facts: &Facts<'_>, bind: &str) -> Option<bo
     }
 }
 
+/// The one tool whose paths are not alike: what is moved, and where to.
+const MOVE: &str = "fs.move";
+
+/// One path and no pattern.
+fn is_literal(glob: &str) -> bool {
+    let mut letters = glob.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => drop(letters.next()),
+            '*' | '?' | '[' | '{' | '!' => return false,
+            _ => {}
+        }
+    }
+    true
+}
+
 /// A no to `rm` is one to `/usr/bin/rm` too.
 fn begins(argv: &[String], prefix: &[String], whole: bool, means: Means) -> bool {
     if whole && argv.len() != prefix.len() {
@@ -63,8 +79,16 @@ fn every_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
     Some(facts.paths.iter().all(|path| named.has(*path)))
 }
 
-/// Is every path of the call one that was named? A yes to a folder is none to what lies in it, unless it says `/**`.
+/// Is every path of the call one that was named? A yes to a folder is none to what lies in it, unless it says `/**`. A yes to a move from
+/// one path to another, as a question gives it, is none to the way back.
 fn names_every_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
+    if let (MOVE, [from, to], [source, target]) = (facts.tool, globs, facts.paths)
+        && is_literal(from)
+        && is_literal(to)
+    {
+        let is = |glob: &String, path: &RealPath<'_>| Named::parse(std::slice::from_ref(glob)).map(|named| named.is(*path));
+        return Some(is(from, source)? && is(to, target)?);
+    }
     let named = Named::parse(globs)?;
     Some(facts.paths.iter().all(|path| named.is(*path)))
 }
@@ -244,6 +268,22 @@ mod tests {
         let argv = ["git".to_owned(), "push".to_owned()];
         assert!(grant_covers(&grant(like(&[], Some(&["git"])), None), &facts("fs.write", &[], Some(&argv)), "b"));
         assert!(!grant_covers(&grant(like(&[], Some(&["git", "pull"])), None), &facts("fs.write", &[], Some(&argv)), "b"));
+    }
+
+    #[test]
+    fn a_yes_to_a_move_is_none_to_the_way_back() {
+        let of_move = |paths: &[&str]| {
+            let What::Like { paths, command, whole, host, port, method, .. } = like(paths, None) else { panic!("a kind") };
+            What::Like { tool: "fs.move".into(), paths, command, whole, host, port, method }
+        };
+        let there = [RealPath::Inside("a"), RealPath::Inside("b[1]")];
+        let back = [there[1], there[0]];
+        let covers = |what: What, paths: &[RealPath<'_>]| grant_covers(&grant(what, None), &facts("fs.move", paths, None), "b");
+        let asked = of_move(&["/a", "/b\\[1\\]"]);
+        assert!(covers(asked.clone(), &there) && !covers(asked.clone(), &back) && !covers(asked.clone(), &[there[0], there[0]]));
+        assert!(covers(of_move(&["/*"]), &there) && covers(of_move(&["/*"]), &back), "a pattern that the operator wrote has no direction");
+        assert!(ban_covers(&ban(asked.clone()), &facts("fs.move", &back, None), "b"), "a no is one to every call that it touches");
+        assert!(ban_covers(&ban(asked), &facts("fs.move", &there, None), "b"));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //!
 //! Everything but the path is settled once, when a [`ReadView`] is made: of each rule only its globs are left, and rules that cannot speak
 //! about this reader are gone. A room shows a path for as long as a job runs, so what may change meanwhile counts against showing it: a
-//! deny or a review counts whatever state or size it asks for, an allow only if it holds now.
-//! **Invariant.** What [`ReadView::at`] shows, `decide` allows as `fs.read` to each of the readers; `below` says yes only if `at` hides
-//! every path beneath that folder. Opinions of extensions are not asked. One exception: rules of which none lets a reader read anything say
+//! deny or a review counts whatever state or size it asks for, an allow only if it holds now; its `max_file_size` counts as met.
+//! **Invariant.** What [`ReadView::at`] shows, `decide` allows as `fs.read` to each of the readers, sizes aside; `below` says yes only if
+//! `at` hides every path beneath that folder. Opinions of extensions are not asked. One exception: rules of which none lets a reader read anything say
 //! nothing about what its rooms show. Then silence hides nothing, and what is denied, asked about or banned is hidden all the same.
 
 use crate::Policy;
@@ -205,7 +205,9 @@ struct Narrowed {
 
 /// A rule for one reader; `None` when it has nothing to say to it about any path.
 fn narrow(number: usize, rule: &Rule, facts: &crate::Facts<'_>) -> Option<Narrowed> {
-    let (says, strict) = match (rule.action, rule.constraints.broken(facts)) {
+    // How large a file is changes while a room is open, so it is asked of each call and not of the room: here it counts as met.
+    let lasting = Constraints { max_file_size: None, ..rule.constraints.clone() };
+    let (says, strict) = match (rule.action, lasting.broken(facts)) {
         (Action::Pass, _) => return None,
         (Action::Deny, _) => (Action::Deny, true),
         // A yes or a question whose constraint does not hold is a no.

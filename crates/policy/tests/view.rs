@@ -91,6 +91,19 @@ fn what_changes_counts_against_showing() {
     assert_eq!(view(token).at("x"), rule("some"), "a room has no token");
 }
 
+/// What a rule asks of a file's size is asked of each call; a room that hid every file for it would show nothing at all.
+#[test]
+fn a_yes_up_to_a_size_shows_files() {
+    let small = |more: &str| {
+        format!("  - {{ name: small, match: {{ syscall: fs.read }}, action: allow, constraints: {{ max_file_size: 1KiB{more} }} }}\n")
+    };
+    assert_eq!(view(&small("")).at("x"), None);
+    assert_eq!(view(&small("")).below("src"), None);
+    let deny = format!("{}  - {{ name: no, match: {{ syscall: fs.read, path_glob: /p/** }}, action: deny }}\n", small(""));
+    assert_eq!((view(&deny).at("p/x"), view(&deny).at("q")), (rule("no"), None), "the control: what is denied is hidden");
+    assert_eq!(view(&small(", require_capability_token: true")).at("x"), rule("small"), "and so is what needs more than a size");
+}
+
 #[test]
 fn every_room_and_every_ancestor_must_be_allowed() {
     let rules = format!("{ALL}  - {{ name: no, match: {{ syscall: fs.read, path_glob: /p/**, sandbox: install }}, action: deny }}\n");

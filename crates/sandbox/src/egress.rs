@@ -15,7 +15,7 @@ mod hello;
 mod mask;
 mod relay;
 
-pub use address::closed;
+pub use address::{closed, closed_name};
 pub use head::{HEAD_BYTES_MAX, Head, Malformed, Read as HeadRead, host as host_name, read as read_head};
 pub use hello::{HELLO_BYTES_MAX, Hello, read as read_hello};
 pub use mask::Swap;

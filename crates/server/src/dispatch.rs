@@ -37,7 +37,7 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
         MethodCall::ProcCancel(params) => to.answer::<table::ProcCancel>(done(kernel.cancel_process(params.pid, by).await)).await,
         MethodCall::TaskAdd(params) => to.answer::<table::TaskAdd>(task::add(kernel, params).await).await,
         MethodCall::TaskList(params) => {
-            let listed = view::tasks(kernel, params.path.as_deref()).map(|tasks| tasks::TaskListResult { tasks });
+            let listed = view::tasks(kernel, params.path.as_deref()).await.map(|tasks| tasks::TaskListResult { tasks });
             to.answer::<table::TaskList>(listed).await;
         }
         MethodCall::TaskShow(params) => to.answer::<table::TaskShow>(view::task(kernel, params.task)).await,
@@ -68,8 +68,8 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
         MethodCall::PolicyCheck(params) => to.answer::<table::PolicyCheck>(policy_view::check(kernel, params).await).await,
         MethodCall::PolicyExplain(params) => to.answer::<table::PolicyExplain>(policy_view::explain(kernel, params).await).await,
         MethodCall::PolicyTrial(params) => to.answer::<table::PolicyTrial>(policy_view::trial(kernel, &params).await).await,
-        MethodCall::PolicyLog(params) => to.answer::<table::PolicyLog>(policy_view::log(kernel, &params.path)).await,
-        MethodCall::PolicySuggest(params) => to.answer::<table::PolicySuggest>(policy_view::suggest(kernel, &params.path)).await,
+        MethodCall::PolicyLog(params) => to.answer::<table::PolicyLog>(policy_view::log(kernel, &params.path).await).await,
+        MethodCall::PolicySuggest(params) => to.answer::<table::PolicySuggest>(policy_view::suggest(kernel, &params.path).await).await,
         MethodCall::GatewayOpen(params) => gateway_open::run(kernel, params, to).await,
         MethodCall::CassetteList(params) => to.answer::<table::CassetteList>(view::cassettes(kernel, params.name.as_deref())).await,
         MethodCall::ModelUsage(params) => to.answer::<table::ModelUsage>(Ok(spending::usage(kernel, params.by))).await,
@@ -86,7 +86,7 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
             to.answer::<table::BudgetReconcile>(done(reconciled)).await;
         }
         MethodCall::SandboxTemplates(params) => {
-            to.answer::<table::SandboxTemplates>(view::templates(kernel, params.path.as_deref())).await;
+            to.answer::<table::SandboxTemplates>(view::templates(kernel, params.path.as_deref()).await).await;
         }
         MethodCall::SandboxList(Nothing {}) => to.answer::<table::SandboxList>(Ok(view::rooms(kernel))).await,
         MethodCall::SandboxPause(params) => to.answer::<table::SandboxPause>(done(kernel.workspaces.pause(params.task, by).await)).await,

@@ -97,8 +97,8 @@ pub(crate) async fn trial(kernel: &Kernel, params: &PolicyTrialParams) -> Result
     Ok(PolicyTrialResult { tried: trial.cases as u64, breaking: trial.breaking as u64, phrase, changes: changes.collect() })
 }
 
-pub(crate) fn log(kernel: &Kernel, path: &str) -> Result<PolicyLogResult, RpcError> {
-    let versions = kernel.policies.policy_log(Path::new(path)).map_err(rpc_error)?;
+pub(crate) async fn log(kernel: &Kernel, path: &str) -> Result<PolicyLogResult, RpcError> {
+    let versions = kernel.policies.policy_log(Path::new(path)).await.map_err(rpc_error)?;
     let shown = versions.into_iter().map(|past| PolicyVersion {
         version: past.version,
         seq: past.seq,
@@ -110,8 +110,8 @@ pub(crate) fn log(kernel: &Kernel, path: &str) -> Result<PolicyLogResult, RpcErr
     Ok(PolicyLogResult { versions: shown.collect() })
 }
 
-pub(crate) fn suggest(kernel: &Kernel, path: &str) -> Result<PolicySuggestResult, RpcError> {
-    let suggestion = kernel.suggest_rules(Path::new(path)).map_err(rpc_error)?;
+pub(crate) async fn suggest(kernel: &Kernel, path: &str) -> Result<PolicySuggestResult, RpcError> {
+    let suggestion = kernel.suggest_rules(Path::new(path)).await.map_err(rpc_error)?;
     let because = suggestion.proposals.iter().map(|proposal| format!("{}: {} questions", proposal.condition, proposal.saved));
     Ok(PolicySuggestResult {
         questions: suggestion.asked as u64,

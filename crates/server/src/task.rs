@@ -70,7 +70,11 @@ pub(crate) async fn file(kernel: &Kernel, params: &TaskFileParams) -> Result<Tas
 }
 
 pub(crate) async fn merge(kernel: &Kernel, params: TaskMergeParams, by: &str) -> Result<TaskMergeResult, RpcError> {
-    let paths = kernel.merge(params.task, params.digest.as_deref(), params.sides, by).await.map_err(rpc_error)?;
+    let Some(digest) = params.digest else {
+        let what = format!("this would merge whatever {} proposes, and nobody says what was looked at", params.task);
+        return Err(RpcError::new(ErrorCode::BadInput, what).fix("read it with `task.diff`, and name the `digest` that comes with it"));
+    };
+    let paths = kernel.merge(params.task, Some(&digest), params.sides, by).await.map_err(rpc_error)?;
     let (applied, refused) = view::split(paths);
     Ok(TaskMergeResult { applied, refused })
 }

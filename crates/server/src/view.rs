@@ -79,7 +79,10 @@ pub(crate) fn init(proposal: PolicyProposal) -> zone::ZoneInitResult {
 }
 
 pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::ZoneStatusResult, RpcError> {
-    let only = path.map(|path| zone_path(kernel, path)).transpose()?;
+    let only = match path {
+        Some(path) => Some(zone_path(kernel, path).await?),
+        None => None,
+    };
     let zones: Vec<world::Zone> = kernel
         .ledger
         .look(|world| world.zones.values().filter(|zone| only.as_ref().is_none_or(|only| *only == zone.path)).cloned().collect());
@@ -107,8 +110,8 @@ pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::Z
 }
 
 /// The zone that holds `path`, by its own path.
-fn zone_path(kernel: &Kernel, path: &str) -> Result<String, RpcError> {
-    let top = kernel::locate(Path::new(path)).map_err(rpc_error)?;
+async fn zone_path(kernel: &Kernel, path: &str) -> Result<String, RpcError> {
+    let top = kernel::locate(Path::new(path)).await.map_err(rpc_error)?;
     Ok(kernel.policies.zone(&top).map_err(rpc_error)?.path)
 }
 
@@ -134,8 +137,11 @@ fn proc_view(kernel: &Kernel, world: &World, process: &Process) -> ProcView {
     }
 }
 
-pub(crate) fn tasks(kernel: &Kernel, path: Option<&str>) -> Result<Vec<task::TaskView>, RpcError> {
-    let only = path.map(|path| zone_path(kernel, path)).transpose()?;
+pub(crate) async fn tasks(kernel: &Kernel, path: Option<&str>) -> Result<Vec<task::TaskView>, RpcError> {
+    let only = match path {
+        Some(path) => Some(zone_path(kernel, path).await?),
+        None => None,
+    };
     let waits = kernel.models.waits();
     Ok(kernel.ledger.look(|world| {
         let zone = only.and_then(|path| world.zone_at(&path).map(|zone| zone.id));
@@ -327,8 +333,12 @@ fn history(world: &World, found: &world::Review) -> Vec<String> {
 }
 
 /// The templates as a zone has them, or as the operator has.
-pub(crate) fn templates(kernel: &Kernel, path: Option<&str>) -> Result<room::SandboxTemplatesResult, RpcError> {
-    let zone = path.and_then(|path| kernel::locate(Path::new(path)).ok()).and_then(|top| kernel.policies.zone(&top).ok());
+pub(crate) async fn templates(kernel: &Kernel, path: Option<&str>) -> Result<room::SandboxTemplatesResult, RpcError> {
+    let top = match path {
+        Some(path) => kernel::locate(Path::new(path)).await.ok(),
+        None => None,
+    };
+    let zone = top.and_then(|top| kernel.policies.zone(&top).ok());
     let trusted = match zone {
         Some(zone) => kernel.policies.trusted(zone.id).map_err(fault_error)?,
         None => None,

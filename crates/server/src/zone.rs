@@ -13,7 +13,7 @@ pub(crate) async fn init(kernel: &Kernel, params: ZoneInitParams) -> Result<Zone
 
 pub(crate) async fn trust(kernel: &Kernel, params: ZoneTrustParams) -> Result<ZoneTrustResult, RpcError> {
     let path = Path::new(&params.path);
-    let known = match kernel::locate(path) {
+    let known = match kernel::locate(path).await {
         Ok(top) => kernel.policies.proposal(&top).await,
         Err(stop) => Err(stop),
     };

@@ -53,8 +53,13 @@ impl AddressFilter {
             return self.refuses(address).map_or(Ok(()), |why| Err(closed(&target.host, address, why)));
         }
         if self.ports.contains(&target.port) || self.allow.iter().any(|address| address.port() == target.port) {
-            let known = hosts::known(&target.host).into_iter().map(|ip| SocketAddr::new(ip, target.port)).collect();
-            return self.open(target, known).map(drop);
+            let known: Vec<SocketAddr> = hosts::known(&target.host).into_iter().map(|ip| SocketAddr::new(ip, target.port)).collect();
+            // What this host says of a name goes before what the name says of itself, and so does an address that was allowed by name.
+            let may_be_allowed = self.allow.iter().any(|address| address.port() == target.port);
+            return match sandbox::egress::closed_name(&target.host).filter(|_| known.is_empty() && !may_be_allowed) {
+                Some(why) => Err(closed_by_name(&target.host, why)),
+                None => self.open(target, known).map(drop),
+            };
         }
         let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
         Err(Refusal::new(Code::Denied, format!("port {} of `{}` may not be used", target.port, target.host))
@@ -75,6 +80,11 @@ impl AddressFilter {
 fn closed(host: &str, address: SocketAddr, why: &str) -> Refusal {
     Refusal::new(Code::Denied, format!("`{host}` leads to {address}, and {why}"))
         .hint("only public addresses can be reached; run what needs a local service in the room with shell.run")
+}
+
+fn closed_by_name(host: &str, why: &str) -> Refusal {
+    Refusal::new(Code::Denied, format!("`{host}` cannot be reached: {why}"))
+        .hint("only public hosts can be reached; run what needs a local service in the room with shell.run")
 }
 
 /// Where an HTTP request goes, as policies see it.

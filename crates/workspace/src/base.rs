@@ -11,11 +11,11 @@
 use crate::git_room::git as run_git;
 use crate::reader::{self, Folder, Unread};
 use crate::repository;
+use rustix::fs::FileType;
 use sandbox::Workspace;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use world::{Fault, FaultKind, Stop, limits};
 
@@ -100,21 +100,31 @@ pub fn stamps_are_local(project: &Path) -> bool {
 
 /// Whether something came, went or changed at a path in a span of time, as far as the times of files tell. A folder's own change of name
 /// shows only in its second time: the first tells of what is in it.
-pub fn touched(project: &Path, path: &str, span: &RangeInclusive<i64>) -> bool {
-    let mut is_leaf = true;
-    for part in Path::new(path).ancestors() {
-        let meta = match std::fs::symlink_metadata(project.join(part)) {
-            Ok(meta) => meta,
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => continue,
+///
+/// Opens nothing and follows no link: behind one, nothing of the project stands. Blocks.
+pub fn touched(project: &Folder, path: &str, span: &RangeInclusive<i64>) -> bool {
+    let mut parts: Vec<&Path> = Path::new(path).ancestors().collect();
+    parts.reverse();
+    let mut seen = Vec::new();
+    for part in parts {
+        let stat = match project.look_within(part) {
+            Ok(stat) => stat,
+            Err(Unread::Absent) => break,
             Err(_) => return true,
         };
-        let (changed, modified) = (us(meta.ctime(), meta.ctime_nsec()), us(meta.mtime(), meta.mtime_nsec()));
-        if span.contains(&changed) && (is_leaf || changed != modified) {
-            return true;
+        seen.push((us(stat.st_ctime, stat_ns(stat.st_ctime_nsec)), us(stat.st_mtime, stat_ns(stat.st_mtime_nsec))));
+        if !FileType::from_raw_mode(stat.st_mode).is_dir() {
+            break;
         }
-        is_leaf = false;
     }
-    false
+    // The last that is there shows what became of the path itself; those above it, only that they took another's place.
+    let last = seen.pop();
+    last.is_some_and(|(changed, _)| span.contains(&changed))
+        || seen.iter().any(|(changed, modified)| span.contains(changed) && changed != modified)
+}
+
+fn stat_ns(nanoseconds: u64) -> i64 {
+    i64::try_from(nanoseconds).unwrap_or_default()
 }
 
 /// HEAD, and the paths that are not as it has them.
@@ -139,12 +149,14 @@ fn changed_path(entry: &str) -> Option<&str> {
 
 async fn hold(keep: &impl Fn(&[u8]) -> Result<String, Fault>, project: &Path, path: String, since_us: i64) -> Result<DirtyFile, Stop> {
     let top = project.to_owned();
-    let (read, late) = reader::bounded(move || {
-        let read = Folder::open(&top).and_then(|project| project.read_with_mode(&path, limits::MERGE_FILE_MAX));
+    let looked = reader::bounded(move || {
+        let project = Folder::open(&top)?;
+        let read = project.read_with_mode(&path, limits::MERGE_FILE_MAX);
         // Looked at last: a change during the reading counts too.
-        (read, touched(&top, &path, &(since_us..=i64::MAX)))
+        Ok((read, touched(&project, &path, &(since_us..=i64::MAX))))
     })
     .await?;
+    let (read, late) = looked.unwrap_or_else(|why: Unread| (Err(why), true));
     Ok(match read {
         Ok((bytes, mode)) if !late => DirtyFile::Held { blob: keep(&bytes)?, executable: mode & 0o100 != 0 },
         Err(Unread::Absent) if !late => DirtyFile::Absent,
@@ -174,7 +186,8 @@ mod tests {
             now
         };
         let start = tick();
-        let late = |path: &str| touched(project, path, &(start..=i64::MAX));
+        let folder = Folder::open(project).unwrap();
+        let late = |path: &str| touched(&folder, path, &(start..=i64::MAX));
         assert!(!late("a/b/old") && !late("a/b/none") && !late("nowhere/none"));
         fs::write(project.join("a/plain"), "x").unwrap();
         assert!(late("a/plain") && !late("a/b/old") && !late("a/none"));
@@ -182,9 +195,16 @@ mod tests {
         assert!(late("a/plain") && late("a/none") && !late("a/b/old"), "what is gone shows in its folder");
         fs::rename(project.join("a/b"), project.join("a/c")).unwrap();
         assert!(late("a/c/old"), "a folder took another's place");
+        let outside = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(outside.path(), project.join("a/out")).unwrap();
+        let linked = tick();
+        let since = |path: &str| touched(&folder, path, &(linked..=i64::MAX));
+        fs::write(outside.path().join("x"), "").unwrap();
+        fs::write(project.join("a/c/new"), "").unwrap();
+        assert!(!since("a/out/x") && since("a/c/new"), "behind a link is nothing of the project");
         let end = tick();
         fs::write(project.join("later"), "").unwrap();
-        assert!(!touched(project, "later", &(start..=end - 1)));
+        assert!(!touched(&folder, "later", &(start..=end - 1)));
     }
 
     #[test]

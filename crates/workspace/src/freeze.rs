@@ -7,8 +7,10 @@ use crate::aside;
 use crate::frozen::{Conflict, FrozenPath};
 use crate::git_room::git;
 use crate::links::Origin;
+use crate::reader::{self, Folder};
 use crate::room_fault;
 use crate::shape::Blobs;
+use crate::special;
 use crate::three;
 use crate::tree::{FileState, State, Tree};
 use crate::was::{BaseState, Bases};
@@ -455,6 +457,12 @@ pub async fn ignored(room: &Workspace, changes: &[Change], refused: &[Refused]) 
         stdin.push(0);
     }
     if stdin.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let upper = room.work().join("upper");
+    let is_unsafe = reader::bounded_walk(move || Folder::open(&upper).and_then(|upper| special::is_git_unsafe(&upper))).await?;
+    if is_unsafe.unwrap_or(true) {
+        eprintln!("skep: a pipe or a link where git reads keeps git from saying what it ignores, so all is shown");
         return Ok(BTreeSet::new());
     }
     let listed = match git(room, &["check-ignore", "-z", "--stdin"], Some(stdin)).await {

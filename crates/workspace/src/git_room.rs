@@ -11,6 +11,8 @@ pub async fn git(room: &Workspace, args: &[&str], stdin: Option<Vec<u8>>) -> Res
         "core.fsmonitor=false",
         "core.hooksPath=/dev/null",
         "core.untrackedCache=false",
+        // Outside the places that are looked at before git runs.
+        "core.attributesFile=/dev/null",
         "safe.directory=*",
         // A room shows owners of its own, so git would take every file for changed and read them all.
         "core.checkStat=minimal",

@@ -27,6 +27,7 @@ mod remove;
 pub mod replay;
 pub mod repository;
 mod shape;
+mod special;
 #[cfg(test)]
 mod tests;
 mod three;

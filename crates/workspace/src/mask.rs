@@ -6,6 +6,8 @@
 
 mod walk;
 
+use crate::aside;
+use crate::reader::{Folder, Unread};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use policy::{HiddenBy, ReadView};
@@ -172,7 +174,11 @@ impl Sight {
     }
 
     fn counts(&self, by: &Hidden, path: &str) -> bool {
-        *by != Hidden::Policy(HiddenBy::NoRule) || self.project.join(path).symlink_metadata().is_ok()
+        // Opens nothing, follows no link, and waits beside the async workers. What cannot be told counts as there.
+        *by != Hidden::Policy(HiddenBy::NoRule)
+            || aside(|| {
+                !matches!(Folder::open(&self.project).and_then(|project| project.look_within(Path::new(path))), Err(Unread::Absent))
+            })
     }
 
     fn at(&self, path: &Path) -> Option<Hidden> {

@@ -5,7 +5,7 @@
 //! and no other mount; nothing but an ordinary file is ever opened, and no more than the asked size of it is held. No async worker waits for a
 //! file system: [`bounded`] does the work elsewhere, and for so long only.
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fmt;
@@ -20,6 +20,8 @@ use world::{Fault, FaultKind};
 
 /// Longer than any local disk needs for a few small files.
 const TIME_MAX: Duration = Duration::from_secs(10);
+/// Longer than a cold disk needs for the folders of a project of a million files.
+const WALK_TIME_MAX: Duration = Duration::from_secs(60);
 /// Reads at a time. One that hangs keeps its place, so a file system that never answers costs this many threads and not all.
 static PLACES: Semaphore = Semaphore::const_new(8);
 /// A file that is written to all the time is given up on after so many tries.
@@ -62,6 +64,16 @@ impl From<Errno> for Unread {
     }
 }
 
+impl From<Unread> for std::io::Error {
+    fn from(why: Unread) -> std::io::Error {
+        match why {
+            Unread::Absent => std::io::ErrorKind::NotFound.into(),
+            Unread::Failed(error) => error.into(),
+            why => std::io::Error::other(why.to_string()),
+        }
+    }
+}
+
 /// A folder that files are read from, held open: it stays the same one whatever becomes of its name.
 #[derive(Debug)]
 pub struct Folder {
@@ -84,8 +96,7 @@ impl Folder {
     pub fn folder(&self, name: impl AsRef<Path>) -> Result<Folder, Unread> {
         let name = name.as_ref();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        Ok(Folder { fd: rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), resolve)?, path: self.path.join(name) })
+        Ok(Folder { fd: rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), WITHIN)?, path: self.path.join(name) })
     }
 
     /// What stands at a name, without opening it.
@@ -135,6 +146,34 @@ impl Folder {
         Err(Unread::Changing)
     }
 
+    /// A folder of this one, or this one itself by an empty name, with what it holds. Mounts on the way are crossed: a walk opens no file.
+    pub fn entries(&self, name: &Path) -> Result<Vec<Entry>, Unread> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat2(&self.fd, dot(name), flags, Mode::empty(), WITHIN)?;
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                // Some file systems do not say it with the name.
+                FileType::Unknown => rustix::fs::statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+                kind => kind,
+            };
+            entries.push(Entry { name: OsString::from_vec(name.to_vec()), inode: entry.ino(), kind });
+        }
+        Ok(entries)
+    }
+
+    /// What stands at a name of a walk, without opening it; mounts on the way are crossed.
+    pub fn look_within(&self, name: &Path) -> Result<Stat, Unread> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::fstat(rustix::fs::openat2(&self.fd, dot(name), flags, Mode::empty(), WITHIN)?)?)
+    }
+
     /// The names in a folder of this one; more than `max` are too many.
     pub fn list(&self, name: &str, max: usize) -> Result<Vec<OsString>, Unread> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -160,8 +199,21 @@ impl Folder {
     }
 }
 
-const RESOLVE: ResolveFlags =
-    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_XDEV);
+/// One name in a folder, as its listing has it.
+#[derive(Debug)]
+pub struct Entry {
+    pub name: OsString,
+    pub inode: u64,
+    pub kind: FileType,
+}
+
+/// For folders and names; files are read by [`RESOLVE`].
+const WITHIN: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+const RESOLVE: ResolveFlags = WITHIN.union(ResolveFlags::NO_XDEV);
+
+fn dot(name: &Path) -> &Path {
+    if name.as_os_str().is_empty() { Path::new(".") } else { name }
+}
 
 /// What changes with a file's content. Another name or mode changes only its third time.
 fn stamp(stat: &Stat) -> (i64, i64, u64) {
@@ -180,6 +232,11 @@ pub fn read_project_file(project: &Path, name: &str, bytes_max: u64) -> Result<O
 /// Does what reads a project's files away from the async workers. What takes too long is left to itself, and is a fault.
 pub async fn bounded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
     within(TIME_MAX, work).await
+}
+
+/// The same for a walk through a whole project, of which the first may take a cold disk long.
+pub async fn bounded_walk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+    within(WALK_TIME_MAX, work).await
 }
 
 async fn within<T: Send + 'static>(time: Duration, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {

@@ -5,7 +5,9 @@
 //! commit's number and a branch's name.
 
 use crate::reader::{self, Folder, Unread};
+use crate::special;
 use rustix::fs::FileType;
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -23,12 +25,37 @@ const POINTER_BYTES_MAX: u64 = 16 * 1024;
 /// A repository of a million references has less.
 const PACKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// Of submodules and work trees; each that holds a credential is one mount of every room.
+const CONFIGS_MAX: usize = 1000;
 /// How often one reference may name another, as in git.
 const REFERENCES_MAX: usize = 5;
 
-/// The work tree that `path` is in.
-pub fn toplevel(path: &Path) -> Option<PathBuf> {
-    path.ancestors().find(|dir| dir.join(".git").symlink_metadata().is_ok()).map(Path::to_path_buf)
+/// The work tree that `path` is in, by the path that its links lead to. The path is the operator's own word and may lead anywhere; what
+/// stands there is looked at and not opened.
+pub async fn toplevel(path: &Path) -> Result<WorkTree, Stop> {
+    let path = path.to_owned();
+    Ok(reader::bounded(move || {
+        let real = match path.canonicalize() {
+            Ok(real) => real,
+            Err(error) => return WorkTree::Unseen(error),
+        };
+        let has_git = |dir: &&Path| Folder::open(dir).is_ok_and(|dir| !matches!(dir.look(".git"), Err(Unread::Absent)));
+        match real.ancestors().find(has_git) {
+            Some(top) => WorkTree::At(top.to_owned()),
+            None => WorkTree::None(real),
+        }
+    })
+    .await?)
+}
+
+/// What is at or above a path.
+#[derive(Debug)]
+pub enum WorkTree {
+    At(PathBuf),
+    /// The real path is in none.
+    None(PathBuf),
+    /// The path cannot be looked at.
+    Unseen(std::io::Error),
 }
 
 /// The branch a work tree is on, or the short commit when it is on none.
@@ -236,22 +263,66 @@ impl Repository {
         Ok(())
     }
 
+    /// The configurations of submodules and of other work trees, which lie in the repository too: every file of such a name, at any depth.
+    fn inner_configurations(&self) -> Result<Vec<PathBuf>, Unusable> {
+        let broken = |why: Unread| unusable(format!("the repository cannot be looked through: {why}"), "clone it anew");
+        let mut found = Vec::new();
+        let mut waiting = vec![PathBuf::from("modules"), PathBuf::from("worktrees")];
+        while let Some(folder) = waiting.pop() {
+            let entries = match self.common().entries(&folder) {
+                Ok(entries) => entries,
+                // What we cannot list, a job of an unprivileged user cannot either.
+                Err(Unread::Absent | Unread::Failed(Errno::ACCESS)) => continue,
+                Err(why) => return Err(broken(why)),
+            };
+            for entry in entries {
+                let path = folder.join(&entry.name);
+                match entry.kind {
+                    // A submodule may be named like a file of git's, but its objects are in folders that hold nothing else.
+                    FileType::Directory if entry.name == "objects" && folder.components().count() > 1 => {}
+                    FileType::Directory => waiting.push(path),
+                    _ if entry.name.as_bytes().starts_with(b"config") => found.push(path),
+                    _ => {}
+                }
+            }
+            if found.len() > CONFIGS_MAX {
+                return Err(unusable(
+                    format!("the repository has more than {CONFIGS_MAX} configurations"),
+                    "remove submodules or work trees",
+                ));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
     fn needs(&self) -> Result<Needs, Unusable> {
         self.is_readable()?;
         let mut cleaned = Vec::new();
-        for (folder, name) in [(self.common(), "config"), (&self.own, "config.worktree")] {
-            let text = match folder.read(name, CONFIG_BYTES_MAX) {
+        let mut files = vec![(self.common(), PathBuf::from("config")), (&self.own, PathBuf::from("config.worktree"))];
+        files.extend(self.inner_configurations()?.into_iter().map(|path| (self.common(), path)));
+        for (folder, name) in files {
+            let text = match folder.read(&name, CONFIG_BYTES_MAX) {
                 Ok(text) => text,
                 Err(Unread::Absent) => continue,
                 // It may hold credentials, which no room may see.
                 Err(why) => {
                     let fix = "make it an ordinary file of at most 1 MiB that you can read";
-                    return Err(unusable(format!("`{name}` of the repository cannot be cleaned of credentials: {why}"), fix));
+                    let what = format!("`{}` of the repository cannot be cleaned of credentials: {why}", name.display());
+                    return Err(unusable(what, fix));
                 }
             };
             let clean = config::without_credentials(&text);
-            if clean != text {
-                cleaned.push((folder.path().join(name), clean));
+            let path = folder.path().join(name);
+            if clean != text && !cleaned.iter().any(|(known, _)| *known == path) {
+                cleaned.push((path, clean));
+            }
+        }
+        if self.is_outside {
+            let unread = |why: Unread| unusable(format!("the repository cannot be looked through: {why}"), "clone it anew");
+            if let Some(path) = special::find_in_repository(self.common()).map_err(unread)? {
+                let what = format!("`{}` of the repository is not an ordinary file", path.display());
+                return Err(unusable(what, "remove it, or clone it anew"));
             }
         }
         Ok(Needs { outside: self.is_outside.then(|| self.common().path().to_owned()), cleaned })

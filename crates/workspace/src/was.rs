@@ -2,10 +2,10 @@
 //!
 //! Git answers from a room that holds the project alone: what a task wrote into its own `.git` has no say in what its base was.
 
-use crate::aside;
 use crate::base::{self, Dirty, DirtyFile};
 use crate::git_room::git;
 use crate::hash;
+use crate::reader::{self, Folder};
 use crate::shape::Blobs;
 use crate::tree::FileState;
 use sandbox::Workspace;
@@ -88,12 +88,17 @@ impl<'a> Bases<'a> {
     }
 
     /// Of what was touched while the base was looked for, nobody knows what the task saw.
-    pub fn distrust(&mut self, project: &Path, since_us: i64, until_us: i64, paths: &[&str]) {
+    pub async fn distrust(&mut self, project: &Path, since_us: i64, until_us: i64, paths: &[&str]) -> Result<(), Stop> {
         let span = since_us..=until_us;
-        let touched: Vec<&str> = aside(|| paths.iter().copied().filter(|path| base::touched(project, path, &span)).collect());
-        for path in touched {
-            self.dirty.files.insert(path.to_owned(), DirtyFile::Unproven);
-        }
+        let (project, mut paths) = (project.to_owned(), paths.iter().map(|path| (*path).to_owned()).collect::<Vec<String>>());
+        let touched = reader::bounded_walk(move || {
+            if let Ok(project) = Folder::open(&project) {
+                paths.retain(|path| base::touched(&project, path, &span));
+            }
+            paths
+        });
+        self.dirty.files.extend(touched.await?.into_iter().map(|path| (path, DirtyFile::Unproven)));
+        Ok(())
     }
 
     pub fn of(&self, path: &str) -> BaseState {

@@ -110,7 +110,11 @@ events! {
     ProcPaused = "proc.paused", Fact { reason: String }
     ProcResumed = "proc.resumed", Fact { by: String }
 
-    TaskQueued = "task.queued", Fact { zone: ZoneId, mode: Mode, prompt: String, brain: String, priority: i64, calls_max: Option<u64>, original: Option<String> }
+    TaskQueued = "task.queued", Fact { zone: ZoneId, mode: Mode, prompt: String, brain: String, priority: i64, calls_max: Option<u64>, original: Option<String>,
+        /// What it writes is dropped at its end, whatever end that is.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        discard: bool,
+    }
     /// The operator said what kind of caller its process is while it works on this.
     TaskTagged = "task.tagged", Security { tags: Vec<String>, by: String }
     TaskStarted = "task.started", Fact { episode: u32 }

@@ -53,6 +53,9 @@ pub struct Task {
     /// A job of it ran in a room that no record names: one from before rooms were written down.
     #[serde(default = "unknown")]
     pub in_unknown_room: bool,
+    /// What it writes is dropped at its end, whatever end that is.
+    #[serde(default)]
+    pub discard: bool,
     pub workspace: Option<Workspace>,
     pub merge: Option<MergeId>,
     /// What the brain said at the end, or why it failed.

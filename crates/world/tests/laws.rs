@@ -37,6 +37,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 priority: 0,
                 calls_max: Some(2),
                 original: None,
+                discard: false,
             }
             .into(),
             4 => TaskStarted { pid, task, episode: 1 }.into(),

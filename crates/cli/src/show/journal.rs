@@ -111,6 +111,7 @@ mod tests {
             priority: 0,
             calls_max: None,
             original: None,
+            discard: false,
         };
         let said = BrainSaid { pid: Pid(3), task: None, text: "hello".into() };
         let records: Vec<_> = [line(9, queued), line(10, said)].iter().filter_map(|line| ParsedRecord::parse(line)).collect();

@@ -213,6 +213,7 @@ mod tests {
                 priority: 0,
                 calls_max: None,
                 original: None,
+                discard: false,
             }
             .into(),
             TaskStarted { pid, task, episode: 1 }.into(),

@@ -140,7 +140,7 @@ fn a_client_that_waits_at_the_cap_hears_of_the_cancel() {
     site.ok(&["cancel", "client.1"]);
     let mut said = String::new();
     client.read_to_string(&mut said).unwrap();
-    assert!(said.starts_with("HTTP/1.1 4") && said.contains("is not alive"), "{said:?}");
+    assert!(said.starts_with("HTTP/1.1 4") && said.contains("was cancelled") && !said.contains("is not alive"), "{said:?}");
     assert_eq!((provider.asked(), site.count("model.used")), (0, 0));
 }
 

@@ -2,6 +2,7 @@
 
 use crate::common::provider::{Provider, eventually};
 use crate::common::{Site, text};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read;
 use std::process::{Child, Output, Stdio};
 use std::sync::atomic::Ordering;
@@ -241,4 +242,51 @@ fn a_program_outside_that_is_cancelled_hears_why_in_its_own_format() {
     let exited = site.records(&[]).into_iter().find(|record| record["type"] == "proc.exited").unwrap();
     assert_eq!((exited["payload"]["killed"].as_bool(), exited["payload"]["reason"].as_str()), (Some(true), Some("cancelled by operator")));
     site.fails(5, &["cancel", "client.1"]);
+}
+
+/// A merge that is on its way in comes to its end; then the cancel says what became of it.
+#[test]
+fn a_cancel_during_a_merge_waits_for_it_and_says_that_it_went_in() {
+    const FILES: usize = 300;
+    let site = Site::new(&[(".skep/policy.yaml", OPEN), ("a.txt", "one\n")]);
+    let mut kernel = site.kernel(None);
+    let pid = Pid::from_child(&kernel);
+    site.ok(&["trust", "--yes"]);
+    let write = format!("for n in $(seq {FILES}); do echo $n > f$n; done");
+    let brain = site.script(&format!("call shell.run command={}\n", serde_json::json!(["sh", "-c", write])));
+    let begun = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(".skep-merge-") || name == "f1";
+    let mut is_raced = false;
+    // Where the merge was over before the cancel came, nothing was tried; the next round tries again.
+    for round in 1..=20 {
+        let task = format!("task-{round}");
+        site.ok(&["act", "write", "--brain", &brain, "--await"]);
+        let merge = begin(&site, &["merge", &task, "--yes"]);
+        while !std::fs::read_dir(site.project()).unwrap().flatten().any(|entry| begun(&entry.file_name())) {
+            std::thread::yield_now();
+        }
+        // The kernel stands still in the middle, until somebody has come to cancel.
+        kill_process(pid, Signal::STOP).unwrap();
+        let cancel = begin(&site, &["cancel", &task]);
+        let fds = format!("/proc/{}/fd", cancel.id());
+        let is_socket =
+            |entry: std::fs::DirEntry| std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
+        let has_come = || std::fs::read_dir(&fds).unwrap().flatten().any(is_socket);
+        eventually("somebody comes to cancel", has_come);
+        kill_process(pid, Signal::CONT).unwrap();
+        let refused = end(cancel);
+        assert_eq!(refused.status.code(), Some(9), "{}", text(&refused));
+        assert!(end(merge).status.success());
+        let present = (1..=FILES).filter(|n| site.project().join(format!("f{n}")).exists()).count();
+        assert_eq!((present, site.count("task.cancelled")), (FILES, 0), "all of it is in");
+        let told = text(&refused);
+        is_raced = told.contains("was being merged when you cancelled it") && told.contains("undo the merge");
+        site.ok(&["merge", "undo", &task]);
+        if is_raced {
+            break;
+        }
+        assert!(told.contains(&format!("{task} is done already")), "{told}");
+    }
+    assert!(is_raced, "no cancel came during a merge");
+    site.ok(&["kernel", "stop"]);
+    kernel.wait().unwrap();
 }

@@ -377,6 +377,31 @@ fn fluffy_09_a_token_is_on_record_before_it_is_told() {
     assert_eq!(site.json(&["journal", "verify"])["findings"], json!([]));
 }
 
+/// What is merged is what somebody looked at: without the digest of a diff, nothing is.
+#[test]
+fn a_merge_over_the_wire_names_what_was_shown() {
+    use wire::method::task::{TaskIdParams, TaskMergeParams};
+    use wire::table::{TaskDiff, TaskMerge};
+    let open = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow, reason: a test}\n";
+    let site = Site::new(&[("a.txt", "one\n"), (".skep/policy.yaml", open)]);
+    site.ok(&["trust", "--yes"]);
+    let brain = site.script("call fs.write path=b.txt content=two\ndone\n");
+    site.skep(&["act", "write", "--brain", &brain, "--await"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut client = runtime.block_on(KernelClient::connect(&site.home())).unwrap();
+    let shown = runtime.block_on(client.call::<TaskDiff>(&TaskIdParams { task: TaskId(1) })).unwrap();
+    let mut merge = |digest: Option<String>| {
+        let params = TaskMergeParams { task: TaskId(1), digest, sides: Default::default() };
+        runtime.block_on(client.call::<TaskMerge>(&params)).map_err(|error| error.to_string())
+    };
+    let why = merge(None).unwrap_err();
+    assert!(why.contains("nobody says what was looked at"), "{why}");
+    assert!(merge(Some("0".repeat(64))).unwrap_err().contains("not the ones you looked at"));
+    assert!(!site.project().join("b.txt").exists() && site.count("merge.started") == 0);
+    assert_eq!(merge(shown.digest).unwrap().applied, ["b.txt"], "the control");
+    assert_eq!(site.read("b.txt"), "two");
+}
+
 #[test]
 fn karnevil9_21_the_kernel_listens_on_no_network() {
     let site = Site::new(&[]);

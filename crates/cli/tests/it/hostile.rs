@@ -184,3 +184,47 @@ fn a_signal_ends_the_kernel_meanwhile() {
         command.wait().unwrap();
     }
 }
+
+/// Git opens some names by itself. A pipe there is covered, so that git goes on at once; the control is the same task without pipes.
+#[test]
+fn pipes_where_git_reads_keep_no_task_waiting() {
+    for has_pipes in [false, true] {
+        let site = Site::new(&[("a.txt", "one\n"), ("sub/b.txt", "two\n"), ("kept.log", "x\n"), (".gitignore", "*.log\n")]);
+        if has_pipes {
+            let pipe = |name: &str| {
+                let path = site.project().join(name);
+                drop(std::fs::remove_file(&path));
+                assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+            };
+            ["sub/.gitignore", "sub/.gitattributes", "far.pipe", ".gitmodules"].into_iter().for_each(pipe);
+            drop(std::fs::remove_file(site.project().join(".git/info/exclude")));
+            std::os::unix::fs::symlink("../../far.pipe", site.project().join(".git/info/exclude")).unwrap();
+        }
+        site.ok(&["init"]);
+        // The task's own layer gets a pipe too, where git would look for what is ignored.
+        let made = if has_pipes { "; mkdir new; mkfifo new/.gitignore" } else { "" };
+        let command = format!("echo three > a.txt; echo four > sub/c.txt{made}");
+        let brain = site.script(&format!("call shell.run command={}\ndone\n", serde_json::json!(["sh", "-c", command])));
+        site.skep(&["act", "write", "--brain", &brain, "--await"]);
+        let shown = site.ok(&["diff", "task-1"]);
+        assert!(shown.contains("+three") && shown.contains("sub/c.txt"), "{shown}");
+        site.ok(&["merge", "task-1", "--yes"]);
+        assert_eq!((site.read("a.txt"), site.read("sub/c.txt")), ("three\n".to_owned(), "four\n".to_owned()));
+        let records = site.records(&[]);
+        assert!(records.iter().any(|record| record["type"] == "workspace.based"), "git has looked through the project");
+    }
+}
+
+/// A link of git's that leads to a device can not be covered: the work is refused at once, and says which.
+#[test]
+fn a_link_of_gits_to_a_device_is_named() {
+    let site = Site::new(&[("a.txt", "one\n")]);
+    site.ok(&["init"]);
+    let link = site.project().join(".git/info/grafts");
+    std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+    let run = || crate::common::text(&site.skep(&["sandbox", "run", "--discard", "--", "echo", "ran"]));
+    let refused = run();
+    assert!(refused.contains("`.git/info/grafts` leads to `/dev/zero`") && !refused.contains("ran\n"), "{refused}");
+    std::fs::remove_file(&link).unwrap();
+    assert!(run().contains("ran"), "the control");
+}

@@ -168,3 +168,23 @@ fn a_tag_is_the_operators_to_give() {
         site.fails(2, &["act", "x", "--brain", &brain, "--tag", tag]);
     }
 }
+
+/// What policy denies to a trial is on record like any other refusal.
+#[test]
+fn a_refused_trial_is_on_record() {
+    let policy = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow, reason: a test}\n\
+        - {name: no-curl, match: {syscall: shell.run, command: [curl]}, action: deny, reason: nothing is fetched}\n";
+    let site = Site::new(&[("a.txt", "one\n"), (".skep/policy.yaml", policy)]);
+    site.ok(&["trust", "--yes"]);
+    let brain = site.script("call fs.write path=b.txt content=two\ndone\n");
+    site.skep(&["act", "write", "--brain", &brain, "--await"]);
+    assert_eq!(site.ok(&["try", "task-1", "--", "cat", "b.txt"]), "two");
+    assert_eq!((site.count("call.refused"), site.count("task.tried")), (0, 1), "the control");
+    let output = site.skep(&["try", "task-1", "--", "curl", "https://example.com"]);
+    assert!(!output.status.success() && crate::common::text(&output).contains("nothing is fetched"), "{}", crate::common::text(&output));
+    let refused = site.records(&["--kind", "call.refused"]);
+    let [refused] = &refused[..] else { panic!("{refused:?}") };
+    let payload = &refused["payload"];
+    assert_eq!((&payload["tool"], &payload["input"]["command"][0]), (&"shell.run".into(), &"curl".into()), "{refused}");
+    assert_eq!(site.count("task.tried"), 1);
+}

@@ -92,6 +92,36 @@ fn work_that_a_stop_interrupts_is_kept_and_offered() {
     interrupted(|site, _| drop(site.ok(&["kernel", "stop"])));
 }
 
+/// `--discard` holds for whatever end a command has. The control is the test above: without it the same work is offered.
+fn discarded(end: impl FnOnce(&Site, &mut std::process::Child)) {
+    let site = Site::new(&[("a.txt", "one\n")]);
+    let mut kernel = site.kernel(None);
+    site.ok(&["init"]);
+    let mut run = site.command(&["sandbox", "run", "--discard", "--", "sh", "-c", "echo two > b.txt; echo written; sleep 600"]);
+    let mut run = run.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    run.stdout.as_mut().unwrap().read_exact(&mut [0; 8]).unwrap();
+    end(&site, &mut kernel);
+    kernel.wait().unwrap();
+    assert!(!run.wait().unwrap().success(), "the command was interrupted");
+    wait_until("the task has ended", || site.json(&["list", "tasks"])["tasks"][0]["state"] == "failed");
+    let task = &site.json(&["list", "tasks"])["tasks"][0];
+    assert!(task["review"].is_null() && task.to_string().contains("dropped, as asked"), "{task}");
+    assert_eq!((site.count("merge.proposed"), site.count("review.asked")), (0, 0));
+    assert!(!site.project().join("b.txt").exists());
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+    site.ok(&["kernel", "stop"]);
+}
+
+#[test]
+fn discarded_work_is_not_offered_after_a_crash() {
+    discarded(|_, kernel| kernel.kill().unwrap());
+}
+
+#[test]
+fn discarded_work_is_not_offered_after_a_stop() {
+    discarded(|site, _| drop(site.ok(&["kernel", "stop"])));
+}
+
 /// The control of both: a person who wants none of it says so, and then it is gone.
 #[test]
 fn interrupted_work_that_is_rejected_goes() {

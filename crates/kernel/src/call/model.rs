@@ -68,7 +68,7 @@ pub(crate) async fn admit_model(
     }
 }
 
-/// Records a request to a model that no policy was asked about.
-pub(crate) async fn refuse_model(kernel: &Kernel, request: &Request, refusal: Refusal) -> Result<(), Fault> {
+/// Records the refusal of a call that no gate saw: a request to a model, or a trial.
+pub(crate) async fn record_refusal(kernel: &Kernel, request: &Request, refusal: Refusal) -> Result<(), Fault> {
     settle::refuse(kernel, request, refusal, Instant::now()).await.map(drop)
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use world::budget::lease::{Bid, Plan, Share};
-use world::{AtCap, CallId, Cap, Code, Event, Need, Pid, Refusal, Short, TaskId, UsedRoom, ZoneId};
+use world::{AtCap, CallId, Cap, Code, Event, Need, Pid, ProcessState, Refusal, Short, TaskId, UsedRoom, ZoneId};
 use world::{Fault, Stop};
 
 /// Output that is reserved for a request that does not say how much it wants; asked for in its place where a budget caps it.
@@ -70,13 +70,18 @@ impl Admission for ProcessAdmission {
         Box::pin(async move {
             let kernel = self.kernel()?;
             let deadline = Instant::now() + kernel.models.gateway.hold();
+            // Before anything is asked: a task that was cancelled is not its process's any more.
+            let asker = self.asker(&kernel);
             loop {
                 match self.ask(&kernel, model_request).await {
                     Ok(leave) => return Ok(leave),
-                    Err(Denied::Final(denial)) => return Err(denial),
+                    Err(Denied::Final(denial)) => return Err(cancellation(&kernel, asker).unwrap_or(denial)),
                     Err(Denied::Waits { denial, what }) => {
-                        if !what.over(&kernel, self.asker(&kernel), deadline).await {
+                        if !what.over(&kernel, asker, deadline).await {
                             return Err(denial);
+                        }
+                        if let Some(cancelled) = cancellation(&kernel, asker) {
+                            return Err(cancelled);
                         }
                     }
                 }
@@ -88,7 +93,7 @@ impl Admission for ProcessAdmission {
         Box::pin(async move {
             let Ok(kernel) = self.kernel() else { return };
             let refusal = Refusal::new(Code::Denied, refusal.reason.clone()).hint(refusal.hint.clone());
-            if let Err(fault) = call::refuse_model(&kernel, &self.request(&kernel, model_request, None), refusal).await {
+            if let Err(fault) = call::record_refusal(&kernel, &self.request(&kernel, model_request, None), refusal).await {
                 // It is refused all the same.
                 eprintln!("skep: a refusal could not be recorded: {fault}");
             }
@@ -103,6 +108,14 @@ pub(crate) enum Denied {
         denial: Denial,
         what: Waited,
     },
+}
+
+/// What whoever asks hears after a cancel, in the place of what else forbids it by then.
+pub(crate) fn cancellation(kernel: &Kernel, (pid, task): (Pid, Option<TaskId>)) -> Option<Denial> {
+    let of_task = task.and_then(|task| kernel.ledger.cancelled(task)).map(|refusal| refusal.reason);
+    let is_dead = || kernel.ledger.look(|world| world.processes.get(&pid).is_some_and(|process| process.state == ProcessState::Dead));
+    let why = of_task.or_else(|| is_dead().then(|| format!("process {pid} was cancelled")))?;
+    Some(denial(DenialKind::Cancelled, why))
 }
 
 /// The kernel's own failure is a no.
@@ -158,7 +171,7 @@ impl ProcessAdmission {
         if !replayed && allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == model_request.provider)) {
             let reason = format!("this project does not use `{}`", model_request.provider);
             let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
-            let recorded = call::refuse_model(kernel, &self.request(kernel, model_request, None), refusal.clone()).await;
+            let recorded = call::record_refusal(kernel, &self.request(kernel, model_request, None), refusal.clone()).await;
             recorded.map_err(failed)?;
             return Err(self.no(kernel, model_request.tier.as_str(), refusal, None).await);
         }

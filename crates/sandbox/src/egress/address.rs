@@ -13,6 +13,25 @@ pub fn closed(ip: IpAddr) -> Option<&'static str> {
     }
 }
 
+/// Why a name is not one of the public internet's, whatever a resolver says of it; `None` for one that may be. The name is in lower case and
+/// without a final dot.
+pub fn closed_name(name: &str) -> Option<&'static str> {
+    let is_below = |zone: &str| name == zone || name.strip_suffix(zone).is_some_and(|rest| rest.ends_with('.'));
+    if is_below("localhost") || is_below("localdomain") {
+        return Some("that is this machine (loopback)");
+    }
+    // Google's own names of the server that hands out a machine's credentials.
+    if is_below("metadata.goog") || name == "metadata.google.internal" {
+        return Some("that is a cloud's metadata, where it keeps credentials");
+    }
+    // Set apart for local networks (RFC 6762, RFC 8375, ICANN's `internal`), or never to be delegated because so many use them.
+    const LOCAL: [&str; 9] = ["local", "internal", "home.arpa", "lan", "home", "corp", "intranet", "private", "mail"];
+    if LOCAL.into_iter().any(is_below) {
+        return Some("that is a name of a local network");
+    }
+    (!name.contains('.')).then_some("that is a name without a domain, which only a local network knows")
+}
+
 fn closed_v4(ip: Ipv4Addr) -> Option<&'static str> {
     Some(match ip.octets() {
         [0, ..] => "that is this network (0.0.0.0/8)",
@@ -51,4 +70,22 @@ fn closed_v6(ip: Ipv6Addr) -> Option<&'static str> {
         [0x2000..=0x3fff, ..] => return None,
         _ => "that is not a global address",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_closed_by_where_they_end() {
+        for name in ["localhost", "a.localhost", "printer.local", "metadata.google.internal", "metadata.goog", "x.svc.cluster.local"] {
+            assert!(closed_name(name).is_some(), "{name}");
+        }
+        for name in ["internal", "db.corp", "router.home.arpa", "nas.lan", "metadata", "localhost.localdomain"] {
+            assert!(closed_name(name).is_some(), "{name}");
+        }
+        for name in ["example.com", "internal.example.com", "local.dev", "notlocal.com", "mylocalhost.org", "goog.com", "x.home.arpa.com"] {
+            assert_eq!(closed_name(name), None, "{name}");
+        }
+    }
 }

@@ -225,7 +225,7 @@ impl<'a> Story<'a> {
                 self.aside.push_str(&format!("{path}: {}\n", text.trim_end().replace('\n', "\\n")));
             }
             Step::Stored => {
-                let warnings = self.kernel()?.check_policy(&self.project()?, None).await?.warnings;
+                let warnings = self.kernel()?.check_policy(&self.project().await?, None).await?.warnings;
                 warnings
                     .iter()
                     .filter(|warning| is_of_store(warning))
@@ -233,7 +233,7 @@ impl<'a> Story<'a> {
             }
             Step::Trust => drop(self.trust().await?),
             Step::Token(name, wish) => {
-                let zone = self.kernel()?.policies.zone(&self.project()?)?.id;
+                let zone = self.kernel()?.policies.zone(&self.project().await?)?.id;
                 let (text, _) = self.kernel()?.issue_token(Pid::OPERATOR, zone, wish.clone(), Who::Operator.peer()).await?;
                 self.tokens.insert(name.clone(), text);
             }
@@ -318,7 +318,11 @@ impl<'a> Story<'a> {
     /// What the kernel is told for an answer.
     fn reply(&self, review: ReviewId, how: Answered, terms: &Terms) -> Result<Reply, Stop> {
         let pid = self.kernel()?.ledger.review(review)?.pid;
-        let terms = terms.clone();
+        let mut terms = terms.clone();
+        // Without a boot of its own, the time counts from the answer on.
+        if let Some(until) = terms.until.as_mut().filter(|until| until.boot.is_empty()) {
+            *until = self.kernel()?.instance.until(until.boottime_ms);
+        }
         Ok(match how {
             Answered::Once => Reply::Once { terms },
             Answered::No => Reply::no(),
@@ -331,8 +335,8 @@ impl<'a> Story<'a> {
         })
     }
 
-    fn project(&self) -> Result<std::path::PathBuf, Stop> {
-        kernel::locate(&self.bed.project())
+    async fn project(&self) -> Result<std::path::PathBuf, Stop> {
+        kernel::locate(&self.bed.project()).await
     }
 
     async fn call(&mut self, who: Who, token: Option<&str>, call: &str) -> Result<(), Stop> {
@@ -346,7 +350,7 @@ impl<'a> Story<'a> {
         };
         let kernel = self.kernel()?;
         let task = self.task.filter(|task| kernel.ledger.task(*task).is_ok_and(|task| !task.state.ended()));
-        kernel.call(&self.project()?, task, &tool, input, CallOptions { token, ..CallOptions::default() }).await?;
+        kernel.call(&self.project().await?, task, &tool, input, CallOptions { token, ..CallOptions::default() }).await?;
         Ok(())
     }
 

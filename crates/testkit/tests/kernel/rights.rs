@@ -130,7 +130,18 @@ async fn merged(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
     let (mode, prompt) = (world::Mode::Act, "work".to_owned());
     kernel
         .ledger
-        .record(TaskQueued { pid: Pid(4), task: Some(task), zone, mode, prompt, brain, priority: 0, calls_max: None, original: None })
+        .record(TaskQueued {
+            pid: Pid(4),
+            task: Some(task),
+            zone,
+            mode,
+            prompt,
+            brain,
+            priority: 0,
+            calls_max: None,
+            original: None,
+            discard: false,
+        })
         .await?;
     // Another task wakes the queue.
     kernel.add(new).await?;

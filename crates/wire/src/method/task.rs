@@ -206,7 +206,7 @@ pub struct TaskFileResult {
 #[serde(deny_unknown_fields)]
 pub struct TaskMergeParams {
     pub task: TaskId,
-    /// What the person was shown.
+    /// What the person was shown, as `task.diff` names it. Without it nothing is merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// Whose version is taken of a path that both changed; one without a choice stays out.

@@ -130,3 +130,37 @@ fn too_many_masks_are_refused_by_the_rule_that_makes_them() {
     fs::remove_file(project.join("data/0.bin")).unwrap();
     assert_eq!(show(&Walks::default(), &sight(project, &deny("*.bin"), &[])).len(), limits::MASKS_MAX);
 }
+
+/// A folder that becomes a link between two looks is not looked through: what a stranger's folder holds is no name of the project's.
+#[test]
+fn a_walk_follows_no_link_that_is_swapped_in() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let dir = tempfile::tempdir().unwrap();
+    let project = &dir.path().canonicalize().unwrap().join("project");
+    fs::create_dir_all(project.join("swapped")).unwrap();
+    fs::create_dir(dir.path().join("outside")).unwrap();
+    fs::write(project.join("swapped/own.key"), "").unwrap();
+    fs::write(dir.path().join("outside/foreign.key"), "").unwrap();
+    std::os::unix::fs::symlink("../outside", project.join("other")).unwrap();
+    let plain = sight(project, "", &[]);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                renameat_with(CWD, project.join("swapped"), CWD, project.join("other"), RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let walked = std::panic::catch_unwind(|| {
+            let mut own = 0;
+            for _ in 0..2000 {
+                let found = show(&Walks::default(), &plain);
+                assert!(!found.iter().any(|path| path.ends_with("foreign.key")), "{found:?}");
+                own += usize::from(found.iter().any(|path| path.ends_with("own.key")));
+            }
+            assert!(own > 0, "the control");
+        });
+        over.store(true, Ordering::Relaxed);
+        walked.unwrap();
+    });
+}

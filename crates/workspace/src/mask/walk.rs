@@ -5,13 +5,17 @@
 //! has not judged. Files that did not come, go or change their name cost nothing, whatever their number. **Invariant.** A folder whose
 //! times are too young to tell a later change apart is read again.
 //!
+//! Pipes and devices are covered too, whoever may read them: git opens some names by itself, and would wait for a pipe (`special.rs`).
 //! A hidden file with a second, innocent name (a hard link) is hidden by that name too, and so is what a link with a hidden name leads to.
 
 use super::{Hidden, Sight};
+use crate::reader::{Entry, Folder, Unread};
+use crate::special;
 use parking_lot::Mutex;
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
@@ -61,14 +65,16 @@ struct Name {
 enum Kind {
     Folder,
     Link,
+    /// What may make who opens it wait.
+    Special,
     Other,
 }
 
 #[derive(Default)]
 struct Verdicts {
     folders: HashMap<PathBuf, Verdict>,
-    /// What came of them, as long as every folder is as it was.
-    last: Option<Arc<MaskSet>>,
+    /// What came of them, as long as every folder is as it was: with the number of the last list of names.
+    last: Option<(u64, Arc<MaskSet>)>,
 }
 
 /// Which names of one listing are hidden, by their places in it.
@@ -81,8 +87,8 @@ struct Verdict {
 struct Stamp {
     device: u64,
     inode: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
+    modified: (i64, u64),
+    changed: (i64, u64),
 }
 
 /// Coarser than the clock of any file system we meet, FAT's two seconds aside.
@@ -103,20 +109,49 @@ impl Walks {
             }
         };
         let Verdicts { folders: judged, last } = &mut verdicts[place].1;
-        let mut walk = Walk { project, sight, folders, judged, next, changed: false, seen: HashMap::new(), hidden: Vec::new() };
+        let top = Folder::open(project).map_err(|error| Fault::io("look at", project, error))?;
+        let mut walk =
+            Walk { project: &top, sight: Some(sight), folders, judged, next, changed: false, seen: HashMap::new(), hidden: Vec::new() };
         walk.run()?;
         let Walk { changed, seen, hidden, .. } = walk;
         let gone = folders.len() != seen.len() || judged.len() > seen.len();
         folders.retain(|folder, _| seen.contains_key(folder));
         judged.retain(|folder, _| seen.contains_key(folder));
         let links = hidden.iter().any(|one| one.kind == Kind::Link);
-        if let Some(found) = last.as_ref().filter(|_| !changed && !gone && !links) {
+        special::refuse_links(&top, git_links(folders, &seen))?;
+        if let Some((_, found)) = last.as_ref().filter(|(at, _)| at == next && !changed && !gone && !links) {
             return Ok(Arc::clone(found));
         }
         few_enough(&hidden)?;
-        let found = Arc::new(gather(project, folders, &seen, hidden)?);
-        *last = Some(Arc::clone(&found));
+        let found = Arc::new(gather(&top, folders, &seen, hidden)?);
+        *last = Some((*next, Arc::clone(&found)));
         Ok(found)
+    }
+
+    /// The pipes and devices of a project, to be covered where the kernel's own git runs. Blocks.
+    pub fn special(&self, project: &Path) -> Result<BTreeSet<PathBuf>, Stop> {
+        let known = self.projects.lock().entry(project.to_owned()).or_default().clone();
+        let mut known = known.lock();
+        let Project { folders, next, .. } = &mut *known;
+        let top = Folder::open(project).map_err(|error| Fault::io("look at", project, error))?;
+        let mut judged = HashMap::new();
+        let mut walk = Walk {
+            project: &top,
+            sight: None,
+            folders,
+            judged: &mut judged,
+            next,
+            changed: false,
+            seen: HashMap::new(),
+            hidden: Vec::new(),
+        };
+        walk.run()?;
+        let seen = walk.seen;
+        folders.retain(|folder, _| seen.contains_key(folder));
+        special::refuse_links(&top, git_links(folders, &seen))?;
+        let special: BTreeSet<PathBuf> = special_files(folders, &seen).collect();
+        special::few_enough(special.len())?;
+        Ok(special)
     }
 }
 
@@ -129,8 +164,9 @@ struct One {
 }
 
 struct Walk<'a> {
-    project: &'a Path,
-    sight: &'a Sight,
+    project: &'a Folder,
+    /// None judges nothing.
+    sight: Option<&'a Sight>,
     folders: &'a mut HashMap<PathBuf, Listing>,
     judged: &'a mut HashMap<PathBuf, Verdict>,
     next: &'a mut u64,
@@ -150,11 +186,12 @@ impl Walk<'_> {
             self.seen.insert(folder.clone(), masked);
             let Some(listing) = self.folders.get(&folder) else { continue };
             let mut below = vec![masked; listing.names.len()];
-            if !masked {
+            // Git's store has up to 256 folders of objects with names that no rule is about. Whether all of it is hidden was asked above them.
+            if let (Some(sight), false) = (self.sight, masked || is_object_folder(&folder)) {
                 let known = self.judged.get(&folder).is_some_and(|verdict| verdict.serial == listing.serial);
                 if !known {
                     self.changed = true;
-                    let hidden = judge(self.sight, &folder, &listing.names);
+                    let hidden = judge(sight, &folder, &listing.names);
                     self.judged.insert(folder.clone(), Verdict { serial: listing.serial, hidden });
                 }
                 for (at, by) in self.judged.get(&folder).map(|verdict| verdict.hidden.as_slice()).unwrap_or_default() {
@@ -164,34 +201,31 @@ impl Walk<'_> {
                 }
             }
             let folders = listing.names.iter().zip(below).filter(|(name, _)| name.kind == Kind::Folder);
-            waiting.extend(
-                folders.filter(|(name, _)| !is_object_folder(&folder, name)).map(|(name, masked)| (folder.join(&name.name), masked)),
-            );
+            waiting.extend(folders.map(|(name, masked)| (folder.join(&name.name), masked)));
         }
         Ok(())
     }
 
     /// Reads a folder again if it changed. False when it is gone.
     fn refresh(&mut self, folder: &Path) -> Result<bool, Fault> {
-        let path = self.project.join(folder);
-        let metadata = match std::fs::symlink_metadata(&path) {
-            Ok(metadata) => metadata,
-            // Gone since its parent was listed.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && folder != Path::new("") => return Ok(false),
-            Err(error) => return Err(Fault::io("look at", &path, error)),
+        let stat = match self.project.look_within(folder) {
+            Ok(stat) => stat,
+            // Gone since its parent was listed, or a link stands on the way to it now: the walk meets that one by its own name.
+            Err(Unread::Absent | Unread::LeadsAway) if folder != Path::new("") => return Ok(false),
+            Err(error) => return Err(Fault::io("look at", &self.project.path().join(folder), error)),
         };
         let stamp = Stamp {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
         };
         let old = self.folders.get(folder);
         if old.is_some_and(|listing| listing.settled && listing.stamp == stamp) {
             return Ok(true);
         }
-        let settled = metadata.modified().is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > SETTLES));
-        let names = list(&path)?;
+        let settled = is_older(&stat, SETTLES);
+        let names = list(self.project, folder)?;
         let serial = match old {
             Some(old) if old.names == names => old.serial,
             _ => {
@@ -205,23 +239,29 @@ impl Walk<'_> {
     }
 }
 
-fn list(path: &Path) -> Result<Vec<Name>, Fault> {
-    let entries = match std::fs::read_dir(path) {
+fn is_older(stat: &Stat, age: Duration) -> bool {
+    let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(stat.st_mtime), u32::try_from(stat.st_mtime_nsec)) else { return false };
+    let modified = SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+    SystemTime::now().duration_since(modified).is_ok_and(|past| past > age)
+}
+
+fn list(project: &Folder, folder: &Path) -> Result<Vec<Name>, Fault> {
+    let entries = match project.entries(folder) {
         Ok(entries) => entries,
-        // What we cannot list, a job of an unprivileged user cannot either.
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound) => return Ok(Vec::new()),
-        Err(error) => return Err(Fault::io("list", path, error)),
+        // What we cannot list, a job of an unprivileged user cannot either. What became a link meanwhile is met by its own name.
+        Err(Unread::Absent | Unread::LeadsAway | Unread::Failed(Errno::ACCESS)) => return Ok(Vec::new()),
+        Err(error) => return Err(Fault::io("list", &project.path().join(folder), error)),
     };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|error| Fault::io("list", path, error))?;
-        let kind = match entry.file_type() {
-            Ok(kind) if kind.is_dir() => Kind::Folder,
-            Ok(kind) if kind.is_symlink() => Kind::Link,
+    let named = entries.into_iter().map(|Entry { name, inode, kind }| {
+        let kind = match kind {
+            FileType::Directory => Kind::Folder,
+            FileType::Symlink => Kind::Link,
+            kind if special::is_special(kind) => Kind::Special,
             _ => Kind::Other,
         };
-        names.push(Name { name: entry.file_name(), inode: entry.ino(), kind });
-    }
+        Name { name, inode, kind }
+    });
+    let mut names: Vec<Name> = named.collect();
     names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(names)
 }
@@ -236,9 +276,27 @@ fn judge(sight: &Sight, folder: &Path, names: &[Name]) -> Vec<(usize, Hidden)> {
     hidden.collect()
 }
 
-/// Git's store has up to 256 folders of objects with names that no rule is about. Whether all of it is hidden was asked above them.
-fn is_object_folder(folder: &Path, name: &Name) -> bool {
-    folder.ends_with(".git/objects") && name.name.len() == 2
+fn is_object_folder(folder: &Path) -> bool {
+    folder.parent().is_some_and(|above| above.ends_with(".git/objects")) && folder.file_name().is_some_and(|name| name.len() == 2)
+}
+
+fn names_of<'a>(
+    folders: &'a HashMap<PathBuf, Listing>,
+    seen: &'a HashMap<PathBuf, bool>,
+    kind: Kind,
+) -> impl Iterator<Item = (&'a PathBuf, &'a Name)> {
+    let listed = seen.keys().filter_map(|folder| Some((folder, folders.get(folder)?)));
+    listed.flat_map(move |(folder, listing)| listing.names.iter().filter(move |name| name.kind == kind).map(move |name| (folder, name)))
+}
+
+fn special_files<'a>(folders: &'a HashMap<PathBuf, Listing>, seen: &'a HashMap<PathBuf, bool>) -> impl Iterator<Item = PathBuf> + use<'a> {
+    names_of(folders, seen, Kind::Special).map(|(folder, name)| folder.join(&name.name))
+}
+
+/// The links that git may follow by itself.
+fn git_links<'a>(folders: &'a HashMap<PathBuf, Listing>, seen: &'a HashMap<PathBuf, bool>) -> impl Iterator<Item = PathBuf> + use<'a> {
+    let links = names_of(folders, seen, Kind::Link).filter(|(folder, name)| special::is_gits(folder, &name.name));
+    links.map(|(folder, name)| folder.join(&name.name))
 }
 
 fn few_enough(hidden: &[One]) -> Result<(), Refusal> {
@@ -259,7 +317,7 @@ fn few_enough(hidden: &[One]) -> Result<(), Refusal> {
 }
 
 /// The masks, with other names of the same files.
-fn gather(project: &Path, folders: &HashMap<PathBuf, Listing>, seen: &HashMap<PathBuf, bool>, hidden: Vec<One>) -> Result<MaskSet, Stop> {
+fn gather(project: &Folder, folders: &HashMap<PathBuf, Listing>, seen: &HashMap<PathBuf, bool>, hidden: Vec<One>) -> Result<MaskSet, Stop> {
     let mut found = MaskSet::default();
     // What the number of a hidden file is, and its name.
     let mut inodes: HashMap<u64, PathBuf> = HashMap::new();
@@ -271,7 +329,7 @@ fn gather(project: &Path, folders: &HashMap<PathBuf, Listing>, seen: &HashMap<Pa
     for One { path, inode, kind, .. } in hidden {
         match kind {
             Kind::Link => links.push(path),
-            Kind::Folder => {
+            Kind::Folder | Kind::Special => {
                 found.masks.insert(path);
             }
             Kind::Other => {
@@ -287,18 +345,21 @@ fn gather(project: &Path, folders: &HashMap<PathBuf, Listing>, seen: &HashMap<Pa
                 let Some(of) = inodes.get(&name.inode) else { continue };
                 let path = folder.join(&name.name);
                 // The number comes with the name, so only those that may be it are looked at.
-                if !found.masks.contains(&path) && is_same(&project.join(&path), &project.join(of)) {
+                if !found.masks.contains(&path) && is_same(project, &path, of) {
                     found.same.insert(path, of.clone());
                 }
             }
         }
     }
     for link in links {
-        if let Some(target) = target(project, &link).filter(|target| !is_masked(&found.masks, target)) {
+        if let Some(target) = target(project.path(), &link).filter(|target| !is_masked(&found.masks, target)) {
             found.same.insert(target, link);
         }
     }
     found.masks.extend(found.same.keys().cloned());
+    let before = found.masks.len();
+    found.masks.extend(special_files(folders, seen));
+    special::few_enough(found.masks.len() - before)?;
     // A link may lead to a folder in which single files were masked.
     let all = found.masks.clone();
     found.masks.retain(|path| !path.ancestors().skip(1).any(|above| all.contains(above)));
@@ -315,12 +376,13 @@ pub fn is_masked(masks: &BTreeSet<PathBuf>, path: &Path) -> bool {
     path.ancestors().any(|part| masks.contains(part))
 }
 
-fn is_same(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| std::fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+fn is_same(project: &Folder, one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| project.look_within(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
     identity(one).is_some_and(|own| identity(other) == Some(own))
 }
 
-/// What a link of the project leads to, if that lies in it: a file, or a folder that the link itself does not lie in.
+/// What a link of the project leads to, if that lies in it: a file, or a folder that the link itself does not lie in. Links are only read
+/// here, and nothing that they lead to is opened; a way through the outside tells nothing but whether it comes back.
 fn target(project: &Path, link: &Path) -> Option<PathBuf> {
     let real = project.join(link).canonicalize().ok()?;
     let inside = real.strip_prefix(project).ok()?.to_owned();

@@ -71,6 +71,23 @@ fn only_ordinary_files_beneath_the_folder_are_read() {
     assert_eq!(folder.list("sub", 0), Err(Unread::TooLarge));
 }
 
+/// A walk looks at names and opens folders only, and follows no link either.
+#[test]
+fn a_walk_stays_beneath_its_folder() {
+    let (dir, folder) = project();
+    let top = folder.path().to_owned();
+    symlink(dir.path(), top.join("out")).unwrap();
+    symlink("sub", top.join("within")).unwrap();
+    for name in ["out", "within", "..", "/"] {
+        assert!(matches!(folder.entries(Path::new(name)), Err(Unread::LeadsAway | Unread::Absent)), "{name}");
+    }
+    assert_eq!(folder.look_within(Path::new("out/secret")).unwrap_err(), Unread::LeadsAway);
+    assert!(FileType::from_raw_mode(folder.look_within(Path::new("out")).unwrap().st_mode).is_symlink(), "the link itself");
+    let names = |name: &str| folder.entries(Path::new(name)).unwrap().into_iter().map(|entry| (entry.name, entry.kind)).collect::<Vec<_>>();
+    assert_eq!(names("sub"), [("deep".into(), FileType::Directory)]);
+    assert_eq!(names("").len(), 4);
+}
+
 /// To make a device takes root; whoever is not has no such file in a project either.
 #[test]
 fn a_device_is_not_even_opened() {

@@ -18,6 +18,14 @@ fn git(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
+fn work_tree(path: &Path) -> Option<PathBuf> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    match runtime.block_on(toplevel(path)).unwrap() {
+        WorkTree::At(top) => Some(top),
+        WorkTree::None(_) | WorkTree::Unseen(_) => None,
+    }
+}
+
 /// A user's folder: a kernel's home, private files, a repository with a commit, and a project.
 struct Yard {
     dir: tempfile::TempDir,
@@ -90,7 +98,9 @@ fn head_and_branch_are_what_git_says_also_packed_and_in_a_linked_tree() {
     assert_eq!((yard.outside("repo"), yard.outside("linked")), (Ok(None), Ok(Some(top.join(".git")))));
     git(&top, &["checkout", "-q", "--detach"]);
     assert_eq!((branch("repo").as_deref(), yard.head("repo")), (Some(&commit[..8]), Some(commit.clone())));
-    assert_eq!(toplevel(&top.join("sub")), Some(top));
+    assert_eq!(work_tree(&top.join("sub")), Some(top.clone()));
+    symlink(top.join("sub"), yard.at("to-sub")).unwrap();
+    assert_eq!(work_tree(&yard.at("to-sub")), Some(top), "the operator's own path may be a link");
 }
 
 #[test]
@@ -198,7 +208,7 @@ fn a_git_that_is_no_folder_and_no_file_is_not_looked_into() {
     let refused = || {
         let why = yard.outside("project").unwrap_err();
         assert!(why.what.starts_with("`.git` cannot be used:"), "{why:?}");
-        assert_eq!(toplevel(&yard.project()), Some(yard.project()), "the tree is still its own");
+        assert_eq!(work_tree(&yard.project()), Some(yard.project()), "the tree is still its own");
         fs::remove_file(&dot).unwrap();
     };
     for target in [yard.at(".ssh"), yard.at(".ssh/config"), "/dev/zero".into(), "nowhere".into(), ".git".into()] {
@@ -217,6 +227,29 @@ fn a_git_that_is_no_folder_and_no_file_is_not_looked_into() {
     fs::remove_file(&dot).unwrap();
     git(&yard.project(), &["init", "-q"]);
     assert_eq!(yard.outside("project"), Ok(None), "the control");
+}
+
+#[test]
+fn a_repository_outside_with_a_pipe_in_it_is_not_shown() {
+    let yard = Yard::new();
+    let source = yard.at("source");
+    fs::create_dir(&source).unwrap();
+    git(&source, &["init", "-q", "-b", "main"]);
+    git(&source, &["commit", "-q", "--allow-empty", "-m", "x"]);
+    git(&source, &["worktree", "add", "-q", "../linked"]);
+    let control = || assert_eq!(yard.outside("linked"), Ok(Some(source.join(".git"))), "the control");
+    control();
+    let refused = |name: &str| {
+        let why = yard.outside("linked").unwrap_err();
+        assert_eq!(why.what, format!("`{name}` of the repository is not an ordinary file"));
+        fs::remove_file(source.join(".git").join(name)).unwrap();
+    };
+    fs::create_dir_all(source.join(".git/objects/ab")).unwrap();
+    mknodat(CWD, source.join(".git/objects/ab/cd"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    refused("objects/ab/cd");
+    symlink("/dev/zero", source.join(".git/info/sparse-checkout")).unwrap();
+    refused("info/sparse-checkout");
+    control();
 }
 
 #[test]
@@ -326,6 +359,39 @@ fn no_file_of_a_repository_is_read_through_a_link_or_from_a_pipe() {
     yard.write("project/.git/config", format!("[core]\n\tbare = false\n[http]\n\textraHeader = {SECRET}\n"));
     let cleaned = yard.open("project").unwrap().needs().unwrap().cleaned;
     assert_eq!(cleaned, [(yard.at("project/.git/config"), b"[core]\n\tbare = false\n[http]\n".to_vec())]);
+}
+
+#[test]
+fn configurations_of_submodules_and_work_trees_are_cleaned_too() {
+    let yard = Yard::new();
+    yard.repository("project/.git");
+    let text = format!("[core]\n\tbare = false\n[http]\n\textraHeader = {SECRET}\n");
+    let inner = [
+        "modules/lib/config",
+        "modules/deep/er/config",
+        "modules/lib/modules/x/config",
+        "worktrees/w/config",
+        "worktrees/w/config.worktree",
+    ];
+    for name in inner {
+        fs::create_dir_all(yard.at("project/.git").join(name).parent().unwrap()).unwrap();
+        yard.write(&format!("project/.git/{name}"), "[core]\n\tbare = false\n");
+    }
+    let cleaned = || yard.open("project").unwrap().needs().unwrap().cleaned;
+    assert_eq!(cleaned(), [], "the control: without credentials they stay as they are");
+    for name in inner {
+        yard.write(&format!("project/.git/{name}"), &text);
+    }
+    let mut names: Vec<PathBuf> = inner.iter().map(|name| yard.at("project/.git").join(name)).collect();
+    names.sort();
+    let found = cleaned();
+    assert!(found.iter().all(|(_, text)| text == b"[core]\n\tbare = false\n[http]\n"), "{found:?}");
+    assert_eq!(found.into_iter().map(|(path, _)| path).collect::<Vec<_>>(), names);
+    let link = yard.at("project/.git/modules/lib/config");
+    fs::remove_file(&link).unwrap();
+    symlink("../deep/er/config", &link).unwrap();
+    let why = yard.outside("project").unwrap_err();
+    assert!(why.what.starts_with("`modules/lib/config` of the repository cannot be cleaned"), "{why:?}");
 }
 
 #[test]

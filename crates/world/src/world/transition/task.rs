@@ -38,6 +38,7 @@ impl Transition for TaskQueued {
             tags: Vec::new(),
             rooms: Default::default(),
             in_unknown_room: false,
+            discard: self.discard,
             workspace: None,
             merge: None,
             summary: None,

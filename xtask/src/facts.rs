@@ -7,13 +7,14 @@ use crate::run::root;
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 
-const MAKERS: [&str; 4] = [
+const MAKERS: [&str; 5] = [
     "crates/kernel/src/call/call_facts.rs",
     // The policy's own corpus, which needs `tool` to read paths.
     "crates/testkit/tests/corpus.rs",
     // Tests of the walk over a project, with readers of their own.
     "crates/workspace/src/mask/tests.rs",
-    // A bench that measures `decide` alone, and decides nothing.
+    // Benches that measure `decide` alone, and decide nothing.
+    "xtask/benches/bin/policy.rs",
     "xtask/rivals/src/main.rs",
 ];
 

@@ -16,7 +16,7 @@ mod types;
 
 use crate::run::{cargo, output, root};
 use anyhow::{Context, Result, bail, ensure};
-use list::Finding;
+use list::TidyFinding;
 
 const LIST: &str = "xtask/tidy.txt";
 const ARGUMENTS: &str = "crates/cli/src/args.rs";
@@ -51,7 +51,7 @@ pub fn tidy(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn findings() -> Result<Vec<Finding>> {
+fn findings() -> Result<Vec<TidyFinding>> {
     let sources = source::read(&root(), &["crates", "xtask"])?;
     let arguments = sources.iter().find(|source| source.path == ARGUMENTS).with_context(|| format!("{ARGUMENTS} is missing"))?;
     let commands = texts::commands(arguments);

@@ -405,13 +405,13 @@ mod tests {
         assert!(provider("{url: 'http://[::1]:8000', dialect: chat}").is_ok());
         assert!(provider("{url: 'http://10.0.0.7:8000', dialect: chat, plain: true}").is_ok());
         for (bad, why) in [
-            ("{url: 'http://10.0.0.7:8000', dialect: chat}", "in the clear"),
+            ("{url: 'http://10.0.0.7:8000', dialect: chat}", "unencrypted"),
             ("{url: 'https://me:pw@h', dialect: chat}", "holds a password"),
             ("{url: 'ftp://h', dialect: chat}", "neither http nor https"),
             ("{url: 'https://h', dialect: []}", "no dialect"),
             ("{url: 'https://h'}", "no dialect"),
             ("{url: 'https://h', dialect: chat, concurrency: 0}", "lets nothing through"),
-            ("{url: 'https://h', dialect: chat, key: {env: A}, login: {client: codex}}", "one of them pays"),
+            ("{url: 'https://h', dialect: chat, key: {env: A}, login: {client: codex}}", "mutually exclusive"),
         ] {
             let error = provider(bad).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

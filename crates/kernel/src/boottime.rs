@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use world::{Moment, Until};
+use world::{BootTime, Deadline};
 
 /// The kernel's clock. A test that holds one can let time pass without waiting for it.
 #[derive(Clone, Debug, Default)]
@@ -22,10 +22,10 @@ impl Clock {
     }
 
     /// Now, read once for a whole decision.
-    pub(crate) fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> BootTime {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let ms = time.tv_sec.cast_unsigned() * 1_000 + time.tv_nsec.cast_unsigned() / 1_000_000;
-        Moment { boot: boot_id(), boottime_ms: ms + self.skipped_ms.load(Ordering::SeqCst) }
+        BootTime { boot: boot_id(), boottime_ms: ms + self.skipped_ms.load(Ordering::SeqCst) }
     }
 
     pub(crate) fn instant(&self) -> Instant {
@@ -33,9 +33,9 @@ impl Clock {
     }
 
     /// The end of something that lasts `ms` from now.
-    pub(crate) fn after(&self, ms: u64) -> Until {
-        let Moment { boot, boottime_ms } = self.now();
-        Until { boot, boottime_ms: boottime_ms.saturating_add(ms) }
+    pub(crate) fn after(&self, ms: u64) -> Deadline {
+        let BootTime { boot, boottime_ms } = self.now();
+        Deadline { boot, boottime_ms: boottime_ms.saturating_add(ms) }
     }
 }
 

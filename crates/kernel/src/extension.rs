@@ -2,7 +2,7 @@
 
 use crate::policies::Policies;
 use crate::zone::Trusted;
-use plugin::{Extensions, Flaw, PluginError};
+use plugin::{Extensions, PluginError, RuleFlaw};
 use policy::Opinion;
 use sandbox::Template;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ impl Policies {
     }
 
     /// What is wrong with these rules, by loading them as a call would.
-    pub(crate) async fn check_extensions(&self, files: &[(String, String)]) -> Result<Vec<Flaw>, Stop> {
+    pub(crate) async fn check_extensions(&self, files: &[(String, String)]) -> Result<Vec<RuleFlaw>, Stop> {
         if files.is_empty() {
             return Ok(Vec::new());
         }
@@ -87,7 +87,7 @@ impl Policies {
     }
 
     /// Loads rules that are in force nowhere, so that they can be asked about calls of the past; or says what is wrong with them.
-    pub(crate) async fn load_candidates(&self, files: &[(String, String)]) -> Result<Result<Candidates, Flaw>, Stop> {
+    pub(crate) async fn load_candidates(&self, files: &[(String, String)]) -> Result<Result<Candidates, RuleFlaw>, Stop> {
         let name = hash::of_parts(&files.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect::<Vec<_>>());
         let nth = self.candidates.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = self.work().join(format!("extensions-check-{}-{nth}", &name[..16]));

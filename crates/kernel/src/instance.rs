@@ -3,7 +3,7 @@
 use crate::settings::OperatorSettings;
 use crate::{Home, Tuning};
 use std::sync::atomic::{AtomicBool, Ordering};
-use world::{Moment, Until};
+use world::{BootTime, Deadline};
 
 pub struct Instance {
     pub home: Home,
@@ -41,12 +41,12 @@ impl Instance {
     }
 
     /// Now, as grants measure it.
-    pub fn moment(&self) -> Moment {
+    pub fn moment(&self) -> BootTime {
         self.tuning.clock.now()
     }
 
     /// The end of a grant that lasts `ms` from now.
-    pub fn until(&self, ms: u64) -> Until {
+    pub fn until(&self, ms: u64) -> Deadline {
         self.tuning.clock.after(ms)
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use workspace::reader::{self, Folder};
-use workspace::{Names, repository};
+use workspace::{MaskedNames, repository};
 use world::event::{CallFinished, CassetteStarted, ReplayStarted, TaskCancelled, TaskQueued, TaskTagged};
 use world::{CallId, Code, Event, Missing, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
 use world::{Fault, Stop};
@@ -286,7 +286,7 @@ async fn script(top: &Path, file: &str, named: NamedBy) -> Result<String, Stop> 
         (_, Some(parent), Some(name)) if named == NamedBy::Operator => (parent.to_owned(), PathBuf::from(name)),
         _ => return Err(bad("it is not a file of the project".into()).into()),
     };
-    if named == NamedBy::Project && Names::new(top, &[])?.find(&name.to_string_lossy()).is_some() {
+    if named == NamedBy::Project && MaskedNames::new(top, &[])?.find(&name.to_string_lossy()).is_some() {
         return Err(bad("no brain may see it".into()).into());
     }
     let read = reader::bounded(move || Folder::open(&folder)?.read(name, SCRIPT_BYTES_MAX)).await?;

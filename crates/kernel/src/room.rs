@@ -3,7 +3,7 @@
 //! A paused room stays paused over a restart: its next job waits, and no limit of time counts.
 
 use crate::open_workspace::OpenWorkspaces;
-use sandbox::{Figures, Held};
+use sandbox::{DiskUse, JobFigures};
 use workspace::room_fault;
 use world::Stop;
 use world::event::{WorkspacePaused, WorkspaceResumed};
@@ -15,7 +15,7 @@ pub struct RoomView {
     pub task: TaskId,
     pub pid: Pid,
     pub paused: bool,
-    pub jobs: Vec<Figures>,
+    pub jobs: Vec<JobFigures>,
     pub project: std::path::PathBuf,
 }
 
@@ -38,7 +38,7 @@ impl OpenWorkspaces {
     }
 
     /// What a task has written so far; `None` while its room is not open.
-    pub fn held(&self, task: TaskId) -> Option<Held> {
+    pub fn held(&self, task: TaskId) -> Option<DiskUse> {
         self.find(task).map(|opened| opened.room.held())
     }
 

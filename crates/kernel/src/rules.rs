@@ -7,10 +7,10 @@ use crate::policies::Policies;
 use crate::zone::{self, Bundle, POLICY_FILE};
 use crate::{Kernel, Ledger, locate};
 use journal::Filter;
-use policy::{Action, Case, Explanation, Known, OwnedPath, Policy, PolicyError, Trial, Warning};
+use policy::{Action, Case, Explanation, KnownNames, OwnedPath, Policy, PolicyError, Trial, Warning};
 use serde_json::Value;
 use std::path::Path;
-use workspace::Names;
+use workspace::MaskedNames;
 use world::{Answer, Code, Event, Pid, Refusal, TaskId, UsedRoom, Zone};
 use world::{Fault, FaultKind, Stop};
 
@@ -22,7 +22,7 @@ pub struct Checked {
     pub error: Option<PolicyError>,
     pub warnings: Vec<Warning>,
     /// Of extension rules, in their own words.
-    pub flaws: Vec<plugin::Flaw>,
+    pub flaws: Vec<plugin::RuleFlaw>,
 }
 
 /// One version that was in force.
@@ -111,8 +111,8 @@ impl Kernel {
                 let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
                 let given = self.ledger.look(|world| world.tasks.values().flat_map(|task| task.tags.clone()).collect::<Vec<_>>());
                 let tags: Vec<&str> = roles.iter().copied().chain(["operator", "brain"]).chain(given.iter().map(String::as_str)).collect();
-                let known = Known { calls: &calls, rooms: &rooms, tags: &tags, roles: &roles };
-                warnings.extend(policy.slips(&known, POLICY_FILE));
+                let known = KnownNames { calls: &calls, rooms: &rooms, tags: &tags, roles: &roles };
+                warnings.extend(policy.typos(&known, POLICY_FILE));
                 warnings.sort_by_key(|warning| (warning.line, warning.column));
                 (policy.rules().len(), None, warnings)
             }
@@ -326,7 +326,7 @@ impl Kernel {
         // A record from before paths were written down with a mask has none.
         let named = found.filter(|_| paths.is_empty()).map(|tool| tool.touches_by_name(input)).unwrap_or_default();
         let inside = paths.iter().filter(|path| !path.starts_with('/')).cloned().chain(named.into_iter().map(|target| target.path));
-        let names = Names::new(Path::new(&zone.path), mask)?;
+        let names = MaskedNames::new(Path::new(&zone.path), mask)?;
         call.masked = inside.into_iter().find_map(|path| names.find(&path).map(|hidden| hidden.refusal(&path)));
         Ok(Some(call))
     }

@@ -4,7 +4,7 @@
 //! nowhere else: not into a room, a record or a result.
 
 use crate::settings::OperatorSettings;
-use sandbox::egress::{Ask, To};
+use sandbox::egress::{Destination, To};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -66,8 +66,8 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub fn ask(&self) -> Ask {
-        Ask { method: None, host: self.host.clone(), port: self.port }
+    pub fn ask(&self) -> Destination {
+        Destination { method: None, host: self.host.clone(), port: self.port }
     }
 }
 
@@ -87,12 +87,12 @@ impl HostServices {
     }
 
     /// The service that a room asks for.
-    pub fn service(&self, ask: &Ask) -> Option<&Service> {
+    pub fn service(&self, ask: &Destination) -> Option<&Service> {
         self.services.iter().find(|service| service.host == ask.host && service.port == ask.port)
     }
 
     /// Where a yes leads, and whether it must be TLS.
-    pub fn way(&self, ask: &Ask) -> (To, bool) {
+    pub fn way(&self, ask: &Destination) -> (To, bool) {
         self.service(ask).map_or((To::Name, true), |service| (To::Loopback(service.to), service.tls))
     }
 }
@@ -170,7 +170,7 @@ mod tests {
     fn services_have_a_name_of_their_own_or_the_one_they_are_given() {
         let dir = tempfile::tempdir().unwrap();
         let host = read("services: { postgres: 5432, mirror: { port: 4443, host: PyPI.test, as: 443, tls: true } }", dir.path()).unwrap();
-        let ask = |host: &str, port| Ask { method: None, host: host.into(), port };
+        let ask = |host: &str, port| Destination { method: None, host: host.into(), port };
         assert_eq!(host.way(&ask("postgres.service.skep", 5432)), (To::Loopback(5432), false));
         assert_eq!(host.way(&ask("pypi.test", 443)), (To::Loopback(4443), true));
         for other in [ask("postgres.service.skep", 22), ask("pypi.test", 4443), ask("localhost", 5432)] {

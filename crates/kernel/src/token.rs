@@ -10,7 +10,7 @@ use policy::{Globs, Peer, TokenFacts};
 use serde::{Deserialize, Serialize};
 use workspace::hash;
 use world::event::TokenIssued;
-use world::{Code, Hands, Moment, Pid, Refusal, TokenId, Until, World, ZoneId};
+use world::{BootTime, Code, Deadline, Hands, Pid, Refusal, TokenId, World, ZoneId};
 use world::{Fault, FaultKind, Stop};
 
 const PREFIX: &str = "skt1";
@@ -46,7 +46,7 @@ struct Claims {
     /// When it was issued, in the measure of `until`.
     #[serde(default)]
     issued_ms: u64,
-    until: Until,
+    until: Deadline,
     sandbox: String,
     pid: u32,
     started_ms: i64,
@@ -138,7 +138,7 @@ impl Presented {
     }
 
     /// The token in the policy's words, with what the world knows is left of it.
-    pub fn facts(&self, world: &World, now: &Moment) -> Option<TokenFacts> {
+    pub fn facts(&self, world: &World, now: &BootTime) -> Option<TokenFacts> {
         let left = world.tokens.get(&self.claims.token)?;
         let Claims { token, tool, paths, until, sandbox, pid, started_ms, .. } = &self.claims;
         let globs = if paths.is_empty() { None } else { Some(Globs::parse(paths).ok()?) };

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use crate::engine::{Program, Stage};
-use crate::fault::Flaw;
+use crate::fault::RuleFlaw;
 use crate::frame::{self, Answer, Order, Reply, VERSION};
 
 /// What the rules see before they are asked in earnest: a call that nobody makes. What they say to it is dropped.
@@ -54,7 +54,7 @@ fn talk(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
 }
 
 /// The first stage is spent on a call that nobody makes, so that the first real one finds everything in its place.
-fn warmed(program: &Program) -> Result<Stage, Flaw> {
+fn warmed(program: &Program) -> Result<Stage, RuleFlaw> {
     program.stage()?.judge(WARM_UP);
     program.stage()
 }

@@ -11,7 +11,7 @@ use rquickjs::context::intrinsic;
 use rquickjs::convert::List;
 use rquickjs::{Array, Context, Ctx, Error, Function, Module, Object, Persistent, Runtime, Value};
 
-use crate::fault::Flaw;
+use crate::fault::RuleFlaw;
 use crate::frame::{Answer, Says};
 use crate::limits::{ENGINE_BYTES, EVALUATION, FILES, RULES, STACK_BYTES};
 
@@ -43,17 +43,17 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn strip(texts: &[(String, String)]) -> Result<Program, Flaw> {
+    pub(crate) fn strip(texts: &[(String, String)]) -> Result<Program, RuleFlaw> {
         if texts.len() > FILES {
-            return Err(Flaw::new(ENTRY, None, format!("there are {} files, and {FILES} is the most", texts.len())));
+            return Err(RuleFlaw::new(ENTRY, None, format!("there are {} files, and {FILES} is the most", texts.len())));
         }
         let mut files = Vec::new();
         for (name, text) in texts {
             if name.is_empty() || name == ENTRY || name.contains(|sign: char| sign.is_control() || sign == '"') {
-                return Err(Flaw::new(name, None, "a file of rules cannot have this name"));
+                return Err(RuleFlaw::new(name, None, "a file of rules cannot have this name"));
             }
             if files.iter().any(|(known, _)| known == name) {
-                return Err(Flaw::new(name, None, "the file is given twice"));
+                return Err(RuleFlaw::new(name, None, "the file is given twice"));
             }
             files.push((name.clone(), strip::strip(name, text)?));
         }
@@ -63,8 +63,8 @@ impl Program {
     }
 
     /// A fresh stage with all rules on it.
-    pub(crate) fn stage(&self) -> Result<Stage, Flaw> {
-        let failed = |error: Error| Flaw::new(ENTRY, None, format!("the engine did not start: {error}"));
+    pub(crate) fn stage(&self) -> Result<Stage, RuleFlaw> {
+        let failed = |error: Error| RuleFlaw::new(ENTRY, None, format!("the engine did not start: {error}"));
         let runtime = Runtime::new().map_err(failed)?;
         runtime.set_memory_limit(ENGINE_BYTES);
         runtime.set_max_stack_size(STACK_BYTES);
@@ -84,19 +84,19 @@ impl Program {
         Ok(Stage { rules, tools, context, watch, files: Rc::clone(&self.files) })
     }
 
-    fn load<'js>(&self, ctx: &Ctx<'js>, tools: &Tools<'js>, watch: &Watch, loading: &RefCell<Loading>) -> Result<Vec<Rule>, Flaw> {
+    fn load<'js>(&self, ctx: &Ctx<'js>, tools: &Tools<'js>, watch: &Watch, loading: &RefCell<Loading>) -> Result<Vec<Rule>, RuleFlaw> {
         let flaw = |error: Error| {
             if watch.over() {
                 let what = format!("the rules took more than {} ms to load", EVALUATION.as_millis());
-                return Flaw::new(loading.borrow().last.clone().unwrap_or_else(|| ENTRY.to_owned()), None, what);
+                return RuleFlaw::new(loading.borrow().last.clone().unwrap_or_else(|| ENTRY.to_owned()), None, what);
             }
             if let Some((base, name)) = &loading.borrow().missing {
-                return Flaw::new(base, self.files.find_quoted(base, name), format!("`{name}` is not among the rule files"));
+                return RuleFlaw::new(base, self.files.find_quoted(base, name), format!("`{name}` is not among the rule files"));
             }
             let (message, stack) = tools.tell(ctx, error);
             match self.files.place(&stack) {
-                Some((file, at)) => Flaw::new(file, Some(at), message),
-                None => Flaw::new(loading.borrow().last.clone().unwrap_or_else(|| ENTRY.to_owned()), None, message),
+                Some((file, at)) => RuleFlaw::new(file, Some(at), message),
+                None => RuleFlaw::new(loading.borrow().last.clone().unwrap_or_else(|| ENTRY.to_owned()), None, message),
             }
         };
         let declared = Module::declare(ctx.clone(), ENTRY, self.entry.as_str()).map_err(flaw)?;
@@ -105,13 +105,13 @@ impl Program {
             Some(result) => result.map(drop).map_err(flaw)?,
             None => {
                 let file = self.files.0.iter().find(|(_, code)| code.contains("await")).map_or(ENTRY, |(name, _)| name);
-                return Err(Flaw::new(file, self.files.find(file, "await"), "a file of rules cannot wait for anything as it loads"));
+                return Err(RuleFlaw::new(file, self.files.find(file, "await"), "a file of rules cannot wait for anything as it loads"));
             }
         }
         let all = module.namespace().map_err(flaw)?;
         let mut rules: Vec<Rule> = Vec::new();
         for (number, (file, _)) in self.files.0.iter().enumerate() {
-            let here = |what: String| Flaw::new(file, None, what);
+            let here = |what: String| RuleFlaw::new(file, None, what);
             let exports: Object<'_> = all.get(format!("f{number}")).map_err(flaw)?;
             let collected = tools.collect.call::<_, List<(bool, Vec<Value<'_>>)>>((exports,));
             let List((any, found)) = collected.map_err(|error| here(tools.tell(ctx, error).0))?;
@@ -131,10 +131,10 @@ impl Program {
         if !silent.is_empty() {
             let place = self.files.0.iter().find_map(|(file, _)| Some((file, self.files.find_quoted(file, &silent)?)));
             let (file, at) = place.map_or((ENTRY, None), |(file, at)| (file, Some(at)));
-            return Err(Flaw::new(file, at, format!("no file exports rule `{silent}`, so it would never speak")));
+            return Err(RuleFlaw::new(file, at, format!("no file exports rule `{silent}`, so it would never speak")));
         }
         if rules.len() > RULES {
-            return Err(Flaw::new(ENTRY, None, format!("there are {} rules, and {RULES} is the most", rules.len())));
+            return Err(RuleFlaw::new(ENTRY, None, format!("there are {} rules, and {RULES} is the most", rules.len())));
         }
         Ok(rules)
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum PluginError {
     /// A file is wrong; its author can mend it.
     #[error("{0}")]
-    Flawed(Flaw),
+    Flawed(RuleFlaw),
     /// The files together do not fit into one message.
     #[error("the rule files are too large: {bytes} bytes, and {max} is the most")]
     TooLarge { bytes: usize, max: usize },
@@ -25,20 +25,20 @@ pub enum PluginError {
 
 /// What is wrong with a file, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flaw {
+pub struct RuleFlaw {
     pub file: String,
     /// Line and column, both from 1; `None` when the whole file is meant.
     pub at: Option<(u32, u32)>,
     pub what: String,
 }
 
-impl Flaw {
-    pub(crate) fn new(file: impl Into<String>, at: Option<(u32, u32)>, what: impl Into<String>) -> Flaw {
-        Flaw { file: file.into(), at, what: what.into() }
+impl RuleFlaw {
+    pub(crate) fn new(file: impl Into<String>, at: Option<(u32, u32)>, what: impl Into<String>) -> RuleFlaw {
+        RuleFlaw { file: file.into(), at, what: what.into() }
     }
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for RuleFlaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at {
             Some((line, column)) => write!(f, "{}:{line}:{column}: {}", self.file, self.what),

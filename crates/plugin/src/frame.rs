@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
-use crate::fault::Flaw;
+use crate::fault::RuleFlaw;
 use crate::limits::FRAME_BYTES;
 
 /// Both sides come from one binary, but an update may replace it under a running kernel.
@@ -36,7 +36,7 @@ pub(crate) enum Reply {
     Loaded {
         rules: Vec<String>,
     },
-    Flawed(Flaw),
+    Flawed(RuleFlaw),
     /// A stage is set and the child waits for a call.
     Ready,
     /// One answer for each rule, in their order.

@@ -19,9 +19,9 @@ mod limits;
 mod opinion;
 
 pub use child::child_main;
-pub use fault::{Flaw, PluginError};
+pub use fault::{PluginError, RuleFlaw};
 pub use limits::EVALUATION;
-pub use opinion::{Extensions, State, Status};
+pub use opinion::{EngineState, Extensions, Status};
 
 /// The declarations that authors of rules put beside them, for `skep policy types`.
 pub fn types() -> &'static str {

@@ -44,7 +44,7 @@ pub struct Extensions {
 /// How the child is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    pub state: State,
+    pub state: EngineState,
     /// The names of the rules, in the order in which they speak.
     pub rules: Vec<String>,
     /// How often a child was replaced, since the start.
@@ -54,7 +54,7 @@ pub struct Status {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum EngineState {
     Up,
     /// Being replaced; calls are denied meanwhile.
     Restarting {
@@ -89,7 +89,7 @@ impl Extensions {
             }
         };
         let rules = running.rules().to_vec();
-        let status = Status { state: State::Up, rules: rules.clone(), restarts: 0, pid: Some(running.pid()) };
+        let status = Status { state: EngineState::Up, rules: rules.clone(), restarts: 0, pid: Some(running.pid()) };
         let status = Arc::new(Mutex::new(status));
         let (questions, asked) = mpsc::channel(WAITING);
         let (stops, stopped) = mpsc::channel(1);

@@ -81,10 +81,10 @@ fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, 
     let before = tally.spoken();
     match builtin::weigh(&policy.guards, facts, path) {
         Said::Deny(rule) => {
-            tally.denies.push(Voice::of_builtin(rule, path));
+            tally.denies.push(Statement::of_builtin(rule, path));
             return;
         }
-        Said::Review(rule) => tally.review(Voice::of_builtin(rule, path)),
+        Said::Review(rule) => tally.review(Statement::of_builtin(rule, path)),
         Said::Nothing => {}
     }
     if let Some(token) = facts.token.filter(|token| token.covers(facts, path)) {
@@ -101,7 +101,7 @@ fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, 
             return;
         }
         let (name, hint) = (rule.name.as_str(), rule.hint.as_deref());
-        let voice = |reason: Option<Cow<'a, str>>| Voice { rule: name.into(), reason, hint, path, builtin: None };
+        let voice = |reason: Option<Cow<'a, str>>| Statement { rule: name.into(), reason, hint, path, builtin: None };
         let reason = || rule.reason.as_deref().map(Cow::Borrowed);
         match (rule.action, rule.constraints.broken(facts)) {
             (Action::Pass, _) => {}
@@ -113,7 +113,7 @@ fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, 
     });
     for opinion in facts.opinions {
         let rule = || Cow::Owned(format!("{EXTENSION}{}", opinion.from));
-        let voice = || Voice { rule: rule(), reason: Some(opinion.reason.as_str().into()), hint: None, path, builtin: None };
+        let voice = || Statement { rule: rule(), reason: Some(opinion.reason.as_str().into()), hint: None, path, builtin: None };
         match opinion.says {
             Action::Pass => {}
             Action::Deny => tally.denies.push(voice()),
@@ -130,8 +130,8 @@ fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, 
 /// What was said so far, about all paths together.
 #[derive(Default)]
 struct Tally<'a> {
-    denies: Vec<Voice<'a>>,
-    reviews: Vec<Voice<'a>>,
+    denies: Vec<Statement<'a>>,
+    reviews: Vec<Statement<'a>>,
     allows: Vec<Cow<'a, str>>,
     /// Yes or review, each time one is said: the lists above hold a rule once.
     yes: usize,
@@ -141,7 +141,7 @@ struct Tally<'a> {
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Voice<'a> {
+struct Statement<'a> {
     rule: Cow<'a, str>,
     reason: Option<Cow<'a, str>>,
     hint: Option<&'a str>,
@@ -149,9 +149,9 @@ struct Voice<'a> {
     builtin: Option<Builtin>,
 }
 
-impl<'a> Voice<'a> {
-    fn of_builtin(rule: Builtin, path: Option<RealPath<'a>>) -> Voice<'a> {
-        Voice { rule: rule.name().into(), reason: Some(rule.reason().into()), hint: rule.hint(), path, builtin: Some(rule) }
+impl<'a> Statement<'a> {
+    fn of_builtin(rule: Builtin, path: Option<RealPath<'a>>) -> Statement<'a> {
+        Statement { rule: rule.name().into(), reason: Some(rule.reason().into()), hint: rule.hint(), path, builtin: Some(rule) }
     }
 }
 
@@ -167,7 +167,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn review(&mut self, voice: Voice<'a>) {
+    fn review(&mut self, voice: Statement<'a>) {
         self.yes += 1;
         if !self.reviews.iter().any(|known| known.rule == voice.rule && known.reason == voice.reason) {
             self.reviews.push(voice);
@@ -219,14 +219,14 @@ fn act(facts: &Facts<'_>, path: Option<RealPath<'_>>) -> String {
     }
 }
 
-fn asked(voice: &Voice<'_>) -> String {
+fn asked(voice: &Statement<'_>) -> String {
     voice.reason.as_deref().map_or_else(|| format!("rule `{}` asks for a review", voice.rule), str::to_owned)
 }
 
 /// What a caller can do whom a rule denies something.
 const ANOTHER_WAY: &str = "do it another way";
 
-fn denied(facts: &Facts<'_>, voice: &Voice<'_>) -> Refusal {
+fn denied(facts: &Facts<'_>, voice: &Statement<'_>) -> Refusal {
     let act = act(facts, voice.path);
     let reason = match &voice.reason {
         Some(reason) => format!("{act} is denied by `{}`: {reason}", voice.rule),

@@ -29,7 +29,7 @@ pub struct Explanation {
     /// One for each path, or one for a call that has none.
     pub weighed: Vec<Weighed>,
     /// What the world added: grant and budget.
-    pub standing: Vec<Voice>,
+    pub standing: Vec<Statement>,
 }
 
 /// What was said about one path.
@@ -38,14 +38,14 @@ pub struct Weighed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<OwnedPath>,
     /// In the order in which they are asked.
-    pub voices: Vec<Voice>,
+    pub voices: Vec<Statement>,
     /// Rules that are about other syscalls.
     pub others: usize,
 }
 
-/// One who could have spoken.
+/// What one part of the gate says of a call, or why it says nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Voice {
+pub struct Statement {
     pub layer: Layer,
     pub name: String,
     /// Where a rule stands in its file.
@@ -102,7 +102,7 @@ impl Explanation {
 
 fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Weighed {
     let mut weighed = Weighed { path: path.map(OwnedPath::from), voices: Vec::new(), others: 0 };
-    let builtin = |rule: Builtin, says| Voice {
+    let builtin = |rule: Builtin, says| Statement {
         layer: Layer::Builtin,
         name: rule.name().to_owned(),
         line: None,
@@ -120,7 +120,7 @@ fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Weig
     }
     if let Some(token) = facts.token {
         let silence = token.silence(facts, path);
-        weighed.voices.push(Voice {
+        weighed.voices.push(Statement {
             layer: Layer::Token,
             name: format!("token:{}", token.id),
             line: None,
@@ -139,7 +139,7 @@ fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Weig
     }
     weighed.voices.extend(facts.opinions.iter().map(|opinion| {
         let unheard = opinion.says == Action::Allow && matches!(path, Some(RealPath::Outside(_)));
-        Voice {
+        Statement {
             layer: Layer::Extension,
             name: format!("extension:{}", opinion.from),
             line: None,
@@ -150,7 +150,7 @@ fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Weig
     weighed
 }
 
-fn of_rule(rule: &Rule, facts: &Facts<'_>, silence: Option<&Silence>) -> Voice {
+fn of_rule(rule: &Rule, facts: &Facts<'_>, silence: Option<&Silence>) -> Statement {
     let reason = || rule.reason.clone().unwrap_or_else(|| "it fits".to_owned());
     let (says, why) = match (silence, rule.action, rule.constraints.broken(facts)) {
         (Some(silence), ..) => (None, silence.to_string()),
@@ -159,18 +159,18 @@ fn of_rule(rule: &Rule, facts: &Facts<'_>, silence: Option<&Silence>) -> Voice {
         (None, _, Some(broken)) => (Some(Action::Deny), broken),
         (None, action, None) => (Some(action), reason()),
     };
-    Voice { layer: Layer::Rule, name: rule.name.clone(), line: Some(rule.line), says, why }
+    Statement { layer: Layer::Rule, name: rule.name.clone(), line: Some(rule.line), says, why }
 }
 
-fn world(standing: &Standing) -> Vec<Voice> {
-    let grant = standing.grant.map(|grant| Voice {
+fn world(standing: &Standing) -> Vec<Statement> {
+    let grant = standing.grant.map(|grant| Statement {
         layer: Layer::Grant,
         name: grant.to_string(),
         line: None,
         says: Some(Action::Allow),
         why: "a person agreed; it answers reviews and nothing else".to_owned(),
     });
-    let budget = standing.calls_left.map(|left| Voice {
+    let budget = standing.calls_left.map(|left| Statement {
         layer: Layer::Budget,
         name: "calls".to_owned(),
         line: None,

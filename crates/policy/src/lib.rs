@@ -22,18 +22,18 @@ mod yaml;
 
 pub use builtin::{Builtin, Guard, is_kept};
 pub use decide::{Standing, Verdict, Warrant, decide};
-pub use explain::{Explanation, Layer, Voice, Weighed, explain};
+pub use explain::{Explanation, Layer, Statement, Weighed, explain};
 pub use facts::{Facts, Opinion, OwnedFacts, OwnedPath, RealPath};
 pub use grant::{ban_covers, grant_covers};
-pub use preview::{Need, preview};
+pub use preview::{PreviewNeed, preview};
 pub use rule::{Action, Rule};
 pub use scope::{BadGlob, Globs};
 pub use suggest::{Asked, Proposal, Suggestions, suggest};
 pub use token::{Peer, TokenFacts};
-pub use trial::{BREAKING_MAX, Case, Change, ChangeKind, Trial, trial};
+pub use trial::{BREAKING_MAX, Case, Trial, VerdictChange, VerdictChangeKind, trial};
 pub use units::{UnitError, parse_duration, parse_size};
 pub use view::{HiddenBy, ReadView, Readers};
-pub use yaml::slip::Known;
+pub use yaml::typo::KnownNames;
 pub use yaml::{PolicyError, Warning};
 
 use index::Index;
@@ -44,7 +44,7 @@ pub struct Policy {
     rules: Vec<Rule>,
     index: Index,
     guards: Vec<Guard>,
-    names: Vec<yaml::slip::Named>,
+    names: Vec<yaml::typo::Named>,
 }
 
 impl Policy {
@@ -67,9 +67,9 @@ impl Policy {
         self
     }
 
-    /// Warns of words that name nothing and are a slip away from something known.
-    pub fn slips(&self, known: &Known<'_>, file: &str) -> Vec<Warning> {
-        yaml::slip::slips(&self.names, known, file)
+    /// Warns of words that name nothing and are a typo away from something known.
+    pub fn typos(&self, known: &KnownNames<'_>, file: &str) -> Vec<Warning> {
+        yaml::typo::typos(&self.names, known, file)
     }
 
     /// In the order of the file.

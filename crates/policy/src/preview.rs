@@ -9,7 +9,7 @@ use crate::facts::{Facts, RealPath};
 use crate::rule::Action;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
+pub enum PreviewNeed {
     /// An extension may still allow it, deny it or ask for a review.
     Opinion,
     /// A built-in or a rule denies it.
@@ -18,31 +18,31 @@ pub enum Need {
     Token,
 }
 
-impl Need {
+impl PreviewNeed {
     pub fn is_settled(self) -> bool {
-        self != Need::Opinion
+        self != PreviewNeed::Opinion
     }
 }
 
 /// What `facts` hold of opinions does not count here.
-pub fn preview(policy: &Policy, facts: &Facts<'_>) -> Need {
+pub fn preview(policy: &Policy, facts: &Facts<'_>) -> PreviewNeed {
     if facts.paths.is_empty() {
         return weigh(policy, facts, None);
     }
     let needs = facts.paths.iter().map(|path| weigh(policy, facts, Some(*path)));
-    needs.fold(Need::Token, |all, one| match (all, one) {
-        (Need::Denied, _) | (_, Need::Denied) => Need::Denied,
-        (Need::Token, Need::Token) => Need::Token,
-        _ => Need::Opinion,
+    needs.fold(PreviewNeed::Token, |all, one| match (all, one) {
+        (PreviewNeed::Denied, _) | (_, PreviewNeed::Denied) => PreviewNeed::Denied,
+        (PreviewNeed::Token, PreviewNeed::Token) => PreviewNeed::Token,
+        _ => PreviewNeed::Opinion,
     })
 }
 
-fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Need {
+fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> PreviewNeed {
     if let Said::Deny(_) = builtin::weigh(&policy.guards, facts, path) {
-        return Need::Denied;
+        return PreviewNeed::Denied;
     }
     if facts.token.is_some_and(|token| token.covers(facts, path)) {
-        return Need::Token;
+        return PreviewNeed::Token;
     }
     let inside = match path {
         Some(RealPath::Inside(path)) => Some(path),
@@ -57,5 +57,5 @@ fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Need
             Action::Allow | Action::RequireReview => rule.matches(facts, path) && rule.constraints.broken(facts).is_some(),
         };
     });
-    if denied { Need::Denied } else { Need::Opinion }
+    if denied { PreviewNeed::Denied } else { PreviewNeed::Opinion }
 }

@@ -31,17 +31,17 @@ pub struct Trial {
     pub stricter: usize,
     pub looser: usize,
     /// In the order of the cases.
-    pub changes: Vec<Change>,
+    pub changes: Vec<VerdictChange>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct VerdictChange {
     pub name: String,
     pub tool: String,
     pub paths: Vec<String>,
     pub then: Action,
     pub now: Action,
-    pub kind: ChangeKind,
+    pub kind: VerdictChangeKind,
     /// Who says so now; empty when nobody speaks.
     pub rules: Vec<String>,
     pub reasons: Vec<String>,
@@ -49,7 +49,7 @@ pub struct Change {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ChangeKind {
+pub enum VerdictChangeKind {
     /// What was allowed would be denied.
     Breaking,
     /// It would ask where it allowed, or deny where it asked.
@@ -82,14 +82,14 @@ pub fn trial(cases: &[Case], mut judge: impl FnMut(usize) -> Verdict) -> Trial {
         let now = verdict.action();
         let kind = match (case.then, now) {
             (then, now) if then == now => continue,
-            (Action::Allow, Action::Deny) => ChangeKind::Breaking,
-            (then, now) if then < now => ChangeKind::Stricter,
-            _ => ChangeKind::Looser,
+            (Action::Allow, Action::Deny) => VerdictChangeKind::Breaking,
+            (then, now) if then < now => VerdictChangeKind::Stricter,
+            _ => VerdictChangeKind::Looser,
         };
         match kind {
-            ChangeKind::Breaking => trial.breaking += 1,
-            ChangeKind::Stricter => trial.stricter += 1,
-            ChangeKind::Looser => trial.looser += 1,
+            VerdictChangeKind::Breaking => trial.breaking += 1,
+            VerdictChangeKind::Stricter => trial.stricter += 1,
+            VerdictChangeKind::Looser => trial.looser += 1,
         }
         let (rules, reasons) = match verdict {
             Verdict::Allow(warrant) => (warrant.rules().to_vec(), Vec::new()),
@@ -97,7 +97,7 @@ pub fn trial(cases: &[Case], mut judge: impl FnMut(usize) -> Verdict) -> Trial {
             Verdict::Deny { refusal, rules } => (rules, vec![refusal.reason]),
         };
         let paths = case.facts.paths.iter().map(|path| path.as_str().to_owned()).collect();
-        trial.changes.push(Change {
+        trial.changes.push(VerdictChange {
             name: case.name.clone(),
             tool: case.facts.tool.clone(),
             paths,

@@ -3,11 +3,11 @@
 //! A key that nobody knows is an error, never skipped: a typo in `match` must not widen a rule.
 
 mod compile;
-mod doubt;
 mod example;
 mod host;
+mod lint;
 mod shadow;
-pub(crate) mod slip;
+pub(crate) mod typo;
 
 use crate::rule::{Action, Rule};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
@@ -45,7 +45,7 @@ pub struct Warning {
 pub(crate) struct Compiled {
     pub rules: Vec<Rule>,
     pub warnings: Vec<Warning>,
-    pub names: Vec<slip::Named>,
+    pub names: Vec<typo::Named>,
 }
 
 /// Far more than ten thousand rules need.

@@ -22,7 +22,7 @@ use crate::process;
 
 /// What a workspace's layers take up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct DiskUse {
     pub bytes: u64,
     /// Files, folders, links and marks of deleted ones.
     pub files: u64,
@@ -65,7 +65,7 @@ impl Bounds {
         Bounds { bytes: twice(self.bytes), files: twice(self.files) }
     }
 
-    pub(crate) fn broken_by(self, held: Held) -> Option<Overfull> {
+    pub(crate) fn broken_by(self, held: DiskUse) -> Option<Overfull> {
         match (self.bytes, self.files) {
             (Some(max), _) if held.bytes > max => Some(Overfull::Bytes { max }),
             (_, Some(max)) if held.files > max => Some(Overfull::Files { max }),
@@ -84,18 +84,18 @@ pub(crate) struct Meter {
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    held: Held,
+    held: DiskUse,
     /// What was free just before.
-    free: Held,
+    free: DiskUse,
     measured: Instant,
     took: Duration,
 }
 
 impl Known {
     /// At most this is held now, unless others freed something since.
-    fn guess(&self, free: Held) -> Held {
+    fn guess(&self, free: DiskUse) -> DiskUse {
         let taken = |then: u64, now: u64| then.saturating_sub(now);
-        Held {
+        DiskUse {
             bytes: self.held.bytes.saturating_add(taken(self.free.bytes, free.bytes)),
             files: self.held.files.saturating_add(taken(self.free.files, free.files)),
         }
@@ -107,12 +107,12 @@ impl Meter {
         Meter { work, known: tokio::sync::Mutex::new(None) }
     }
 
-    pub(crate) fn now(&self) -> Held {
+    pub(crate) fn now(&self) -> DiskUse {
         held(&self.work).0
     }
 
     /// What the workspace holds before a job starts: exactly, when that could matter.
-    pub(crate) async fn before(&self, bounds: Bounds) -> io::Result<Held> {
+    pub(crate) async fn before(&self, bounds: Bounds) -> io::Result<DiskUse> {
         let mut known = self.known.lock().await;
         match *known {
             Some(last) if bounds.broken_by(last.guess(free(&self.work)?)).is_none() => Ok(last.held),
@@ -122,7 +122,7 @@ impl Meter {
 
     /// Comes back when the workspace has become too full since `before`, with what the job of this pid 1 holds. Never, if it
     /// does not.
-    pub(crate) async fn overfull(&self, bounds: Bounds, before: Held, job: i32) -> Overfull {
+    pub(crate) async fn overfull(&self, bounds: Bounds, before: DiskUse, job: i32) -> Overfull {
         loop {
             // A job that is over before the first look costs none.
             tokio::time::sleep(LOOK_EVERY).await;
@@ -137,7 +137,7 @@ impl Meter {
             }
             let Ok(mut held) = self.measure(&mut known).await else { continue };
             let nameless = tokio::task::spawn_blocking(move || nameless(job)).await.unwrap_or_default();
-            held = Held { bytes: held.bytes.saturating_add(nameless.bytes), files: held.files.saturating_add(nameless.files) };
+            held = DiskUse { bytes: held.bytes.saturating_add(nameless.bytes), files: held.files.saturating_add(nameless.files) };
             let worse = held.bytes > before.bytes || held.files > before.files;
             if let Some(broken) = bounds.broken_by(held).filter(|_| worse) {
                 return broken;
@@ -145,7 +145,7 @@ impl Meter {
         }
     }
 
-    async fn measure(&self, known: &mut Option<Known>) -> io::Result<Held> {
+    async fn measure(&self, known: &mut Option<Known>) -> io::Result<DiskUse> {
         let began = Instant::now();
         let work = self.work.clone();
         let measured = tokio::task::spawn_blocking(move || Ok::<_, io::Error>((free(&work)?, held(&work)))).await;
@@ -153,7 +153,7 @@ impl Meter {
         if let Some(last) = known.filter(|_| !complete) {
             // A folder that a job closed to us: the file system's count stands in for what is in it.
             let guess = last.guess(free);
-            held = Held { bytes: held.bytes.max(guess.bytes), files: held.files.max(guess.files) };
+            held = DiskUse { bytes: held.bytes.max(guess.bytes), files: held.files.max(guess.files) };
         }
         *known = Some(Known { held, free, measured: Instant::now(), took: began.elapsed() });
         Ok(held)
@@ -161,14 +161,14 @@ impl Meter {
 }
 
 /// What the file system has left.
-fn free(work: &Path) -> io::Result<Held> {
+fn free(work: &Path) -> io::Result<DiskUse> {
     let stat = rustix::fs::statvfs(work)?;
-    Ok(Held { bytes: stat.f_bfree.saturating_mul(stat.f_frsize), files: stat.f_ffree })
+    Ok(DiskUse { bytes: stat.f_bfree.saturating_mul(stat.f_frsize), files: stat.f_ffree })
 }
 
 /// Everything beneath `work`, and whether all of it could be seen. What vanishes meanwhile is not there any more.
-fn held(work: &Path) -> (Held, bool) {
-    let (mut held, mut complete) = (Held::default(), true);
+fn held(work: &Path) -> (DiskUse, bool) {
+    let (mut held, mut complete) = (DiskUse::default(), true);
     // A file with several names takes its space once.
     let mut linked = HashSet::new();
     let mut folders = vec![work.to_owned()];
@@ -195,9 +195,9 @@ fn held(work: &Path) -> (Held, bool) {
 }
 
 /// Files of the workspace that no folder has any more, held open by a process of the tree beneath `job`.
-fn nameless(job: i32) -> Held {
+fn nameless(job: i32) -> DiskUse {
     let mut seen = HashSet::new();
-    let mut held = Held::default();
+    let mut held = DiskUse::default();
     for process in process::tree(job) {
         let descriptors = fs::read_dir(format!("/proc/{}/fd", process.pid)).into_iter().flatten().flatten();
         for path in descriptors.map(|descriptor| descriptor.path()) {
@@ -233,9 +233,9 @@ mod tests {
     #[test]
     fn the_first_broken_bound_is_named() {
         let bounds = Bounds { bytes: Some(10), files: Some(2) };
-        assert_eq!(bounds.broken_by(Held { bytes: 10, files: 2 }), None);
-        assert_eq!(bounds.broken_by(Held { bytes: 11, files: 3 }), Some(Overfull::Bytes { max: 10 }));
-        assert_eq!(bounds.broken_by(Held { bytes: 1, files: 3 }), Some(Overfull::Files { max: 2 }));
-        assert_eq!(Bounds { bytes: None, files: None }.broken_by(Held { bytes: u64::MAX, files: u64::MAX }), None);
+        assert_eq!(bounds.broken_by(DiskUse { bytes: 10, files: 2 }), None);
+        assert_eq!(bounds.broken_by(DiskUse { bytes: 11, files: 3 }), Some(Overfull::Bytes { max: 10 }));
+        assert_eq!(bounds.broken_by(DiskUse { bytes: 1, files: 3 }), Some(Overfull::Files { max: 2 }));
+        assert_eq!(Bounds { bytes: None, files: None }.broken_by(DiskUse { bytes: u64::MAX, files: u64::MAX }), None);
     }
 }

@@ -1,11 +1,11 @@
 //! The way out of a room with a restricted network: a proxy for HTTP, at a door of the room.
 //!
-//! It speaks CONNECT and plain HTTP/1.1 to whatever stream it is given, asks a [`Judge`] about each request, resolves the name
+//! It speaks CONNECT and plain HTTP/1.1 to whatever stream it is given, asks a [`EgressPolicy`] about each request, resolves the name
 //! itself, and connects to public addresses only. It never looks into TLS; but the name that a client's first message asks for
 //! must be the one that was judged.
 //!
 //! **Invariant.** Nothing leaves before the judge has said yes to this host and port, and what leaves is counted and told to the
-//! [`Meter`] of that yes exactly once, however the connection ends. It does not know policy, the journal, or who is in the room.
+//! [`ConnectionMeter`] of that yes exactly once, however the connection ends. It does not know policy, the journal, or who is in the room.
 
 mod address;
 mod answer;
@@ -16,7 +16,7 @@ mod mask;
 mod relay;
 
 pub use address::{closed, closed_name};
-pub use head::{HEAD_BYTES_MAX, Head, Malformed, Read as HeadRead, host as host_name, read as read_head};
+pub use head::{HEAD_BYTES_MAX, Malformed, Read as HeadRead, RequestHead, host as host_name, read as read_head};
 pub use hello::{HELLO_BYTES_MAX, Hello, read as read_hello};
 pub use mask::Swap;
 
@@ -40,7 +40,7 @@ const CONNECTIONS_MAX: usize = 64;
 
 /// What a room wants to reach.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Ask {
+pub struct Destination {
     /// Of a plain request; a tunnel's cannot be seen.
     pub method: Option<String>,
     /// Lower-case, without a final dot; never an address.
@@ -49,15 +49,15 @@ pub struct Ask {
 }
 
 /// Who says what may be reached.
-pub trait Judge: Send + Sync {
-    fn judge<'a>(&'a self, ask: &'a Ask) -> Pin<Box<dyn Future<Output = Ruling> + Send + 'a>>;
+pub trait EgressPolicy: Send + Sync {
+    fn judge<'a>(&'a self, ask: &'a Destination) -> Pin<Box<dyn Future<Output = EgressVerdict> + Send + 'a>>;
 
     /// Hears of a request that was not understood, and so not judged.
     fn malformed<'a>(&'a self, why: &'a str) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 }
 
-pub enum Ruling {
-    Allow(Leave),
+pub enum EgressVerdict {
+    Allow(EgressPermit),
     Deny(No),
     /// Somebody has to answer first; the client may try again then.
     Pending(No),
@@ -71,13 +71,13 @@ pub struct No {
 }
 
 /// A yes to one connection.
-pub struct Leave {
+pub struct EgressPermit {
     pub to: To,
     /// Must a tunnel begin with TLS that asks for this very host?
     pub tls: bool,
     /// What stands for what in the headers of a plain request.
     pub swaps: Vec<Swap>,
-    pub meter: Box<dyn Meter>,
+    pub meter: Box<dyn ConnectionMeter>,
 }
 
 /// Where a yes leads.
@@ -90,7 +90,7 @@ pub enum To {
 }
 
 /// Told once what became of a connection.
-pub trait Meter: Send {
+pub trait ConnectionMeter: Send {
     fn end(self: Box<Self>, tally: Tally);
 }
 
@@ -115,7 +115,7 @@ pub enum End {
 
 /// How long something may take.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct Timeouts {
     /// A whole head, or a whole first TLS message.
     pub head: Duration,
     /// Resolving a name, and each try to connect.
@@ -126,9 +126,9 @@ pub struct Patience {
     pub over: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
             head: Duration::from_secs(15),
             connect: Duration::from_secs(15),
             idle: Duration::from_secs(300),
@@ -143,25 +143,25 @@ pub enum Behind {
     /// The proxy.
     Proxy,
     /// One place, for programs that know no proxy.
-    Place(Ask),
+    Place(Destination),
 }
 
 /// Serves a door until the job is over, and then sees every connection to its end: those that do not end by themselves are cut.
 /// Dropped, it cuts them at once.
-pub async fn attend(door: TcpListener, behind: Behind, judge: Arc<dyn Judge>, patience: Patience, over: impl Future<Output = ()>) {
+pub async fn serve(door: TcpListener, behind: Behind, judge: Arc<dyn EgressPolicy>, timeouts: Timeouts, over: impl Future<Output = ()>) {
     let mut running = JoinSet::new();
     tokio::select! {
-        () = accept(&door, &behind, &judge, patience, &mut running) => {}
+        () = accept(&door, &behind, &judge, timeouts, &mut running) => {}
         () = over => {}
     }
     drop(door);
     let left = async { while running.join_next().await.is_some() {} };
-    if tokio::time::timeout(patience.over, left).await.is_err() {
+    if tokio::time::timeout(timeouts.over, left).await.is_err() {
         running.shutdown().await;
     }
 }
 
-async fn accept(door: &TcpListener, behind: &Behind, judge: &Arc<dyn Judge>, patience: Patience, running: &mut JoinSet<()>) {
+async fn accept(door: &TcpListener, behind: &Behind, judge: &Arc<dyn EgressPolicy>, timeouts: Timeouts, running: &mut JoinSet<()>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         while running.try_join_next().is_some() {}
@@ -175,39 +175,39 @@ async fn accept(door: &TcpListener, behind: &Behind, judge: &Arc<dyn Judge>, pat
         running.spawn(async move {
             let _place = place;
             match behind {
-                Behind::Proxy => serve(stream, &*judge, patience).await,
-                Behind::Place(ask) => forward(stream, ask, &*judge, patience).await,
+                Behind::Proxy => serve_client(stream, &*judge, timeouts).await,
+                Behind::Place(ask) => forward(stream, ask, &*judge, timeouts).await,
             }
         });
     }
 }
 
 /// Serves one connection to the proxy, over any kind of stream.
-pub async fn serve(mut client: impl AsyncRead + AsyncWrite + Unpin + Send, judge: &dyn Judge, patience: Patience) {
+pub async fn serve_client(mut client: impl AsyncRead + AsyncWrite + Unpin + Send, judge: &dyn EgressPolicy, timeouts: Timeouts) {
     let mut early = Vec::new();
-    let (head, length) = match tokio::time::timeout(patience.head, listen(&mut client, &mut early)).await {
+    let (head, length) = match tokio::time::timeout(timeouts.head, listen(&mut client, &mut early)).await {
         Ok(Ok(Some(found))) => found,
         Ok(Ok(None) | Err(Heard::Lost)) => return,
         Ok(Err(Heard::Malformed(malformed))) => {
             judge.malformed(&malformed.why).await;
-            return Answer::malformed(&malformed).send(&mut client, patience.idle).await;
+            return Answer::malformed(&malformed).send(&mut client, timeouts.idle).await;
         }
         Err(_) => {
             judge.malformed("the head did not come in time").await;
-            return Answer::late().send(&mut client, patience.idle).await;
+            return Answer::late().send(&mut client, timeouts.idle).await;
         }
     };
     early.drain(..length);
     let tunnel = head.path.is_none();
-    let ask = Ask { method: (!tunnel).then(|| head.method.clone()), host: head.host.clone(), port: head.port };
+    let ask = Destination { method: (!tunnel).then(|| head.method.clone()), host: head.host.clone(), port: head.port };
     let leave = match judge.judge(&ask).await {
-        Ruling::Allow(leave) => leave,
-        Ruling::Deny(no) => return Answer::denied(&no).send(&mut client, patience.idle).await,
-        Ruling::Pending(no) => return Answer::pending(&no).send(&mut client, patience.idle).await,
+        EgressVerdict::Allow(leave) => leave,
+        EgressVerdict::Deny(no) => return Answer::denied(&no).send(&mut client, timeouts.idle).await,
+        EgressVerdict::Pending(no) => return Answer::pending(&no).send(&mut client, timeouts.idle).await,
     };
-    let Leave { to, tls, swaps, meter } = leave;
+    let EgressPermit { to, tls, swaps, meter } = leave;
     let mut trip = Trip::begin(meter);
-    let server = match dial::dial(&ask, to, patience.connect).await {
+    let server = match dial::dial(&ask, to, timeouts.connect).await {
         Ok(server) => server,
         Err(unreached) => {
             let answer = match &unreached {
@@ -219,30 +219,30 @@ pub async fn serve(mut client: impl AsyncRead + AsyncWrite + Unpin + Send, judge
                 Unreached::Failed(why) => End::Failed(why),
             };
             drop(trip);
-            return answer.send(&mut client, patience.idle).await;
+            return answer.send(&mut client, timeouts.idle).await;
         }
     };
     if !tunnel {
-        return request(client, server, &head, &early, &swaps, trip, patience).await;
+        return request(client, server, &head, &early, &swaps, trip, timeouts).await;
     }
     if client.write_all(answer::ESTABLISHED).await.is_err() {
         trip.end = End::Failed("the client went away".to_owned());
         return;
     }
-    if tls && let Err(why) = same_name(&mut client, &mut early, &ask.host, patience.head).await {
+    if tls && let Err(why) = same_name(&mut client, &mut early, &ask.host, timeouts.head).await {
         trip.end = End::Refused(why);
         return;
     }
-    both_ways(client, server, &early, trip, patience).await;
+    both_ways(client, server, &early, trip, timeouts).await;
 }
 
 /// Serves one connection to a place.
-async fn forward(client: TcpStream, ask: Ask, judge: &dyn Judge, patience: Patience) {
+async fn forward(client: TcpStream, ask: Destination, judge: &dyn EgressPolicy, timeouts: Timeouts) {
     // There is nobody to tell why: the other end speaks some protocol of its own. The judge has it on record.
-    let Ruling::Allow(Leave { to, meter, .. }) = judge.judge(&ask).await else { return };
+    let EgressVerdict::Allow(EgressPermit { to, meter, .. }) = judge.judge(&ask).await else { return };
     let mut trip = Trip::begin(meter);
-    match dial::dial(&ask, to, patience.connect).await {
-        Ok(server) => both_ways(client, server, &[], trip, patience).await,
+    match dial::dial(&ask, to, timeouts.connect).await {
+        Ok(server) => both_ways(client, server, &[], trip, timeouts).await,
         Err(Unreached::Closed(why)) => trip.end = End::Refused(why),
         Err(Unreached::Failed(why)) => trip.end = End::Failed(why),
     }
@@ -255,7 +255,7 @@ enum Heard {
 }
 
 /// Reads until there is a whole head; `None` from a client that says nothing and goes.
-async fn listen(client: &mut (impl AsyncRead + Unpin), bytes: &mut Vec<u8>) -> Result<Option<(Head, usize)>, Heard> {
+async fn listen(client: &mut (impl AsyncRead + Unpin), bytes: &mut Vec<u8>) -> Result<Option<(RequestHead, usize)>, Heard> {
     loop {
         match head::read(bytes) {
             head::Read::Whole(head, length) => return Ok(Some((head, length))),
@@ -272,7 +272,7 @@ async fn listen(client: &mut (impl AsyncRead + Unpin), bytes: &mut Vec<u8>) -> R
 }
 
 /// Waits for the first TLS message and compares the name in it.
-async fn same_name(client: &mut (impl AsyncRead + Unpin), early: &mut Vec<u8>, host: &str, patience: Duration) -> Result<(), String> {
+async fn same_name(client: &mut (impl AsyncRead + Unpin), early: &mut Vec<u8>, host: &str, timeouts: Duration) -> Result<(), String> {
     let read = async {
         loop {
             match hello::read(early) {
@@ -288,18 +288,18 @@ async fn same_name(client: &mut (impl AsyncRead + Unpin), early: &mut Vec<u8>, h
             }
         }
     };
-    tokio::time::timeout(patience, read).await.unwrap_or_else(|_| Err("the first TLS message did not come in time".to_owned()))
+    tokio::time::timeout(timeouts, read).await.unwrap_or_else(|_| Err("the first TLS message did not come in time".to_owned()))
 }
 
 /// One plain request and its answer.
 async fn request(
     client: impl AsyncRead + AsyncWrite + Unpin,
     server: TcpStream,
-    head: &Head,
+    head: &RequestHead,
     early: &[u8],
     swaps: &[Swap],
     mut trip: Trip,
-    patience: Patience,
+    timeouts: Timeouts,
 ) {
     let (onward, swapped) = head.onward(swaps);
     let (from_client, to_client) = tokio::io::split(client);
@@ -307,7 +307,7 @@ async fn request(
     // What a client sends after its body is a second request, which this connection does not carry.
     let early = &early[..early.len().min(usize::try_from(head.body).unwrap_or(usize::MAX))];
     let result = {
-        let (counts, idle) = (&trip.counts, patience.idle);
+        let (counts, idle) = (&trip.counts, timeouts.idle);
         let up = async {
             to_server.write_all(&onward).await?;
             counts.up.fetch_add(onward.len() as u64, Ordering::Relaxed);
@@ -331,10 +331,10 @@ async fn request(
 }
 
 /// A tunnel: each side's end is told to the other.
-async fn both_ways(client: impl AsyncRead + AsyncWrite + Unpin, server: TcpStream, early: &[u8], mut trip: Trip, patience: Patience) {
+async fn both_ways(client: impl AsyncRead + AsyncWrite + Unpin, server: TcpStream, early: &[u8], mut trip: Trip, timeouts: Timeouts) {
     let (from_client, to_client) = tokio::io::split(client);
     let (from_server, to_server) = server.into_split();
-    let (counts, idle) = (&trip.counts, patience.idle);
+    let (counts, idle) = (&trip.counts, timeouts.idle);
     let up = Flow { counts, counter: &counts.up, idle, close: true, mask: None }.run(early.chain(from_client), to_server, u64::MAX);
     let down = Flow { counts, counter: &counts.down, idle, close: true, mask: None }.run(from_server, to_client, u64::MAX);
     let result = tokio::try_join!(up, down).map(drop);
@@ -350,14 +350,14 @@ fn end(result: io::Result<()>) -> End {
 
 /// A connection that was let out; its end is told even when it is dropped.
 struct Trip {
-    meter: Option<Box<dyn Meter>>,
+    meter: Option<Box<dyn ConnectionMeter>>,
     counts: Counts,
     began: Instant,
     end: End,
 }
 
 impl Trip {
-    fn begin(meter: Box<dyn Meter>) -> Trip {
+    fn begin(meter: Box<dyn ConnectionMeter>) -> Trip {
         Trip { meter: Some(meter), counts: Counts::default(), began: Instant::now(), end: End::Failed("it was cut off".to_owned()) }
     }
 }

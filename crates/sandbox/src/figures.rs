@@ -20,7 +20,7 @@ pub(crate) const RESUME: Signal = Signal::USR2;
 
 /// What a job uses at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Figures {
+pub struct JobFigures {
     /// The host's pid of the room's pid 1.
     pub pid: i32,
     /// Program and arguments.
@@ -48,11 +48,11 @@ const STOPS_MAX: Duration = Duration::from_secs(5);
 
 impl Running {
     /// `None` when it is on its way out.
-    pub(crate) fn figures(&self) -> Option<Figures> {
+    pub(crate) fn figures(&self) -> Option<JobFigures> {
         let tree = process::tree(self.pid);
         let own = tree.first()?;
         let rss: u64 = tree.iter().skip(1).map(|process| process.resident_bytes).sum();
-        Some(Figures {
+        Some(JobFigures {
             pid: self.pid,
             command: self.command.clone(),
             age: self.began.elapsed(),

@@ -21,17 +21,17 @@ pub enum NoLease {
 
 /// A file that nobody has open for writing.
 #[derive(Debug)]
-pub struct Lease {
+pub struct WriteLease {
     file: File,
 }
 
-impl Lease {
+impl WriteLease {
     /// Takes a lease on a file that was opened for reading alone.
-    pub fn take(file: File) -> Result<Lease, NoLease> {
+    pub fn take(file: File) -> Result<WriteLease, NoLease> {
         // The default signal of a broken lease, SIGIO, would end this process; SIGURG is ignored unless somebody asks for it.
         control(&file, F_SETSIG, libc::SIGURG).map_err(NoLease::Unknown)?;
         match control(&file, libc::F_SETLEASE, libc::F_RDLCK) {
-            Ok(_) => Ok(Lease { file }),
+            Ok(_) => Ok(WriteLease { file }),
             Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Err(NoLease::Busy),
             Err(error) => Err(NoLease::Unknown(error)),
         }
@@ -47,7 +47,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for WriteLease {
     fn drop(&mut self) {
         // A child that is being started may hold a copy of the descriptor a moment longer, so closing it is not enough.
         let _: io::Result<libc::c_int> = control(&self.file, libc::F_SETLEASE, libc::F_UNLCK);
@@ -74,12 +74,12 @@ mod tests {
         let path = folder.path().join("file");
         fs::write(&path, "text").unwrap();
         let mut writer = fs::OpenOptions::new().append(true).open(&path).unwrap();
-        assert!(matches!(Lease::take(File::open(&path).unwrap()), Err(NoLease::Busy)));
+        assert!(matches!(WriteLease::take(File::open(&path).unwrap()), Err(NoLease::Busy)));
         writer.write_all(b"!").unwrap();
         drop(writer);
         // Readers are no obstacle.
         let reader = File::open(&path).unwrap();
-        let lease = Lease::take(File::open(&path).unwrap()).unwrap();
+        let lease = WriteLease::take(File::open(&path).unwrap()).unwrap();
         assert!(lease.holds());
         std::thread::scope(|scope| {
             let late = scope.spawn(|| fs::OpenOptions::new().append(true).open(&path).and_then(|mut file| file.write_all(b"?")));

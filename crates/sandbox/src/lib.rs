@@ -52,14 +52,14 @@ mod workspace;
 
 pub use changes::{Change, ChangeKind, Changes, FileKind, Refused, changes};
 pub use code::release_code;
-pub use disk::{Held, Overfull};
+pub use disk::{DiskUse, Overfull};
 pub use fault::{SandboxError, Step};
-pub use figures::Figures;
+pub use figures::JobFigures;
 pub use holder::tree::MODELS_PORT;
 pub use inlet::{Inlet, Inlets};
 pub use launcher::Launcher;
 pub use layer::is_repository;
-pub use lease::{Lease, NoLease};
+pub use lease::{NoLease, WriteLease};
 pub use mount::unmount as release;
 pub use namespace::job_owner;
 pub use orphan::{Swept, remove, sweep};

@@ -29,7 +29,7 @@ use crate::cgroup::{Cgroups, Group};
 use crate::disk::{Bounds, Meter};
 use crate::door;
 use crate::fault::SandboxError;
-use crate::figures::{Figures, Running};
+use crate::figures::{JobFigures, Running};
 use crate::inlet::Inlets;
 use crate::link::{Link, Opened};
 use crate::order::{Bytes, MaskOrder, OpenOrder, Uncovered};
@@ -301,7 +301,7 @@ impl Workspace {
         limits: &crate::spec::Limits,
         memory: Option<u64>,
         bounds: Bounds,
-        before: Option<crate::disk::Held>,
+        before: Option<crate::disk::DiskUse>,
         running: &Arc<Running>,
         cut: &Arc<Mutex<Option<Cut>>>,
     ) -> Vec<AbortHandle> {
@@ -337,7 +337,7 @@ impl Workspace {
     }
 
     /// What the workspace holds, if the job is bounded by it. A full one takes no more files; commands may still tidy it.
-    async fn room_on_disk(&self, spec: &JobSpec, bounds: Bounds) -> Result<Option<crate::disk::Held>, SandboxError> {
+    async fn room_on_disk(&self, spec: &JobSpec, bounds: Bounds) -> Result<Option<crate::disk::DiskUse>, SandboxError> {
         if bounds == (Bounds { bytes: None, files: None }) {
             return Ok(None);
         }
@@ -355,7 +355,7 @@ impl Workspace {
     }
 
     /// What runs in the room now, and what it uses.
-    pub fn jobs(&self) -> Vec<Figures> {
+    pub fn jobs(&self) -> Vec<JobFigures> {
         self.jobs.lock().iter().filter_map(Weak::upgrade).filter_map(|job| job.figures()).collect()
     }
 
@@ -397,7 +397,7 @@ impl Workspace {
     }
 
     /// What the upper layer takes up. Walks it, so it blocks.
-    pub fn held(&self) -> crate::disk::Held {
+    pub fn held(&self) -> crate::disk::DiskUse {
         self.meter.now()
     }
 

@@ -46,8 +46,9 @@ fn proxy_heads() {
             let again = format!("{} http://{}:{}{path} HTTP/1.1\r\n{rest}", head.method, head.host, head.port);
             match read_head(again.as_bytes()) {
                 HeadRead::Whole(second, _) => {
-                    let parts =
-                        |head: &sandbox::egress::Head| (head.method.clone(), head.host.clone(), head.port, head.path.clone(), head.body);
+                    let parts = |head: &sandbox::egress::RequestHead| {
+                        (head.method.clone(), head.host.clone(), head.port, head.path.clone(), head.body)
+                    };
                     assert_eq!(parts(&second), parts(&head));
                     assert_eq!(second.onward(&[]).0, onward.as_bytes());
                 }

@@ -51,7 +51,7 @@ pub(crate) async fn explain(kernel: &Kernel, params: PolicyExplainParams) -> Res
     Ok(PolicyExplainResult { outcome: outcome(explained.verdict), reason, hint: explained.hint, remedy: explained.remedy, rules })
 }
 
-fn statement(about: Option<&str>, voice: policy::Voice) -> RuleStatement {
+fn statement(about: Option<&str>, voice: policy::Statement) -> RuleStatement {
     let layer = match voice.layer {
         Layer::Builtin => RuleLayer::Builtin,
         Layer::Token => RuleLayer::Token,
@@ -92,7 +92,7 @@ pub(crate) async fn trial(kernel: &Kernel, params: &PolicyTrialParams) -> Result
         before: outcome(change.then),
         after: outcome(change.now),
         why: change.reasons.join("; "),
-        breaking: change.kind == policy::ChangeKind::Breaking,
+        breaking: change.kind == policy::VerdictChangeKind::Breaking,
     });
     Ok(PolicyTrialResult { tried: trial.cases as u64, breaking: trial.breaking as u64, phrase, changes: changes.collect() })
 }

@@ -2,7 +2,7 @@
 
 use kernel::{Kernel, ProcessAccount, Wait};
 use wire::method::model::{AccountView, BudgetListResult, ModelUsageResult, UsageRow, WaitView};
-use world::{By, Figures};
+use world::{By, UsageTotals};
 
 pub(crate) fn usage(kernel: &Kernel, by: By) -> ModelUsageResult {
     let (rows, total) = kernel.ledger.usage(by);
@@ -10,7 +10,7 @@ pub(crate) fn usage(kernel: &Kernel, by: By) -> ModelUsageResult {
     let mut rows: Vec<UsageRow> =
         rows.into_iter().map(|(name, figures)| UsageRow { held: held.remove(&name).unwrap_or_default(), name, figures }).collect();
     // A crash may leave nothing of a request but what it may have cost.
-    rows.extend(held.into_iter().map(|(name, held)| UsageRow { name, figures: Figures::default(), held }));
+    rows.extend(held.into_iter().map(|(name, held)| UsageRow { name, figures: UsageTotals::default(), held }));
     ModelUsageResult {
         rows,
         total,

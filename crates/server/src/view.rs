@@ -371,7 +371,7 @@ pub(crate) async fn templates(kernel: &Kernel, path: Option<&str>) -> Result<roo
 
 pub(crate) fn rooms(kernel: &Kernel) -> room::SandboxListResult {
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let job = |job: sandbox::Figures| room::JobView {
+    let job = |job: sandbox::JobFigures| room::JobView {
         os_pid: job.pid,
         command: job.command,
         age_ms: ms(job.age),

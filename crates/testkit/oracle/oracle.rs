@@ -17,11 +17,11 @@ pub enum Thing {
     Special,
 }
 
-pub type Tree = BTreeMap<PathBuf, Thing>;
+pub type OracleTree = BTreeMap<PathBuf, Thing>;
 
 /// All that a folder holds, by its path from there.
-pub fn read(root: &Path) -> Tree {
-    fn walk(root: &Path, at: &Path, tree: &mut Tree) {
+pub fn read(root: &Path) -> OracleTree {
+    fn walk(root: &Path, at: &Path, tree: &mut OracleTree) {
         for entry in std::fs::read_dir(root.join(at)).into_iter().flatten().flatten() {
             let path = at.join(entry.file_name());
             let Ok(meta) = std::fs::symlink_metadata(root.join(&path)) else { continue };
@@ -41,13 +41,13 @@ pub fn read(root: &Path) -> Tree {
             }
         }
     }
-    let mut tree = Tree::new();
+    let mut tree = OracleTree::new();
     walk(root, Path::new(""), &mut tree);
     tree
 }
 
 /// What a job sees: an upper layer over a lower one. A whiteout hides what is beneath, an opaque folder all that is beneath it.
-pub fn view(upper: &Tree, lower: &Tree, whiteouts: &BTreeSet<PathBuf>, opaque: &BTreeSet<PathBuf>) -> Tree {
+pub fn view(upper: &OracleTree, lower: &OracleTree, whiteouts: &BTreeSet<PathBuf>, opaque: &BTreeSet<PathBuf>) -> OracleTree {
     let mut seen = lower.clone();
     for (path, thing) in upper {
         let was_folder = seen.get(path) == Some(&Thing::Folder);
@@ -66,10 +66,10 @@ pub fn view(upper: &Tree, lower: &Tree, whiteouts: &BTreeSet<PathBuf>, opaque: &
 }
 
 /// A merge: the project before it, what the task made of it, and the project after it.
-pub struct Merge<'a> {
-    pub before: &'a Tree,
-    pub made: &'a Tree,
-    pub after: &'a Tree,
+pub struct OracleMerge<'a> {
+    pub before: &'a OracleTree,
+    pub made: &'a OracleTree,
+    pub after: &'a OracleTree,
     /// What the rules refuse.
     pub refused: &'a dyn Fn(&Path) -> bool,
     /// What git ignores.
@@ -90,11 +90,11 @@ fn alike(one: Option<&Thing>, other: Option<&Thing>) -> bool {
     }
 }
 
-fn below<'a>(tree: &'a Tree, path: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a Thing)> {
+fn below<'a>(tree: &'a OracleTree, path: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a Thing)> {
     tree.iter().filter(move |(at, _)| at.as_path() != path && at.starts_with(path))
 }
 
-impl Merge<'_> {
+impl OracleMerge<'_> {
     /// The first promise that was broken.
     pub fn check(&self) -> Result<(), String> {
         let paths: BTreeSet<&PathBuf> = self.before.keys().chain(self.after.keys()).chain(self.made.keys()).collect();
@@ -192,7 +192,7 @@ impl Merge<'_> {
 
     /// Whether a file like this one came or went elsewhere.
     fn moved(&self, path: &Path) -> bool {
-        let is = |tree: &Tree, at: &Path, thing: &Thing| alike(tree.get(at), Some(thing));
+        let is = |tree: &OracleTree, at: &Path, thing: &Thing| alike(tree.get(at), Some(thing));
         let thing = match (self.before.get(path), self.made.get(path)) {
             (Some(thing), None) | (None, Some(thing)) => thing,
             _ => return false,
@@ -216,7 +216,7 @@ impl Merge<'_> {
             if repository(&inside(folder)) {
                 return true;
             }
-            let gits = |tree: &Tree| -> Vec<(PathBuf, Thing)> {
+            let gits = |tree: &OracleTree| -> Vec<(PathBuf, Thing)> {
                 let found = tree.iter().filter(|(at, _)| at.parent() == Some(folder) && name_of(at).eq_ignore_ascii_case(b".git"));
                 found.map(|(at, thing)| (at.clone(), thing.clone())).collect()
             };
@@ -231,7 +231,7 @@ impl Merge<'_> {
 }
 
 /// New links lead inside, and those that did still do.
-pub fn links(before: &Tree, after: &Tree) -> Result<(), String> {
+pub fn links(before: &OracleTree, after: &OracleTree) -> Result<(), String> {
     for (path, thing) in after {
         let Thing::Link(target) = thing else { continue };
         let old = before.get(path) == Some(thing);
@@ -244,8 +244,8 @@ pub fn links(before: &Tree, after: &Tree) -> Result<(), String> {
 }
 
 /// Follows a link by the tree alone. What is not there, or is a file, counts as a folder on the way.
-pub fn leads_inside(tree: &Tree, at: &Path, target: &OsStr) -> bool {
-    fn go(tree: &Tree, from: Vec<OsString>, text: &OsStr, fuel: &mut usize) -> Option<Vec<OsString>> {
+pub fn leads_inside(tree: &OracleTree, at: &Path, target: &OsStr) -> bool {
+    fn go(tree: &OracleTree, from: Vec<OsString>, text: &OsStr, fuel: &mut usize) -> Option<Vec<OsString>> {
         *fuel = fuel.checked_sub(1)?;
         if text.is_empty() || text.as_bytes().starts_with(b"/") {
             return None;

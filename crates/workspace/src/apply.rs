@@ -9,8 +9,8 @@
 use crate::aside;
 use crate::frozen::{Frozen, FrozenPath};
 use crate::links::Origin;
-use crate::place::{Half, MOMENTS, Moment, Unit};
-use crate::shape::{Blobs, Shape};
+use crate::place::{CrashPoint, Half, MOMENTS, Unit};
+use crate::shape::{ReadBlob, Shape};
 use crate::tree::{State, Tree};
 use crate::whole::{self, Swaps};
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ impl MergePlan {
     }
 
     /// Goes on from wherever the merge stands, and tells what became of each path. `at` is called at each moment of a crash test.
-    pub fn apply(&self, tree: &Tree, blobs: &Blobs<'_>, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
+    pub fn apply(&self, tree: &Tree, blobs: &ReadBlob<'_>, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
         let mut told = self.left.clone();
         let steps = self.steps.iter().map(|step| (step, &step.before, &step.after));
         run(tree, steps, blobs, at, &mut told)?;
@@ -68,7 +68,7 @@ impl MergePlan {
     }
 
     /// The same way back, last step first. Links lead inside afterwards, as they do after a merge.
-    pub fn revert(&self, tree: &Tree, blobs: &Blobs<'_>, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
+    pub fn revert(&self, tree: &Tree, blobs: &ReadBlob<'_>, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
         let mut back: Vec<FrozenPath> = self.steps.iter().map(reversed).collect();
         let swaps = Swaps::in_frozen(&back);
         let left = aside(|| whole::settle(&swaps, tree, &mut back, Origin::Project))?;
@@ -92,12 +92,12 @@ fn reversed(step: &MergeStep) -> FrozenPath {
 fn run<'a>(
     tree: &Tree,
     steps: impl Iterator<Item = (&'a MergeStep, &'a State, &'a State)>,
-    blobs: &Blobs<'_>,
+    blobs: &ReadBlob<'_>,
     at: &dyn Fn(u64),
     told: &mut Vec<MergePath>,
 ) -> Result<(), Fault> {
     let steps: Vec<_> = steps.collect();
-    let at = |number: usize, moment: Moment| at(number as u64 * MOMENTS + moment as u64);
+    let at = |number: usize, moment: CrashPoint| at(number as u64 * MOMENTS + moment as u64);
     aside(|| apply_steps(tree, &steps, blobs, &at, told))
 }
 
@@ -105,8 +105,8 @@ fn run<'a>(
 pub fn apply_steps(
     tree: &Tree,
     steps: &[(&MergeStep, &State, &State)],
-    blobs: &Blobs<'_>,
-    at: &dyn Fn(usize, Moment),
+    blobs: &ReadBlob<'_>,
+    at: &dyn Fn(usize, CrashPoint),
     told: &mut Vec<MergePath>,
 ) -> Result<(), Fault> {
     let units: Vec<_> = units(steps).into_iter().enumerate().collect();

@@ -15,7 +15,7 @@ use crate::aside;
 use crate::diff::lines;
 use crate::frozen::{Frozen, FrozenPath};
 use crate::git_room::git;
-use crate::shape::Blobs;
+use crate::shape::ReadBlob;
 use crate::tree::{FileState, State, Tree};
 use mention::{Mentions, Script};
 use policy::Globs;
@@ -30,7 +30,7 @@ use world::{Code, Fault, Refusal, Stop};
 const LINES_MAX: usize = 500;
 
 /// Why these changes want a person, as far as can be said without running them: every reason, path by path.
-pub fn doubts(frozen: &Frozen, trusted: &Unread<'_>, project: Option<Project>, blobs: &Blobs<'_>) -> Result<Vec<String>, Stop> {
+pub fn doubts(frozen: &Frozen, trusted: &UnreadRules<'_>, project: Option<Project>, blobs: &ReadBlob<'_>) -> Result<Vec<String>, Stop> {
     let mut doubts = Vec::new();
     let safe = Globs::parse(trusted.safe)
         .map_err(|bad| Refusal::new(Code::BadInput, format!("`merge.safe` in skep.yml: {bad}")).hint(bad.hint))?;
@@ -98,7 +98,7 @@ fn by_content(change: &FrozenPath, old: &[u8], new: &[u8]) -> Option<&'static st
 }
 
 /// What the trusted `skep.yml` says about merging unread.
-pub struct Unread<'a> {
+pub struct UnreadRules<'a> {
     pub safe: &'a [String],
     pub command: Option<&'a [String]>,
 }

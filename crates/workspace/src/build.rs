@@ -1,7 +1,7 @@
 //! Makes what shall stand at a place, beside it, and makes it durable.
 
 use crate::hash;
-use crate::shape::{Blobs, Shape, Spot, errno};
+use crate::shape::{ReadBlob, Shape, Spot, errno};
 use crate::tree::{State, give, names};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -14,7 +14,7 @@ use world::Fault;
 
 impl Spot<'_> {
     /// Makes it here, where nothing is yet. `kept` is what an old file's new content keeps of it; `owner` is whose the rest is.
-    pub fn build(&self, shape: &Shape, kept: Option<(u32, (u32, u32))>, owner: (u32, u32), blobs: &Blobs<'_>) -> Result<(), Fault> {
+    pub fn build(&self, shape: &Shape, kept: Option<(u32, (u32, u32))>, owner: (u32, u32), blobs: &ReadBlob<'_>) -> Result<(), Fault> {
         match shape {
             Shape::Absent => Ok(()),
             Shape::Single(state) => self.write(state, kept, owner, blobs),
@@ -46,7 +46,7 @@ impl Spot<'_> {
         Ok(made)
     }
 
-    fn write(&self, state: &State, kept: Option<(u32, (u32, u32))>, owner: (u32, u32), blobs: &Blobs<'_>) -> Result<(), Fault> {
+    fn write(&self, state: &State, kept: Option<(u32, (u32, u32))>, owner: (u32, u32), blobs: &ReadBlob<'_>) -> Result<(), Fault> {
         let fault = |error| self.fault("write", error);
         let (blob, mode, own) = match state {
             State::Absent | State::Folder => return Ok(()),

@@ -9,12 +9,12 @@ use crate::git_room::git;
 use crate::links::Origin;
 use crate::reader::{self, Folder};
 use crate::room_fault;
-use crate::shape::Blobs;
+use crate::shape::ReadBlob;
 use crate::special;
 use crate::three;
 use crate::tree::{FileState, State, Tree};
 use crate::was::{BaseState, Bases};
-use crate::whole::{self, Fate, Left, Swaps};
+use crate::whole::{self, Fate, LeftOut, Swaps};
 use sandbox::{Change, ChangeKind, FileKind, Refused, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -122,7 +122,7 @@ pub struct Freezer<'a, G> {
     pub bases: &'a Bases<'a>,
     /// Keeps a content as a blob, and reads one.
     pub keep: &'a (dyn Fn(&[u8]) -> Result<String, world::Fault> + Sync),
-    pub blobs: &'a Blobs<'a>,
+    pub blobs: &'a ReadBlob<'a>,
     /// Why a path is hidden from the task, if it is.
     pub masked: &'a (dyn Fn(&str) -> Option<String> + Sync),
     /// What the task wrote, and the project.
@@ -239,7 +239,7 @@ impl<G: Gate> PathFreezer<'_, G> {
     }
 
     /// Takes out what must not go in without what stays out.
-    async fn settle(&self, changes: &mut Vec<FrozenPath>) -> Result<Vec<Left>, Stop> {
+    async fn settle(&self, changes: &mut Vec<FrozenPath>) -> Result<Vec<LeftOut>, Stop> {
         let mut left = Vec::new();
         loop {
             left.extend(aside(|| whole::settle(self.swaps, &self.with.tree, changes, Origin::Task))?);

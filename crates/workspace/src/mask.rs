@@ -84,14 +84,14 @@ impl Hidden {
 
 /// Names that no room shows and no tool reads, whatever the policy says.
 #[derive(Debug)]
-pub struct Names {
+pub struct MaskedNames {
     always: Gitignore,
     /// Of `skep.yml`.
     also: Gitignore,
 }
 
-impl Names {
-    pub fn new(project: &Path, extra: &[String]) -> Result<Names, Refusal> {
+impl MaskedNames {
+    pub fn new(project: &Path, extra: &[String]) -> Result<MaskedNames, Refusal> {
         let bad = |line: &str, error: &dyn fmt::Display| {
             Refusal::new(Code::BadInput, format!("`mask: {line}` in skep.yml is not a pattern: {error}"))
                 .hint("write it as in a .gitignore")
@@ -104,7 +104,7 @@ impl Names {
             patterns.build().map_err(|error| bad("…", &error))
         };
         let always = build(&mut MASKED.iter().copied())?;
-        Ok(Names { always, also: build(&mut extra.iter().map(String::as_str))? })
+        Ok(MaskedNames { always, also: build(&mut extra.iter().map(String::as_str))? })
     }
 
     /// Why a path of the project, or a folder that it lies in, is hidden.
@@ -133,7 +133,7 @@ impl Names {
 /// What a process may see of a project.
 #[derive(Debug)]
 pub struct Sight {
-    names: Names,
+    names: MaskedNames,
     view: ReadView,
     project: PathBuf,
 }
@@ -141,7 +141,7 @@ pub struct Sight {
 impl Sight {
     /// `extra` are the patterns of `mask` in `skep.yml`; `view` is what the policy lets the process read.
     pub fn new(project: PathBuf, extra: &[String], view: ReadView) -> Result<Sight, Refusal> {
-        Ok(Sight { names: Names::new(&project, extra)?, view, project })
+        Ok(Sight { names: MaskedNames::new(&project, extra)?, view, project })
     }
 
     /// Why a path is hidden by its name, whatever the policy says.

@@ -8,7 +8,7 @@
 
 use crate::build::{out_of_the_way, temporary};
 use crate::remove::{Known, Removed};
-use crate::shape::{Blobs, Grip, Proof, Seen, Shape, Spot, exchange};
+use crate::shape::{Grip, Proof, ReadBlob, Seen, Shape, Spot, exchange};
 use crate::tree::{Tree, owner_of};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -46,7 +46,7 @@ const ELSEWHERE: &str = "a folder on its way is now something else";
 
 /// Where on its way a change is, for tests that kill the kernel there.
 #[derive(Clone, Copy)]
-pub enum Moment {
+pub enum CrashPoint {
     Before,
     Written,
     /// In its place, with what was there beside it.
@@ -61,7 +61,7 @@ pub const MOMENTS: u64 = 4;
 struct Site<'a> {
     tree: &'a Tree,
     unit: &'a Unit<'a>,
-    blobs: &'a Blobs<'a>,
+    blobs: &'a ReadBlob<'a>,
     parent: OwnedFd,
     name: &'a OsStr,
     temporary: OsString,
@@ -70,8 +70,8 @@ struct Site<'a> {
 
 impl Tree {
     /// The first half of a change, if its place still holds what it held: what comes is written beside it. Nothing is durable yet.
-    pub fn begin(&self, unit: &Unit<'_>, blobs: &Blobs<'_>, at: impl Fn(Moment)) -> Result<Half, Fault> {
-        at(Moment::Before);
+    pub fn begin(&self, unit: &Unit<'_>, blobs: &ReadBlob<'_>, at: impl Fn(CrashPoint)) -> Result<Half, Fault> {
+        at(CrashPoint::Before);
         let site = match self.site(unit, blobs, unit.after != Shape::Absent)? {
             Ok(site) => site,
             Err(_) if unit.after == Shape::Absent && self.is_gone(unit)? => return Ok(Half::Done),
@@ -90,13 +90,13 @@ impl Tree {
         if unit.after != Shape::Absent {
             let owner = owner_of(&self.root).map_err(|error| site.fault("look at", error))?;
             site.temporary().build(&unit.after, grip.kept, owner, blobs)?;
-            at(Moment::Written);
+            at(CrashPoint::Written);
         }
         Ok(Half::Written)
     }
 
     /// The second half: what was written takes its place, if that still holds what it held. `Some` says why it was left alone.
-    pub fn end(&self, unit: &Unit<'_>, blobs: &Blobs<'_>, at: impl Fn(Moment)) -> Result<Option<String>, Fault> {
+    pub fn end(&self, unit: &Unit<'_>, blobs: &ReadBlob<'_>, at: impl Fn(CrashPoint)) -> Result<Option<String>, Fault> {
         let site = match self.site(unit, blobs, false)? {
             Ok(site) => site,
             Err(why) => return Ok(Some(why.into())),
@@ -112,7 +112,7 @@ impl Tree {
             _ => self.exchange(&site.parent, &site.temporary, site.name),
         };
         match moved {
-            Ok(()) => at(Moment::Placed),
+            Ok(()) => at(CrashPoint::Placed),
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::XDEV) if unit.unguarded => return site.step_aside(&grip, at),
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::XDEV) => return site.drop_written(NO_EXCHANGE).map(Some),
             Err(Errno::NOENT | Errno::EXIST) => return site.drop_written(CHANGED).map(Some),
@@ -124,7 +124,7 @@ impl Tree {
         let removed = temporary.remove_held(&grip, &unit.before, site.proof(), blobs)?;
         drop(grip);
         match removed {
-            Removed::Yes => at(Moment::Removed),
+            Removed::Yes => at(CrashPoint::Removed),
             Removed::Late => return Ok(Some(LATE.into())),
             Removed::No => return site.put_back(&temporary).map(Some),
         }
@@ -136,7 +136,7 @@ impl Tree {
     }
 
     /// The unit with its folder open; where there is none, why.
-    fn site<'a>(&'a self, unit: &'a Unit<'a>, blobs: &'a Blobs<'a>, make: bool) -> Result<Result<Site<'a>, &'static str>, Fault> {
+    fn site<'a>(&'a self, unit: &'a Unit<'a>, blobs: &'a ReadBlob<'a>, make: bool) -> Result<Result<Site<'a>, &'static str>, Fault> {
         let place = Path::new(unit.place);
         let Some(name) = place.file_name() else { return Ok(Err("it has no name")) };
         match self.parent(place, make) {
@@ -335,10 +335,10 @@ impl Site<'_> {
     }
 
     /// The way for file systems that cannot exchange: for a moment nothing is at the place.
-    fn step_aside(&self, grip: &Grip, at: impl Fn(Moment)) -> Result<Option<String>, Fault> {
+    fn step_aside(&self, grip: &Grip, at: impl Fn(CrashPoint)) -> Result<Option<String>, Fault> {
         let fault = |error| self.fault("put in place", error);
         match self.place().rename_new(&self.aside) {
-            Ok(()) => at(Moment::Placed),
+            Ok(()) => at(CrashPoint::Placed),
             Err(Errno::NOENT) => return self.drop_written(CHANGED).map(Some),
             Err(error) => return Err(fault(error)),
         }
@@ -349,7 +349,7 @@ impl Site<'_> {
         };
         let aside = Spot { folder: &self.parent, name: &self.aside };
         match aside.remove_held(grip, &self.unit.before, self.proof(), self.blobs)? {
-            Removed::Yes => at(Moment::Removed),
+            Removed::Yes => at(CrashPoint::Removed),
             Removed::Late => return Ok(Some(LATE.into())),
             Removed::No => return self.keep(&aside, CHANGED).map(Some),
         }

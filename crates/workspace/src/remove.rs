@@ -3,11 +3,11 @@
 //! **Invariant.** A file is removed only under a lease, when nobody has it open for writing and its content is one that we hold; anything
 //! else is left where it is.
 
-use crate::shape::{Blobs, Grip, Proof, Seen, Shape, Spot, errno, holds, read};
+use crate::shape::{Grip, Proof, ReadBlob, Seen, Shape, Spot, errno, holds, read};
 use crate::tree::{State, names};
 use rustix::fs::{AtFlags, FileType, RenameFlags};
 use rustix::io::Errno;
-use sandbox::{Lease, NoLease};
+use sandbox::{NoLease, WriteLease};
 use std::ffi::OsStr;
 use std::path::Path;
 use world::Fault;
@@ -41,7 +41,7 @@ impl Known<'_> {
 
 impl Spot<'_> {
     /// Removes what was held here, if it is held still.
-    pub fn remove_held(&self, grip: &Grip, shape: &Shape, proof: Proof, blobs: &Blobs<'_>) -> Result<Removed, Fault> {
+    pub fn remove_held(&self, grip: &Grip, shape: &Shape, proof: Proof, blobs: &ReadBlob<'_>) -> Result<Removed, Fault> {
         let unlinked = || -> Result<Option<Removed>, Errno> {
             if !self.is_held(grip, shape)? {
                 return Ok(Some(Removed::No));
@@ -57,7 +57,7 @@ impl Spot<'_> {
     }
 
     /// Removes all that stands here if every content in it is known. Says whether nothing is left.
-    pub fn remove(&self, known: &Known<'_>, proof: Proof, blobs: &Blobs<'_>) -> Result<bool, Fault> {
+    pub fn remove(&self, known: &Known<'_>, proof: Proof, blobs: &ReadBlob<'_>) -> Result<bool, Fault> {
         if !self.is_known(known, proof, blobs)? {
             return Ok(false);
         }
@@ -65,7 +65,7 @@ impl Spot<'_> {
     }
 
     /// Whether every content that stands here is known.
-    pub fn is_known(&self, known: &Known<'_>, proof: Proof, blobs: &Blobs<'_>) -> Result<bool, Fault> {
+    pub fn is_known(&self, known: &Known<'_>, proof: Proof, blobs: &ReadBlob<'_>) -> Result<bool, Fault> {
         let look = |spot: &Spot<'_>, path: &Path, kind| match kind {
             FileType::Directory => Ok(true),
             FileType::RegularFile => Ok(spot.known_file(known, path, proof, blobs)?.is_some()),
@@ -103,11 +103,11 @@ impl Spot<'_> {
     }
 
     /// The lease, if one is needed, of a file with a content that we hold.
-    fn known_file(&self, known: &Known<'_>, path: &Path, proof: Proof, blobs: &Blobs<'_>) -> Result<Option<Option<Lease>>, Fault> {
+    fn known_file(&self, known: &Known<'_>, path: &Path, proof: Proof, blobs: &ReadBlob<'_>) -> Result<Option<Option<WriteLease>>, Fault> {
         let fault = |error| self.fault("read", error);
         let Some(file) = self.open().map_err(fault)? else { return Ok(None) };
         let again = file.try_clone().map_err(|error| fault(errno(&error)))?;
-        let lease = match (Lease::take(file), proof) {
+        let lease = match (WriteLease::take(file), proof) {
             (Ok(lease), _) => Some(lease),
             (Err(NoLease::Unknown(_)), Proof::Waived | Proof::Glance) => None,
             (Err(_), _) => return Ok(None),
@@ -116,7 +116,7 @@ impl Spot<'_> {
             Some(State::File { blob, .. }) => Some(blob.clone()),
             _ => None,
         };
-        let file = lease.as_ref().map_or(&again, Lease::file);
+        let file = lease.as_ref().map_or(&again, WriteLease::file);
         for blob in known.shapes().filter_map(blob) {
             if holds(file, &blob).map_err(fault)? {
                 return Ok(Some(lease));
@@ -127,7 +127,7 @@ impl Spot<'_> {
         Ok(blobs(&written)?.starts_with(&bytes).then_some(lease))
     }
 
-    fn remove_at(&self, known: &Known<'_>, path: &Path, depth: usize, proof: Proof, blobs: &Blobs<'_>) -> Result<bool, Fault> {
+    fn remove_at(&self, known: &Known<'_>, path: &Path, depth: usize, proof: Proof, blobs: &ReadBlob<'_>) -> Result<bool, Fault> {
         let fault = |error| self.fault("remove", error);
         let Some(stat) = self.stat().map_err(fault)? else { return Ok(true) };
         match FileType::from_raw_mode(stat.st_mode) {

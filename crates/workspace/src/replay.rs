@@ -5,7 +5,7 @@
 
 use crate::base::{self, Dirty};
 use crate::git_room::git;
-use crate::shape::Blobs;
+use crate::shape::ReadBlob;
 use crate::tree::{FileState, Tree};
 use crate::was::{BaseState, Bases};
 use crate::{Sight, aside};
@@ -66,7 +66,7 @@ pub async fn lay(
     project: &Path,
     work: &Path,
     bases: &Bases<'_>,
-    blobs: &Blobs<'_>,
+    blobs: &ReadBlob<'_>,
     paths: &BTreeSet<String>,
 ) -> Result<(), Stop> {
     let tree = Tree::at(project.to_owned())?;

@@ -6,7 +6,7 @@ use crate::hash;
 use crate::tree::{State, names};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
-use sandbox::{Lease, NoLease};
+use sandbox::{NoLease, WriteLease};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,7 +20,7 @@ use world::limits;
 const DEPTH_MAX: usize = 200;
 
 /// Reads a kept content by its name.
-pub type Blobs<'a> = dyn Fn(&str) -> Result<Vec<u8>, Fault> + Sync + 'a;
+pub type ReadBlob<'a> = dyn Fn(&str) -> Result<Vec<u8>, Fault> + Sync + 'a;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
@@ -53,7 +53,7 @@ pub struct Spot<'a> {
 #[derive(Debug)]
 pub struct Grip {
     inode: Option<(u64, u64)>,
-    pub lease: Option<Lease>,
+    pub lease: Option<WriteLease>,
     /// Permission bits and owner of a file.
     pub kept: Option<(u32, (u32, u32))>,
 }
@@ -152,7 +152,7 @@ impl Spot<'_> {
         let Some(file) = self.open()? else { return Ok(Seen::Unlike) };
         let stat = rustix::fs::fstat(&file)?;
         let again = file.try_clone().map_err(|error| errno(&error))?;
-        let lease = match (proof, (proof != Proof::Glance).then(|| Lease::take(file))) {
+        let lease = match (proof, (proof != Proof::Glance).then(|| WriteLease::take(file))) {
             (_, None) => None,
             (_, Some(Ok(lease))) => Some(lease),
             (_, Some(Err(NoLease::Busy))) => return Ok(Seen::Busy),
@@ -161,7 +161,7 @@ impl Spot<'_> {
         };
         let State::File { blob, mode, .. } = state else { return Ok(Seen::Unlike) };
         let now = stat.st_mode & 0o7777;
-        if mode.is_some_and(|mode| mode != now) || !holds(lease.as_ref().map_or(&again, Lease::file), blob)? {
+        if mode.is_some_and(|mode| mode != now) || !holds(lease.as_ref().map_or(&again, WriteLease::file), blob)? {
             return Ok(Seen::Unlike);
         }
         Ok(Seen::As(Grip { inode: Some((stat.st_dev, stat.st_ino)), lease, kept: Some((now, (stat.st_uid, stat.st_gid))) }))
@@ -234,7 +234,7 @@ impl Spot<'_> {
             Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => self.open()?,
             _ => return Ok(false),
         };
-        Ok(file.is_none_or(|file| matches!(Lease::take(file), Err(NoLease::Unknown(_)))))
+        Ok(file.is_none_or(|file| matches!(WriteLease::take(file), Err(NoLease::Unknown(_)))))
     }
 
     /// Whether a folder has nothing at one of these paths.

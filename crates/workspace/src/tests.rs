@@ -12,7 +12,7 @@ mod swaps;
 use crate::apply::{MergeStep, apply_steps};
 use crate::frozen::FrozenPath;
 use crate::hash;
-use crate::place::Moment;
+use crate::place::CrashPoint;
 use crate::tree::{FileState, State, Tree};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn step(path: &str, before: State, after: State) -> MergeStep {
 }
 
 /// Carries steps out, or back, and tells what was left.
-fn run(project: &Path, steps: &[MergeStep], vault: &Vault, back: bool, at: &dyn Fn(usize, Moment)) -> Vec<MergePath> {
+fn run(project: &Path, steps: &[MergeStep], vault: &Vault, back: bool, at: &dyn Fn(usize, CrashPoint)) -> Vec<MergePath> {
     let tree = Tree::at(project.to_owned()).unwrap();
     let mut list: Vec<_> = steps.iter().map(|step| (step, &step.before, &step.after)).collect();
     if back {

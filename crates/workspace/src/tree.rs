@@ -3,7 +3,7 @@
 //! **Invariant.** Everything happens beneath the project's descriptor and through no symbolic link.
 
 use crate::hash;
-use crate::shape::Blobs;
+use crate::shape::ReadBlob;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ impl State {
     }
 
     /// Its bytes; a link's are its target.
-    pub fn bytes(&self, blobs: &Blobs<'_>) -> Result<Vec<u8>, Fault> {
+    pub fn bytes(&self, blobs: &ReadBlob<'_>) -> Result<Vec<u8>, Fault> {
         match self {
             State::Absent | State::Folder => Ok(Vec::new()),
             State::File { blob, .. } => blobs(blob),

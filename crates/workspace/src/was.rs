@@ -6,7 +6,7 @@ use crate::base::{self, Dirty, DirtyFile};
 use crate::git_room::git;
 use crate::hash;
 use crate::reader::{self, Folder};
-use crate::shape::Blobs;
+use crate::shape::ReadBlob;
 use crate::tree::FileState;
 use sandbox::Workspace;
 use sha1::{Digest, Sha1};
@@ -118,7 +118,7 @@ impl<'a> Bases<'a> {
     }
 
     /// The base's content as it stood in the work tree; `None` where it can't be had.
-    pub async fn bytes(&self, blobs: &Blobs<'_>, path: &str, was: &BaseState) -> Result<Option<Vec<u8>>, Stop> {
+    pub async fn bytes(&self, blobs: &ReadBlob<'_>, path: &str, was: &BaseState) -> Result<Option<Vec<u8>>, Stop> {
         match was {
             BaseState::Held { blob, .. } => Ok(Some(blobs(blob)?)),
             BaseState::Committed { oid, .. } => {

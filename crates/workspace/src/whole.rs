@@ -90,10 +90,10 @@ impl Swaps {
 const ROUNDS_MAX: usize = 64;
 
 /// A change that stays out, and why.
-pub type Left = (FrozenPath, String);
+pub type LeftOut = (FrozenPath, String);
 
 /// Takes out what must not go in, with all that belongs to it, until nothing is left to take.
-pub fn settle(swaps: &Swaps, tree: &Tree, going: &mut Vec<FrozenPath>, origin: Origin) -> Result<Vec<Left>, Fault> {
+pub fn settle(swaps: &Swaps, tree: &Tree, going: &mut Vec<FrozenPath>, origin: Origin) -> Result<Vec<LeftOut>, Fault> {
     let mut left = Vec::new();
     for round in 0.. {
         let mut out = broken(swaps, tree, going)?;

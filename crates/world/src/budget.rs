@@ -11,7 +11,7 @@ pub mod lease;
 
 use crate::{Pid, Remedy};
 pub(crate) use books::day;
-pub use books::{Books, By, Figures, Guess, Reserved, Row};
+pub use books::{Accounts, By, Guess, Reserved, Row, UsageTotals};
 pub use held::{Ending, Held};
 pub use lease::Lease;
 use serde::{Deserialize, Serialize};
@@ -122,7 +122,7 @@ pub struct Need<'a> {
 
 /// A cap that a request does not fit under.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Short {
+pub struct CapExceeded {
     /// Whose cap it is: the caller or one of its ancestors.
     pub pid: Pid,
     pub what: Cap,
@@ -132,7 +132,7 @@ pub struct Short {
     pub at_cap: AtCap,
 }
 
-impl Short {
+impl CapExceeded {
     /// What must be granted before it fits.
     pub fn missing(&self) -> u64 {
         self.used.saturating_add(self.need).saturating_sub(self.cap)
@@ -179,11 +179,11 @@ impl Cap {
 
 impl Account {
     /// The first cap that `need` does not fit under.
-    pub fn short(&self, pid: Pid, need: &Need<'_>, now_ms: i64) -> Option<Short> {
+    pub fn short(&self, pid: Pid, need: &Need<'_>, now_ms: i64) -> Option<CapExceeded> {
         let budget = self.budget.as_ref()?;
         let short = |what, cap, used: u64, need: u64| {
             // What needs nothing fits even where all is spent.
-            (need > 0 && used.saturating_add(need) > cap).then_some(Short { pid, what, cap, used, need, at_cap: budget.at_cap })
+            (need > 0 && used.saturating_add(need) > cap).then_some(CapExceeded { pid, what, cap, used, need, at_cap: budget.at_cap })
         };
         let rate = budget.requests_per_minute.and_then(|cap| {
             let made = if self.minute == minute(now_ms) { self.requests } else { 0 };

@@ -6,8 +6,8 @@
 
 use crate::world::transition::Transition;
 use crate::{
-    Alternative, Answer, BanId, Budget, CallId, Code, Ending, Figures, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, Remedy,
-    ReviewId, Scope, Side, TaskId, Terms, TokenId, Until, UsedRoom, What, World, ZoneId,
+    Alternative, Answer, BanId, Budget, CallId, Code, Deadline, Ending, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, Remedy,
+    ReviewId, Scope, Side, TaskId, Terms, TokenId, UsageTotals, UsedRoom, What, World, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -133,7 +133,7 @@ events! {
 
     CallAdmitted = "call.admitted", Fact {
         call: CallId, tool: String, input: Value, digest: String, bind: String, hands: Hands, read_only: bool, rules: Vec<String>, grant: Option<GrantId>, token: Option<TokenId>,
-        paths: Vec<String>, size: Option<u64>, of: Option<CallId>, up: Option<Until>,
+        paths: Vec<String>, size: Option<u64>, of: Option<CallId>, up: Option<Deadline>,
         /// The room that its job has, if it has one; `None` in records from before this was written down.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rooms: Option<Vec<UsedRoom>>,
@@ -171,7 +171,7 @@ events! {
         ban: BanId, scope: Scope, what: What, reason: String, alternative: Option<Alternative>, review: Option<ReviewId>, by: String,
     }
     BanLifted = "ban.lifted", Security { ban: BanId, by: String }
-    TokenIssued = "token.issued", Security { token: TokenId, claims: Value, ops: u32, until: Until }
+    TokenIssued = "token.issued", Security { token: TokenId, claims: Value, ops: u32, until: Deadline }
     TokenRevoked = "token.revoked", Security { token: TokenId, by: String }
     /// A grant asked for more to be written down about this call.
     CallObserved = "call.observed", Fact {
@@ -186,7 +186,7 @@ events! {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         grants: Vec<GrantId>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        up: Option<Until>,
+        up: Option<Deadline>,
     }
     MergeFinished = "merge.finished", Security { merge: MergeId, paths: Vec<MergePath> }
     MergeRejected = "merge.rejected", Security { merge: MergeId, by: String, reason: String }
@@ -227,7 +227,7 @@ events! {
     BudgetReconciled = "budget.reconciled", Security { tokens: BTreeMap<String, u64>, micros: Option<u64>, by: String }
     /// What it did cost: as reported, or counted from what had come. `held` is what it may have cost beyond that.
     ModelUsed = "model.used", Fact {
-        call: CallId, provider: String, model: String, tier: String, figures: Figures, charged_tokens: u64, charged_micros: u64,
+        call: CallId, provider: String, model: String, tier: String, figures: UsageTotals, charged_tokens: u64, charged_micros: u64,
         status: Option<u16>, first_byte_ms: Option<u64>, asked: Option<String>, answered: Option<String>, notes: Vec<String>,
         #[serde(default, skip_serializing_if = "is_zero")]
         held_tokens: u64,

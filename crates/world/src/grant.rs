@@ -24,12 +24,12 @@ pub struct Grant {
 pub struct Used {
     pub at_ms: i64,
     #[serde(default)]
-    pub up: Option<Until>,
+    pub up: Option<Deadline>,
 }
 
 impl Used {
     /// Was it within the last `per_ms`? What another boot of the machine saw is dated by its record alone.
-    fn is_recent(&self, per_ms: u64, now: &Moment, now_ms: i64) -> bool {
+    fn is_recent(&self, per_ms: u64, now: &BootTime, now_ms: i64) -> bool {
         match &self.up {
             Some(up) if up.boot == now.boot => now.boottime_ms.saturating_sub(up.boottime_ms) < per_ms,
             _ => self.at_ms > now_ms.saturating_sub_unsigned(per_ms),
@@ -113,7 +113,7 @@ pub struct Terms {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uses_left: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<Until>,
+    pub until: Option<Deadline>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,27 +124,27 @@ pub struct Terms {
 
 /// An end that a step of the wall clock does not move: time since this boot of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Until {
+pub struct Deadline {
     pub boot: String,
     pub boottime_ms: u64,
 }
 
 /// Now, in the same measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct BootTime {
     pub boot: String,
     pub boottime_ms: u64,
 }
 
-impl Moment {
+impl BootTime {
     /// This very moment, to be kept.
-    pub fn until(&self) -> Until {
-        Until { boot: self.boot.clone(), boottime_ms: self.boottime_ms }
+    pub fn until(&self) -> Deadline {
+        Deadline { boot: self.boot.clone(), boottime_ms: self.boottime_ms }
     }
 }
 
-impl Until {
-    pub fn is_over(&self, now: &Moment) -> bool {
+impl Deadline {
+    pub fn is_over(&self, now: &BootTime) -> bool {
         self.boot != now.boot || now.boottime_ms >= self.boottime_ms
     }
 }
@@ -189,7 +189,7 @@ pub struct Constraints {
 
 impl Grant {
     /// May it still be used at all?
-    pub fn is_live(&self, now: &Moment, now_ms: i64) -> bool {
+    pub fn is_live(&self, now: &BootTime, now_ms: i64) -> bool {
         let Terms { uses_left, until, rate, .. } = &self.terms;
         let recent = |rate: &Rate| self.used.iter().filter(|used| used.is_recent(rate.per_ms, now, now_ms)).count();
         let rested = rate.as_ref().is_none_or(|rate| recent(rate) < rate.max as usize);
@@ -234,7 +234,7 @@ pub struct Token {
     pub id: TokenId,
     pub pid: Pid,
     pub ops_left: u32,
-    pub until: Until,
+    pub until: Deadline,
 }
 
 /// One question to a person.
@@ -291,8 +291,8 @@ pub enum Answer {
 mod tests {
     use super::*;
 
-    fn moment(boot: &str, boottime_ms: u64) -> Moment {
-        Moment { boot: boot.into(), boottime_ms }
+    fn moment(boot: &str, boottime_ms: u64) -> BootTime {
+        BootTime { boot: boot.into(), boottime_ms }
     }
 
     fn grant(terms: Terms) -> Grant {
@@ -301,12 +301,12 @@ mod tests {
     }
 
     fn used(at_ms: i64, boot: &str, boottime_ms: u64) -> Used {
-        Used { at_ms, up: Some(Until { boot: boot.into(), boottime_ms }) }
+        Used { at_ms, up: Some(Deadline { boot: boot.into(), boottime_ms }) }
     }
 
     #[test]
     fn an_end_holds_on_its_own_boot_only() {
-        let until = Until { boot: "a".into(), boottime_ms: 100 };
+        let until = Deadline { boot: "a".into(), boottime_ms: 100 };
         assert!(!until.is_over(&moment("a", 99)));
         assert!(until.is_over(&moment("a", 100)));
         assert!(until.is_over(&moment("b", 1)), "another boot's clock says nothing");

@@ -22,18 +22,18 @@ pub mod task;
 pub mod world;
 
 pub use blob::BlobNames;
-pub use budget::{Account, AtCap, Books, Budget, By, Cap, Ending, Figures, Held, Lease, Need, Reserved, Row, Short, Spend};
+pub use budget::{Account, Accounts, AtCap, Budget, By, Cap, CapExceeded, Ending, Held, Lease, Need, Reserved, Row, Spend, UsageTotals};
 pub use call::{Hands, OpenCall, UsedRoom};
 pub use doubt::{Doubt, Doubts};
 pub use event::{Event, Weight};
 pub use fault::{Fault, FaultKind, Stop};
 pub use grant::{
-    Alternative, Answer, Ban, Constraints, Grant, Moment, Observe, Rate, Review, ReviewState, Scope, Terms, Token, Until, Used, What,
+    Alternative, Answer, Ban, BootTime, Constraints, Deadline, Grant, Observe, Rate, Review, ReviewState, Scope, Terms, Token, Used, What,
 };
 pub use id::{BanId, CallId, GrantId, MergeId, Pid, ReviewId, TaskId, TokenId, ZoneId};
 pub use merge::{Merge, MergePath, MergeState, PathChange, Side};
 pub use process::{NetUse, Process, ProcessState};
 pub use refusal::{Code, Missing, Refusal};
 pub use remedy::{Listing, Remedy};
-pub use task::{Base, Mode, Task, TaskState, Workspace};
+pub use task::{Base, Mode, Task, TaskState, TaskWorkspace};
 pub use world::{Illegal, World, Zone};

@@ -56,7 +56,7 @@ pub struct Task {
     /// What it writes is dropped at its end, whatever end that is.
     #[serde(default)]
     pub discard: bool,
-    pub workspace: Option<Workspace>,
+    pub workspace: Option<TaskWorkspace>,
     pub merge: Option<MergeId>,
     /// What the brain said at the end, or why it failed.
     pub summary: Option<String>,
@@ -133,7 +133,7 @@ pub struct Base {
 
 /// Where a task's writes go, and what they are measured against.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Workspace {
+pub struct TaskWorkspace {
     /// The commit the project stood at, if it had one.
     pub head: Option<String>,
     /// When it was opened, by the clock that stamps files.

@@ -8,8 +8,8 @@ pub(crate) mod transition;
 use crate::budget;
 use crate::event::Event;
 use crate::{
-    Ban, BanId, Books, Budget, CallId, Cap, Doubts, Grant, GrantId, Lease, Merge, MergeId, Need, OpenCall, Pid, Process, Review, ReviewId,
-    ReviewState, Scope, Short, Task, TaskId, TaskState, Token, TokenId, ZoneId,
+    Accounts, Ban, BanId, Budget, CallId, Cap, CapExceeded, Doubts, Grant, GrantId, Lease, Merge, MergeId, Need, OpenCall, Pid, Process,
+    Review, ReviewId, ReviewState, Scope, Task, TaskId, TaskState, Token, TokenId, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct World {
     pub zones: BTreeMap<ZoneId, Zone>,
     /// Budgets, reservations and usage of models.
     #[serde(default)]
-    pub books: Books,
+    pub books: Accounts,
     /// What the journal's verification found.
     #[serde(default)]
     pub doubts: Doubts,
@@ -123,13 +123,13 @@ impl World {
     }
 
     /// `pid` and all its ancestors, itself first.
-    pub fn line(&self, pid: Pid) -> impl Iterator<Item = &Process> {
+    pub fn ancestry(&self, pid: Pid) -> impl Iterator<Item = &Process> {
         std::iter::successors(self.processes.get(&pid), |process| process.parent.and_then(|parent| self.processes.get(&parent)))
     }
 
     /// The cap of `pid` or an ancestor that a request does not fit under. What a person has to grant comes before what passes by itself.
-    pub fn short(&self, pid: Pid, need: &Need<'_>, now_ms: i64) -> Option<Short> {
-        let all = self.line(pid).filter_map(|process| self.books.accounts.get(&process.pid)?.short(process.pid, need, now_ms));
+    pub fn short(&self, pid: Pid, need: &Need<'_>, now_ms: i64) -> Option<CapExceeded> {
+        let all = self.ancestry(pid).filter_map(|process| self.books.accounts.get(&process.pid)?.short(process.pid, need, now_ms));
         all.min_by_key(|short| short.what == Cap::Rate)
     }
 
@@ -146,22 +146,22 @@ impl World {
     pub fn unbounded(&self, pid: Pid, tier: &str) -> Option<Pid> {
         let capped = |process: &&Process| self.books.accounts.get(&process.pid).and_then(|account| account.budget.as_ref());
         let bounded = |budget: &Budget| budget.tokens.keys().any(|of| of == tier || of == budget::ALL_TIERS);
-        if self.line(pid).filter_map(|process| capped(&process)).any(bounded) {
+        if self.ancestry(pid).filter_map(|process| capped(&process)).any(bounded) {
             return None;
         }
-        self.line(pid).find(|process| capped(process).is_some_and(|budget| budget.micros.is_some())).map(|process| process.pid)
+        self.ancestry(pid).find(|process| capped(process).is_some_and(|budget| budget.micros.is_some())).map(|process| process.pid)
     }
 
     /// Is anything that `pid` spends capped?
     pub fn is_capped(&self, pid: Pid) -> bool {
-        let mut budgets = self.line(pid).filter_map(|process| self.books.accounts.get(&process.pid)?.budget.as_ref());
+        let mut budgets = self.ancestry(pid).filter_map(|process| self.books.accounts.get(&process.pid)?.budget.as_ref());
         budgets.any(|budget| budget.micros.is_some() || !budget.tokens.is_empty())
     }
 
     /// Does what holds for `scope` hold for this process?
     pub fn in_scope(&self, scope: &Scope, pid: Pid, zone: ZoneId) -> bool {
         match scope {
-            Scope::Process { pid: of } => self.line(pid).any(|process| process.pid == *of),
+            Scope::Process { pid: of } => self.ancestry(pid).any(|process| process.pid == *of),
             Scope::Session { session } => self.session(pid) == *session,
             Scope::Zone { zone: of } => zone == *of,
             Scope::User { user } => self.processes.get(&pid).is_some_and(|process| process.user == *user),

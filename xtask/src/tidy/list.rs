@@ -7,30 +7,30 @@ use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Check {
+pub enum TidyCheck {
     Type,
     File,
     Function,
     Text,
 }
 
-impl Check {
-    const ALL: [Check; 4] = [Check::Type, Check::File, Check::Function, Check::Text];
+impl TidyCheck {
+    const ALL: [TidyCheck; 4] = [TidyCheck::Type, TidyCheck::File, TidyCheck::Function, TidyCheck::Text];
 
     fn name(self) -> &'static str {
         match self {
-            Check::Type => "type",
-            Check::File => "file",
-            Check::Function => "function",
-            Check::Text => "text",
+            TidyCheck::Type => "type",
+            TidyCheck::File => "file",
+            TidyCheck::Function => "function",
+            TidyCheck::Text => "text",
         }
     }
 }
 
 /// Something that is not tidy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
-    pub check: Check,
+pub struct TidyFinding {
+    pub check: TidyCheck,
     /// What it is about, in the same words as long as it is there.
     pub key: String,
     /// How bad it is: types of this name, lines, texts.
@@ -39,10 +39,10 @@ pub struct Finding {
     pub what: String,
 }
 
-type Known = BTreeMap<(Check, String), usize>;
+type Known = BTreeMap<(TidyCheck, String), usize>;
 
 /// What speaks against these findings, given the list.
-pub fn complaints(findings: &[Finding], list: &str) -> Result<Vec<String>> {
+pub fn complaints(findings: &[TidyFinding], list: &str) -> Result<Vec<String>> {
     let known = parsed(list)?;
     let mut complaints = Vec::new();
     for (key, finding) in &worst(findings) {
@@ -62,7 +62,7 @@ pub fn complaints(findings: &[Finding], list: &str) -> Result<Vec<String>> {
 }
 
 /// The list that knows exactly these findings.
-pub fn written(findings: &[Finding]) -> String {
+pub fn written(findings: &[TidyFinding]) -> String {
     let mut text = String::from(
         "# What `cargo xtask tidy` finds and knows. It can only get shorter: mend an entry, then run `cargo xtask tidy --write`.\n",
     );
@@ -73,8 +73,8 @@ pub fn written(findings: &[Finding]) -> String {
 }
 
 /// One finding for each key. Two functions of one name in one file are one entry, as long as the longer.
-fn worst(findings: &[Finding]) -> BTreeMap<(Check, String), &Finding> {
-    let mut by_key: BTreeMap<(Check, String), &Finding> = BTreeMap::new();
+fn worst(findings: &[TidyFinding]) -> BTreeMap<(TidyCheck, String), &TidyFinding> {
+    let mut by_key: BTreeMap<(TidyCheck, String), &TidyFinding> = BTreeMap::new();
     for finding in findings {
         let worst = by_key.entry((finding.check, finding.key.clone())).or_insert(finding);
         if finding.count > worst.count {
@@ -90,7 +90,7 @@ fn parsed(list: &str) -> Result<Known> {
         let entry = || {
             let (check, rest) = line.split_once(' ')?;
             let (count, key) = rest.split_once(' ')?;
-            let check = Check::ALL.into_iter().find(|known| known.name() == check)?;
+            let check = TidyCheck::ALL.into_iter().find(|known| known.name() == check)?;
             Some(((check, key.to_owned()), count.parse().ok()?))
         };
         let (key, count) = entry().with_context(|| format!("xtask/tidy.txt: `{line}` is no entry"))?;
@@ -103,14 +103,14 @@ fn parsed(list: &str) -> Result<Known> {
 mod tests {
     use super::*;
 
-    fn finding(key: &str, count: usize) -> Finding {
-        Finding { check: Check::Type, key: key.to_owned(), count, what: format!("{key} stands {count} times") }
+    fn finding(key: &str, count: usize) -> TidyFinding {
+        TidyFinding { check: TidyCheck::Type, key: key.to_owned(), count, what: format!("{key} stands {count} times") }
     }
 
     #[test]
     fn the_list_can_only_get_shorter() {
         let list = "# words\ntype 3 Answer\ntype 2 Voice\n";
-        let check = |findings: &[Finding]| complaints(findings, list).unwrap();
+        let check = |findings: &[TidyFinding]| complaints(findings, list).unwrap();
         assert_eq!(check(&[finding("Answer", 3), finding("Voice", 2)]), Vec::<String>::new());
         assert_eq!(check(&[finding("Answer", 2), finding("Voice", 2)]), Vec::<String>::new());
         assert_eq!(check(&[finding("Answer", 4), finding("Voice", 2)]).len(), 1);

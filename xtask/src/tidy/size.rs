@@ -1,16 +1,16 @@
 //! Files of at most 500 lines, functions of at most 100.
 
-use super::list::{Check, Finding};
+use super::list::{TidyCheck, TidyFinding};
 use super::source::Source;
 
 const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 100;
 
-pub fn files(sources: &[Source]) -> Vec<Finding> {
+pub fn files(sources: &[Source]) -> Vec<TidyFinding> {
     let long = |source: &Source| {
         let lines = source.text.lines().count();
-        (lines > FILE_LINES_MAX).then(|| Finding {
-            check: Check::File,
+        (lines > FILE_LINES_MAX).then(|| TidyFinding {
+            check: TidyCheck::File,
             key: source.path.clone(),
             count: lines,
             what: format!("{} has {lines} lines, and {FILE_LINES_MAX} are the most", source.path),
@@ -19,12 +19,12 @@ pub fn files(sources: &[Source]) -> Vec<Finding> {
     sources.iter().filter_map(long).collect()
 }
 
-pub fn functions(sources: &[Source]) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
+pub fn functions(sources: &[Source]) -> Vec<TidyFinding> {
+    let mut found: Vec<TidyFinding> = Vec::new();
     for source in sources {
         for function in source.functions().into_iter().filter(|function| function.lines > FUNCTION_LINES_MAX) {
-            found.push(Finding {
-                check: Check::Function,
+            found.push(TidyFinding {
+                check: TidyCheck::Function,
                 key: format!("{}::{}", source.path, function.name),
                 count: function.lines,
                 what: format!(

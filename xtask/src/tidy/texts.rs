@@ -1,13 +1,13 @@
 //! Hints are typed: below the faces nobody says which command would help.
 
-use super::list::{Check, Finding};
+use super::list::{TidyCheck, TidyFinding};
 use super::source::Source;
 
 /// The crates that speak to people, and the one that plays them.
 const FACES: [&str; 4] = ["cli", "server", "wire", "testkit"];
 
 /// `commands` are the first words that `skep` takes.
-pub fn below_faces(sources: &[Source], commands: &[String]) -> Vec<Finding> {
+pub fn below_faces(sources: &[Source], commands: &[String]) -> Vec<TidyFinding> {
     let mut found = Vec::new();
     for source in sources {
         let mut parts = source.path.split('/');
@@ -18,8 +18,8 @@ pub fn below_faces(sources: &[Source], commands: &[String]) -> Vec<Finding> {
         let texts = source.literals.iter().filter(|literal| !source.is_tested_only(literal.at) && names_command(&literal.text, commands));
         let lines: Vec<String> = texts.map(|literal| source.line_of(literal.at).to_string()).collect();
         if !lines.is_empty() {
-            found.push(Finding {
-                check: Check::Text,
+            found.push(TidyFinding {
+                check: TidyCheck::Text,
                 key: source.path.clone(),
                 count: lines.len(),
                 what: format!("{} says a `skep …` command in line {}; give a typed hint instead", source.path, lines.join(", ")),

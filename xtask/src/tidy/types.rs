@@ -1,10 +1,10 @@
 //! One name for one type: no two public types of the workspace share theirs.
 
-use super::list::{Check, Finding};
+use super::list::{TidyCheck, TidyFinding};
 use super::source::Source;
 use std::collections::BTreeMap;
 
-pub fn doubled(sources: &[Source]) -> Vec<Finding> {
+pub fn doubled(sources: &[Source]) -> Vec<TidyFinding> {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for source in sources {
         for (name, at) in source.public_types() {
@@ -13,8 +13,8 @@ pub fn doubled(sources: &[Source]) -> Vec<Finding> {
     }
     let doubled = places.into_iter().filter(|(_, places)| places.len() > 1);
     doubled
-        .map(|(name, places)| Finding {
-            check: Check::Type,
+        .map(|(name, places)| TidyFinding {
+            check: TidyCheck::Type,
             count: places.len(),
             what: format!("`{name}` names {} public types: {}", places.len(), places.join(", ")),
             key: name,

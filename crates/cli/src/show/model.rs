@@ -6,7 +6,7 @@ use crate::command::gateway::environment;
 use crate::remedy;
 use wire::budget::WARN_PERCENT;
 use wire::method::model::{AccountView, BudgetListResult, GatewayOpenResult, ModelUsageResult, WaitView};
-use wire::{AtCap, Budget, By, Figures, Spend};
+use wire::{AtCap, Budget, By, Spend, UsageTotals};
 
 /// Usage as a table. Where that is wider than the terminal each name stands above its figures, for none of them may be cut off.
 pub fn usage(result: &ModelUsageResult, by: By, columns: Option<usize>) -> Page {
@@ -80,7 +80,7 @@ fn amount(spend: &Spend) -> Option<String> {
     }
 }
 
-fn figures(name: Line, figures: &Figures, held: &Spend) -> Vec<Line> {
+fn figures(name: Line, figures: &UsageTotals, held: &Spend) -> Vec<Line> {
     let estimated = (figures.estimated > 0).then(|| format!("{} estimated", figures.estimated));
     let held = amount(held).map(|amount| format!("{amount} held"));
     let remark: Vec<String> = estimated.into_iter().chain(held).collect();

@@ -12,7 +12,7 @@ use crate::replay::OriginalCall;
 use crate::zone::Trusted;
 use policy::OwnedPath;
 use sandbox::Template;
-use sandbox::egress::Ask;
+use sandbox::egress::Destination;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -186,7 +186,7 @@ fn without_files(kernel: &Kernel, request: &Request, details: Details, room: Opt
 }
 
 /// The facts of what a job asks for at a door of its room.
-pub(super) async fn of_connection(kernel: &Kernel, request: &Request, ask: &Ask, template: &Template) -> Result<Facts, Stop> {
+pub(super) async fn of_connection(kernel: &Kernel, request: &Request, ask: &Destination, template: &Template) -> Result<Facts, Stop> {
     let details = Details {
         run_mode: request.run_mode,
         host: Some(ask.host.clone()),

@@ -15,7 +15,7 @@ use policy::{Verdict, Warrant};
 use tool::RunMode;
 use world::Fault;
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
-use world::{CallId, Code, Constraints, Event, Grant, Moment, Pid, Refusal, ReviewState, World, limits};
+use world::{BootTime, CallId, Code, Constraints, Event, Grant, Pid, Refusal, ReviewState, World, limits};
 
 pub(super) enum Admission {
     Admitted { permit: Permit, rules: Vec<String> },
@@ -114,7 +114,7 @@ struct GateInput<'a> {
     request: &'a Request,
     facts: &'a Facts,
     redacted: &'a RedactedInput,
-    now: &'a Moment,
+    now: &'a BootTime,
     now_ms: i64,
     with: &'a OnAdmit<'a>,
 }

@@ -7,7 +7,7 @@ use super::call_facts::{CallFacts, Who, tags};
 use crate::Kernel;
 use policy::{Explanation, Policy, RealPath, Standing, TokenFacts, Verdict};
 use serde_json::Value;
-use world::{Alternative, Ban, Code, Grant, GrantId, Moment, Pid, Process, Refusal, Used, World};
+use world::{Alternative, Ban, BootTime, Code, Grant, GrantId, Pid, Process, Refusal, Used, World};
 
 impl CallFacts {
     /// What is said of one path of a call that has many.
@@ -92,7 +92,7 @@ pub(crate) struct CallerRights {
     /// Binds of calls that a crash interrupted.
     lost: Vec<String>,
     token: Option<TokenFacts>,
-    now: Moment,
+    now: BootTime,
     now_ms: i64,
 }
 
@@ -107,18 +107,18 @@ pub(super) struct Ancestor {
 
 impl CallerRights {
     /// Of one call.
-    pub fn call(world: &World, call: &CallFacts, now: &Moment, now_ms: i64) -> CallerRights {
+    pub fn call(world: &World, call: &CallFacts, now: &BootTime, now_ms: i64) -> CallerRights {
         let mut rights = CallerRights::of(world, call.who, &[call.seen().tool.as_str()], now, now_ms);
         rights.token = call.token.as_ref().and_then(|token| token.facts(world, now));
         rights
     }
 
     /// Of all calls with these tools.
-    pub fn of(world: &World, who: Who, tools: &[&str], now: &Moment, now_ms: i64) -> CallerRights {
+    pub fn of(world: &World, who: Who, tools: &[&str], now: &BootTime, now_ms: i64) -> CallerRights {
         let Who { pid, zone, task } = who;
         let bans = world.bans.values().filter(|ban| tools.contains(&ban.what.tool()) && world.in_scope(&ban.scope, pid, zone));
         let live = world.grants.values().filter(|grant| tools.contains(&grant.what.tool()) && grant.is_live(now, now_ms));
-        let ancestors = world.line(pid).skip(1).filter(|process| process.pid != Pid::KERNEL);
+        let ancestors = world.ancestry(pid).skip(1).filter(|process| process.pid != Pid::KERNEL);
         CallerRights {
             bans: bans.cloned().collect(),
             grants: live.filter(|grant| world.in_scope(&grant.scope, pid, zone)).cloned().collect(),

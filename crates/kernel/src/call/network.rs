@@ -12,7 +12,9 @@ use crate::Kernel;
 use crate::model::{GATEWAY_PORT, RoomModels};
 use crate::work::WorkKey;
 use parking_lot::Mutex;
-use sandbox::egress::{self, Ask, Behind, End, Judge, Leave, Meter, No, Patience, Ruling, Swap, Tally};
+use sandbox::egress::{
+    self, Behind, ConnectionMeter, Destination, EgressPermit, EgressPolicy, EgressVerdict, End, No, Swap, Tally, Timeouts,
+};
 use sandbox::{Door, Template};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -141,8 +143,8 @@ impl JobNetwork for RoomNetwork {
             async move { drop(over.wait_for(|over| *over).await) }
         };
         for ((_, behind), door) in self.outward().into_iter().zip(doors.by_ref()) {
-            let gate: Arc<dyn Judge> = Arc::<EgressGate>::clone(&self.gate);
-            running.push(tokio::spawn(egress::attend(door, behind, gate, Patience::default(), over())));
+            let gate: Arc<dyn EgressPolicy> = Arc::<EgressGate>::clone(&self.gate);
+            running.push(tokio::spawn(egress::serve(door, behind, gate, Timeouts::default(), over())));
         }
         for (models, door) in self.models.iter().zip(doors) {
             running.push(tokio::spawn(models.attend(door, over())));
@@ -156,7 +158,7 @@ struct EgressGate {
     request: Request,
     call: CallId,
     template: Template,
-    known: tokio::sync::Mutex<HashMap<Ask, KnownDestination>>,
+    known: tokio::sync::Mutex<HashMap<Destination, KnownDestination>>,
     /// Records of this job's traffic, and those that were too many.
     records: AtomicU64,
     dropped: AtomicU64,
@@ -191,15 +193,17 @@ struct Totals {
     down: AtomicU64,
 }
 
-impl Judge for EgressGate {
-    fn judge<'a>(&'a self, ask: &'a Ask) -> Pin<Box<dyn Future<Output = Ruling> + Send + 'a>> {
+impl EgressPolicy for EgressGate {
+    fn judge<'a>(&'a self, ask: &'a Destination) -> Pin<Box<dyn Future<Output = EgressVerdict> + Send + 'a>> {
         Box::pin(async move {
             let no = |refusal: Refusal| No { hint: refusal.advice(), reason: refusal.reason };
             match self.rule(ask).await {
-                Ok(meter) => Ruling::Allow(self.leave(ask, meter)),
-                Err(Stop::Refused(refusal)) if refusal.code == Code::Pending => Ruling::Pending(no(refusal)),
-                Err(Stop::Refused(refusal)) => Ruling::Deny(no(refusal)),
-                Err(Stop::Failed(fault)) => Ruling::Deny(No { reason: format!("it could not be decided: {fault}"), hint: fault.advice() }),
+                Ok(meter) => EgressVerdict::Allow(self.leave(ask, meter)),
+                Err(Stop::Refused(refusal)) if refusal.code == Code::Pending => EgressVerdict::Pending(no(refusal)),
+                Err(Stop::Refused(refusal)) => EgressVerdict::Deny(no(refusal)),
+                Err(Stop::Failed(fault)) => {
+                    EgressVerdict::Deny(No { reason: format!("it could not be decided: {fault}"), hint: fault.advice() })
+                }
             }
         })
     }
@@ -227,7 +231,7 @@ impl EgressGate {
 
     /// The meter of a connection that may be opened. What was decided for this job holds for it until the policy, a ban or its own
     /// grant changes.
-    async fn rule(&self, ask: &Ask) -> Result<ConnectionRecord, Stop> {
+    async fn rule(&self, ask: &Destination) -> Result<ConnectionRecord, Stop> {
         let mut known = self.known.lock().await;
         let version = self.kernel.policies.trusted(self.request.zone)?.map_or(0, |trusted| trusted.version);
         // Read before it is decided anew: what changes in between is found by the next to ask.
@@ -275,7 +279,7 @@ impl EgressGate {
         !over && self.kernel.ledger.look(|world| world.grants.contains_key(&grant.id))
     }
 
-    async fn admit(&self, ask: &Ask, request: &Request) -> Result<Permit, Stop> {
+    async fn admit(&self, ask: &Destination, request: &Request) -> Result<Permit, Stop> {
         let refuse = async |refusal: Refusal| -> Result<Permit, Stop> {
             settle::refuse(&self.kernel, request, refusal.clone(), Instant::now()).await?;
             Err(refusal.into())
@@ -284,6 +288,12 @@ impl EgressGate {
         if let Some(hosts) = self.template.hosts.as_ref().filter(|hosts| !service && !hosts.contains(&ask.host)) {
             let reason = format!("`{}` is not one of the {} hosts of the template `{}`", ask.host, hosts.len(), self.template.name);
             return refuse(Refusal::new(Code::Denied, reason).hint("use a template that leaves it to the policy")).await;
+        }
+        // A name that leads nowhere public is refused when it is dialled, whatever a person says: nobody is asked about it.
+        let is_name = ask.host.parse::<std::net::IpAddr>().is_err();
+        if let Some(why) = egress::closed_name(&ask.host).filter(|_| is_name && !service) {
+            let hint = "only public hosts can be reached; the operator can lend a service of this machine to rooms";
+            return refuse(Refusal::new(Code::Denied, format!("`{}` cannot be reached: {why}", ask.host)).hint(hint)).await;
         }
         for _ in 0..2 {
             let facts = facts::of_connection(&self.kernel, request, ask, &self.template).await?;
@@ -299,7 +309,7 @@ impl EgressGate {
         refuse(super::stale()).await
     }
 
-    fn leave(&self, ask: &Ask, meter: ConnectionRecord) -> Leave {
+    fn leave(&self, ask: &Destination, meter: ConnectionRecord) -> EgressPermit {
         let host_services = &self.kernel.rooms.host_services;
         let (to, tls) = host_services.way(ask);
         let own = host_services
@@ -309,10 +319,10 @@ impl EgressGate {
             .filter(|secret| self.template.secrets && secret.hosts.contains(&ask.host));
         let swaps =
             own.map(|secret| Swap { sentinel: secret.sentinel.clone(), secret: secret.value.clone(), header: secret.header.clone() });
-        Leave { to, tls, swaps: swaps.collect(), meter: Box::new(meter) }
+        EgressPermit { to, tls, swaps: swaps.collect(), meter: Box::new(meter) }
     }
 
-    fn meter(&self, ask: &Ask, open: &OpenPermit) -> ConnectionRecord {
+    fn meter(&self, ask: &Destination, open: &OpenPermit) -> ConnectionRecord {
         let Request { pid, task, .. } = open.request;
         let closed = NetClosed {
             pid,
@@ -373,7 +383,7 @@ struct ConnectionRecord {
     records: bool,
 }
 
-impl Meter for ConnectionRecord {
+impl ConnectionMeter for ConnectionRecord {
     fn end(self: Box<Self>, tally: Tally) {
         let Tally { up, down, duration, end } = tally;
         let ConnectionRecord { kernel, closed, totals, records } = *self;

@@ -10,7 +10,7 @@ use crate::throwaway_room::RoomContent;
 use sandbox::{Act, Exit, JobSpec};
 use std::path::PathBuf;
 use std::time::Duration;
-use workspace::auto::{self, Project, Unread};
+use workspace::auto::{self, Project, UnreadRules};
 use workspace::{State, aside, count, room_fault};
 use world::event::MergeTested;
 use world::{MergeId, Stop, Task, limits};
@@ -20,7 +20,7 @@ const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 
 /// Why these changes want a person, as far as can be said without running them: every reason, path by path.
 pub(super) async fn doubts(kernel: &Kernel, task: &Task, frozen: &Frozen, config: &Config) -> Result<Vec<String>, Stop> {
-    let trusted = Unread { safe: &config.merge.safe, command: config.test.command.as_deref() };
+    let trusted = UnreadRules { safe: &config.merge.safe, command: config.test.command.as_deref() };
     let project = match trusted.command {
         Some(command) if !trusted.safe.is_empty() => {
             let tree = tree_of(kernel, task)?;

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use workspace::{Frozen, Gate, MOVE, PathCall, State, WRITE, aside};
 use world::Stop;
-use world::{GrantId, Moment, Task, UsedRoom, World};
+use world::{BootTime, GrantId, Task, UsedRoom, World};
 
 /// What a merge's paths and the merge itself are asked as.
 const TOOLS: [&str; 4] = [super::APPLY, WRITE, "fs.delete", MOVE];
@@ -146,7 +146,7 @@ pub(super) struct Start {
 impl Start {
     /// Decides once more, by the world that the start is recorded in: the grants that are used up by it, one entry for each use, or why
     /// what was decided or answered before no longer holds. `by_person` is a merge that somebody said yes to.
-    pub fn decide(&self, world: &World, now: &Moment, now_ms: i64, by_person: bool) -> Result<Vec<GrantId>, String> {
+    pub fn decide(&self, world: &World, now: &BootTime, now_ms: i64, by_person: bool) -> Result<Vec<GrantId>, String> {
         let version = world.zones.get(&self.who.zone).map(|zone| zone.policy_version);
         if self.whole.iter().any(|whole| Some(whole.trusted.version) != version) {
             return Err("the policy changed after the question".into());
@@ -180,7 +180,7 @@ impl Start {
     }
 }
 
-fn rights_of(world: &World, who: Who, now: &Moment, now_ms: i64) -> CallerRights {
+fn rights_of(world: &World, who: Who, now: &BootTime, now_ms: i64) -> CallerRights {
     CallerRights::of(world, who, &TOOLS, now, now_ms).without_call_budget().without_overrides()
 }
 

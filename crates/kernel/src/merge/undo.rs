@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use workspace::{Frozen, MergePlan, MergeStep, PathCall, State, aside};
 use world::event::{CallRefused, MergeUndoBegun, MergeUndone};
-use world::{Code, Merge, MergeId, MergePath, MergeState, Moment, Pid, Refusal, Task, TaskId, World};
+use world::{BootTime, Code, Merge, MergeId, MergePath, MergeState, Pid, Refusal, Task, TaskId, World};
 use world::{Fault, FaultKind, Stop};
 
 /// One merge, as lists show it.
@@ -149,7 +149,7 @@ fn bytes(kernel: &Kernel, state: &State) -> Result<u64, Fault> {
 }
 
 /// Everything that denies it, once.
-fn denials(world: &World, calls: &[CallFacts], now: &Moment, now_ms: i64) -> Vec<(Refusal, Vec<String>)> {
+fn denials(world: &World, calls: &[CallFacts], now: &BootTime, now_ms: i64) -> Vec<(Refusal, Vec<String>)> {
     let mut found: Vec<(Refusal, Vec<String>)> = Vec::new();
     for call in calls {
         let rights = CallerRights::call(world, call, now, now_ms).without_grants();

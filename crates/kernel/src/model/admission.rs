@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use world::budget::lease::{Bid, Plan, Share};
-use world::{AtCap, CallId, Cap, Code, Event, Need, Pid, ProcessState, Refusal, Short, TaskId, UsedRoom, ZoneId};
+use world::budget::lease::{Plan, ReservationRequest, Share};
+use world::{AtCap, CallId, Cap, CapExceeded, Code, Event, Need, Pid, ProcessState, Refusal, TaskId, UsedRoom, ZoneId};
 use world::{Fault, Stop};
 
 /// Output that is reserved for a request that does not say how much it wants; asked for in its place where a budget caps it.
@@ -50,7 +50,7 @@ enum Payment {
         share: Option<Share>,
         lease: Option<CallId>,
     },
-    Short(Short),
+    CapExceeded(CapExceeded),
     /// Its model has no price, and a cap on money could not hold it.
     Unpriced,
 }
@@ -194,7 +194,7 @@ impl ProcessAdmission {
                 return Err(unpriced(world, of, model_request, tokens));
             }
             let need = Need { tier, tokens, context, micros };
-            let bid = Bid { pid, task, call, provider: model_request.provider, model: model_request.model, need };
+            let bid = ReservationRequest { pid, task, call, provider: model_request.provider, model: model_request.model, need };
             match kernel.models.leases.plan(world, &bid, now_ms) {
                 Ok(Plan { events, ahead, share }) => {
                     let lease = events.iter().find_map(|event| match event {
@@ -206,7 +206,7 @@ impl ProcessAdmission {
                 }
                 Err(short) => {
                     let refusal = refusal(world, &short);
-                    *paid.lock() = Some(Payment::Short(short));
+                    *paid.lock() = Some(Payment::CapExceeded(short));
                     Err(refusal)
                 }
             }
@@ -244,12 +244,12 @@ impl ProcessAdmission {
         };
         let short = match paid {
             Some(Payment::Unpriced) => return Denied::Final(denial(DenialKind::Budget, message)),
-            Some(Payment::Short(short)) => Some(short),
+            Some(Payment::CapExceeded(short)) => Some(short),
             Some(Payment::Made { .. }) | None => None,
         };
         match (refusal.review, short) {
             (Some(review), _) => Denied::Waits { denial: denial(DenialKind::Denied, message), what: Waited::Review(review) },
-            (None, Some(Short { what: Cap::Rate, .. })) => {
+            (None, Some(CapExceeded { what: Cap::Rate, .. })) => {
                 let now_ms = kernel.ledger.look(|world| world.now_ms);
                 let left_ms = 60_000 - now_ms.rem_euclid(60_000);
                 let retry_after = Some(Duration::from_millis(left_ms.unsigned_abs()));
@@ -340,8 +340,8 @@ fn unpriced(world: &world::World, of: Pid, model_request: &ModelRequest<'_>, tok
     Refusal::new(Code::Exhausted, reason).remedy(world::Remedy::CapTokens { pid: of, budget })
 }
 
-fn refusal(world: &world::World, short: &Short) -> Refusal {
-    let Short { pid, what, cap, used, need, .. } = short;
+fn refusal(world: &world::World, short: &CapExceeded) -> Refusal {
+    let CapExceeded { pid, what, cap, used, need, .. } = short;
     let name = name_of(world, *pid);
     let amount = |n: u64| if *what == Cap::Money { usage::dollars(n) } else { n.to_string() };
     let reason = match what {

@@ -2,15 +2,15 @@
 
 use crate::ledger::Ledger;
 use parking_lot::Mutex;
-use world::budget::lease::{Bid, Plan, Purse, Share};
-use world::{Short, World};
+use world::budget::lease::{LeasePool, Plan, ReservationRequest, Share};
+use world::{CapExceeded, World};
 
 #[derive(Default)]
-pub(crate) struct Leases(Mutex<Purse>);
+pub(crate) struct Leases(Mutex<LeasePool>);
 
 impl Leases {
     /// Pays for a request. Called with the world that its commit decides on.
-    pub fn plan(&self, world: &World, bid: &Bid<'_>, now_ms: i64) -> Result<Plan, Short> {
+    pub fn plan(&self, world: &World, bid: &ReservationRequest<'_>, now_ms: i64) -> Result<Plan, CapExceeded> {
         self.0.lock().plan(world, bid, now_ms)
     }
 

@@ -16,7 +16,7 @@ use world::Fault;
 use world::budget::crash::Flight;
 use world::budget::lease::Share;
 use world::event::{BudgetWarned, CallFinished, ModelUsed};
-use world::{CallId, Ending, Event, Figures, World};
+use world::{CallId, Ending, Event, UsageTotals, World};
 
 pub(super) struct ModelSettlement {
     kernel: Arc<Kernel>,
@@ -148,7 +148,7 @@ impl ModelSettlement {
             bytes.map(|bytes| kernel.ledger.keep(kernel.ledger.redactor.text(&String::from_utf8_lossy(bytes)).as_bytes())).transpose()
         };
         let (asked, answered) = (keep(self.asked.as_deref())?, keep(answer.as_deref())?);
-        let figures = Figures {
+        let figures = UsageTotals {
             requests: 1,
             input: usage.input,
             output: usage.output,
@@ -215,7 +215,7 @@ fn events(world: &World, call: CallId, used: ModelUsed, finished: CallFinished) 
     let mut events = Vec::new();
     if world.books.reserved.contains_key(&call) {
         let of = used.task;
-        for process in world.line(used.pid) {
+        for process in world.ancestry(used.pid) {
             let Some(account) = world.books.accounts.get(&process.pid) else { continue };
             let mut after = account.clone();
             after.spent.micros = after.spent.micros.saturating_add(used.charged_micros);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use world::Stop;
 use world::budget::{ALL_TIERS, held};
 use world::event::{BudgetGranted, BudgetReconciled, BudgetSet};
-use world::{Account, Budget, By, Code, Figures, Held, Pid, Refusal, Spend, World};
+use world::{Account, Budget, By, Code, Held, Pid, Refusal, Spend, UsageTotals, World};
 
 /// Millionths of a dollar as people write them.
 pub(crate) fn dollars(micros: u64) -> String {
@@ -26,10 +26,10 @@ pub struct ProcessAccount {
 
 impl Ledger {
     /// Usage of models, summed; and the sum of it all.
-    pub fn usage(&self, by: By) -> (Vec<(String, Figures)>, Figures) {
+    pub fn usage(&self, by: By) -> (Vec<(String, UsageTotals)>, UsageTotals) {
         self.look(|world| {
-            let mut sums: BTreeMap<(u64, String), Figures> = BTreeMap::new();
-            let mut total = Figures::default();
+            let mut sums: BTreeMap<(u64, String), UsageTotals> = BTreeMap::new();
+            let mut total = UsageTotals::default();
             for (row, figures) in &world.books.usage {
                 total.add(figures);
                 for key in keys(world, by, row) {
@@ -37,7 +37,7 @@ impl Ledger {
                 }
             }
             // What was reconciled leaves nothing behind.
-            sums.retain(|_, figures| *figures != Figures::default());
+            sums.retain(|_, figures| *figures != UsageTotals::default());
             (sums.into_iter().map(|((_, name), figures)| (name, figures)).collect(), total)
         })
     }
@@ -177,7 +177,7 @@ fn keys(world: &World, by: By, row: &world::Row) -> Vec<(u64, String)> {
     let process = world.processes.get(&row.pid);
     match by {
         By::Process => vec![(row.pid.0, name(world, row.pid))],
-        By::Tree => world.line(row.pid).map(|process| (process.pid.0, name(world, process.pid))).collect(),
+        By::Tree => world.ancestry(row.pid).map(|process| (process.pid.0, name(world, process.pid))).collect(),
         By::User => vec![(0, process.map_or_else(String::new, |process| process.user.clone()))],
         By::Zone => {
             let zone = process.and_then(|process| process.zone).and_then(|zone| world.zones.get(&zone));

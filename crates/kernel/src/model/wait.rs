@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use world::event::BudgetAsked;
-use world::{Account, AtCap, Cap, Pid, ReviewId, ReviewState, Short, Spend, TaskId, World};
+use world::{Account, AtCap, Cap, CapExceeded, Pid, ReviewId, ReviewState, Spend, TaskId, World};
 
 /// A request that does not fit under a cap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,11 +18,11 @@ pub struct Wait {
     pub pid: Pid,
     pub task: Option<TaskId>,
     tier: String,
-    short: Short,
+    short: CapExceeded,
 }
 
 impl Wait {
-    pub(super) fn new(pid: Pid, task: Option<TaskId>, tier: &str, short: Short) -> Wait {
+    pub(super) fn new(pid: Pid, task: Option<TaskId>, tier: &str, short: CapExceeded) -> Wait {
         Wait { pid, task, tier: tier.to_owned(), short }
     }
 
@@ -41,7 +41,7 @@ impl Wait {
     }
 
     pub(super) fn asked(&self) -> BudgetAsked {
-        let Short { pid: of, what, cap, used, need, .. } = &self.short;
+        let CapExceeded { pid: of, what, cap, used, need, .. } = &self.short;
         BudgetAsked { pid: self.pid, task: self.task, of: *of, what: what.to_string(), cap: *cap, used: *used, need: *need }
     }
 

@@ -11,7 +11,7 @@ use oxc_parser::config::TokensParserConfig;
 use oxc_parser::{Parser, ParserReturn};
 use oxc_span::SourceType;
 
-use crate::fault::Flaw;
+use crate::fault::RuleFlaw;
 use crate::limits::{FRAME_BYTES, NESTING, STRIP_STACK_BYTES};
 
 mod erase;
@@ -29,11 +29,11 @@ struct Wrong {
 }
 
 /// The file as JavaScript, or its first error.
-pub(super) fn strip(file: &str, text: &str) -> Result<String, Flaw> {
+pub(super) fn strip(file: &str, text: &str) -> Result<String, RuleFlaw> {
     if text.len() > FRAME_BYTES {
-        return Err(Flaw::new(file, None, format!("the file has {} bytes, and {FRAME_BYTES} is the most", text.len())));
+        return Err(RuleFlaw::new(file, None, format!("the file has {} bytes, and {FRAME_BYTES} is the most", text.len())));
     }
-    let wrong = |wrong: Wrong| Flaw::new(file, Some(place(text, wrong.at)), wrong.what);
+    let wrong = |wrong: Wrong| RuleFlaw::new(file, Some(place(text, wrong.at)), wrong.what);
     if let Some(at) = nesting::too_deep(text, NESTING) {
         return Err(wrong(Wrong { at, what: format!("brackets are nested more than {NESTING} deep here") }));
     }
@@ -44,8 +44,8 @@ pub(super) fn strip(file: &str, text: &str) -> Result<String, Flaw> {
     });
     match stripped {
         Ok(Ok(stripped)) => stripped.map_err(wrong),
-        Ok(Err(_)) => Err(Flaw::new(file, None, "the parser gave up on this file")),
-        Err(error) => Err(Flaw::new(file, None, format!("no thread could be started to read it: {error}"))),
+        Ok(Err(_)) => Err(RuleFlaw::new(file, None, "the parser gave up on this file")),
+        Err(error) => Err(RuleFlaw::new(file, None, format!("no thread could be started to read it: {error}"))),
     }
 }
 

@@ -10,7 +10,7 @@ use sandbox::{Template, Workspace};
 use tokio::sync::{mpsc, oneshot};
 
 use super::running::Running;
-use super::{Restarts, State, Status, lost, opinions};
+use super::{EngineState, Restarts, Status, lost, opinions};
 
 /// A call that waits for its opinions.
 pub(super) struct Question {
@@ -77,7 +77,7 @@ impl Keeper {
             }
         };
         self.show(|status| {
-            status.state = State::Stopped;
+            status.state = EngineState::Stopped;
             status.pid = None;
         });
         // Whoever still waits hears that it was stopped, as the queue is gone.
@@ -126,7 +126,7 @@ impl Keeper {
     async fn replace(&mut self, mut why: String) -> Result<Running, Stopped> {
         loop {
             let Some(before) = self.restarts.take(Instant::now()) else {
-                self.show(|status| status.state = State::Down { why: why.clone() });
+                self.show(|status| status.state = EngineState::Down { why: why.clone() });
                 let told = format!("it failed too often and stays down: {why}");
                 return deny_until(&mut self.wishes, &told, std::future::pending()).await;
             };
@@ -139,7 +139,7 @@ impl Keeper {
             match deny_until(&mut self.wishes, &format!("it is being restarted: {why}"), start).await? {
                 Ok(next) if next.rules() == self.rules => {
                     self.show(|status| {
-                        status.state = State::Up;
+                        status.state = EngineState::Up;
                         status.pid = Some(next.pid());
                     });
                     return Ok(next);
@@ -152,7 +152,7 @@ impl Keeper {
 
     fn gone(&self, why: &str) {
         self.show(|status| {
-            status.state = State::Restarting { why: why.to_owned() };
+            status.state = EngineState::Restarting { why: why.to_owned() };
             status.pid = None;
         });
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use plugin::{Extensions, PluginError, State, Status};
+use plugin::{EngineState, Extensions, PluginError, Status};
 use policy::{Action, Opinion};
 use rustix::fs::{Gid, Uid};
 use sandbox::Launcher;
@@ -107,7 +107,7 @@ impl Host {
     }
 
     pub fn up(&self, extensions: &Extensions) -> Status {
-        self.until(extensions, |status| status.state == State::Up)
+        self.until(extensions, |status| status.state == EngineState::Up)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use plugin::State;
+use plugin::EngineState;
 use policy::Action;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -50,7 +50,7 @@ fn a_child_killed_while_it_waits_is_replaced(host: &Host) {
     let rules = host.start_one("return pass();");
     let first = rules.status().pid.unwrap();
     kill(first);
-    let status = host.until(&rules, |status| status.state == State::Up && status.pid != Some(first) && status.pid.is_some());
+    let status = host.until(&rules, |status| status.state == EngineState::Up && status.pid != Some(first) && status.pid.is_some());
     assert_eq!(status.restarts, 1);
     host.control(&rules);
 }
@@ -126,13 +126,13 @@ fn after_five_restarts_it_stays_down(host: &Host) {
     let rules = host.start_one("return pass();");
     for round in 1..=5 {
         kill(rules.status().pid.unwrap());
-        let status = host.until(&rules, |status| status.restarts == round && status.state == State::Up && status.pid.is_some());
+        let status = host.until(&rules, |status| status.restarts == round && status.state == EngineState::Up && status.pid.is_some());
         assert_eq!(status.restarts, round);
         host.control(&rules);
     }
     let last = rules.status().pid.unwrap();
     kill(last);
-    let status = host.until(&rules, |status| matches!(status.state, State::Down { .. }));
+    let status = host.until(&rules, |status| matches!(status.state, EngineState::Down { .. }));
     assert_eq!((status.restarts, status.pid), (5, None));
     for _ in 0..3 {
         let (says, reason) = host.one(&rules, "control");
@@ -146,7 +146,7 @@ fn a_lost_holder_is_a_deny(host: &Host) {
     host.control(&rules);
     let holder: serde_json::Value = serde_json::from_slice(&fs::read(host.works()[0].join("holder")).unwrap()).unwrap();
     kill(i32::try_from(holder["pid"].as_i64().unwrap()).unwrap());
-    host.until(&rules, |status| matches!(status.state, State::Down { .. }));
+    host.until(&rules, |status| matches!(status.state, EngineState::Down { .. }));
     assert_eq!(host.one(&rules, "control").0, Action::Deny);
     host.block_on(rules.stop());
     // A new set of rules has a room of its own.
@@ -165,7 +165,7 @@ fn nothing_is_left_after_stop(host: &Host) {
     assert!(tree.iter().all(|pid| !fs::exists(format!("/proc/{pid}")).unwrap()), "{tree:?}");
     assert_eq!(host.works(), Vec::<std::path::PathBuf>::new());
     // A handle that is left denies.
-    assert_eq!(other.status().state, State::Stopped);
+    assert_eq!(other.status().state, EngineState::Stopped);
     let (says, reason) = host.one(&other, "control");
     assert!(says == Action::Deny && reason.contains("it was stopped"), "{reason}");
     host.block_on(other.stop());

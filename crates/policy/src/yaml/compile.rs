@@ -1,6 +1,6 @@
 //! From what was written to what is matched.
 
-use super::slip::{Kind, Named};
+use super::typo::{Kind, Named};
 use super::{Capability, Compiled, Fields, Limits, PolicyError, Tree, Warning};
 use crate::rule::{Action, Command, Condition, Constraints, Room, Rule, SizeTest, Syscall};
 use crate::scope::{BadGlob, Globs, Word};
@@ -139,7 +139,7 @@ impl Compiler<'_> {
         for (at, word) in capability.examples.iter().flat_map(|examples| examples.value.syscalls()) {
             self.names.push(Named { rule: name.to_owned(), kind: Kind::Call, word, line: at.line(), column: at.column() });
         }
-        self.doubt(capability, &rule);
+        self.lint(capability, &rule);
         if let Some(examples) = &capability.examples {
             if examples.value.is_empty() {
                 self.warn(examples.referenced, format!("the examples of `{name}` are none"), "write one, or take them away");

@@ -3,11 +3,11 @@
 //! Above `--` stands the file, with `\t`, `\r`, `\0` and `\u{…}` for what cannot be seen; below it what must be said. `SKEP_UPDATE=1`
 //! rewrites the lower halves.
 
-use policy::{Known, Policy};
+use policy::{KnownNames, Policy};
 use std::fmt::Write as _;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gate/flawed.txt");
-const KNOWN: Known<'_> = Known {
+const KNOWN: KnownNames<'_> = KnownNames {
     calls: &["fs.read", "fs.write", "fs.edit", "fs.list", "shell.run", "http.request", "net.connect", "net.request"],
     rooms: &["default", "code-executor"],
     tags: &["operator", "brain", "foreman"],
@@ -44,7 +44,7 @@ fn said(text: &str) -> String {
     match Policy::parse(text, "p.yaml") {
         Err(error) => line("error", error.line, error.column, &error.what, error.hint),
         Ok((policy, warnings)) => {
-            let warnings = warnings.into_iter().chain(policy.slips(&KNOWN, "p.yaml"));
+            let warnings = warnings.into_iter().chain(policy.typos(&KNOWN, "p.yaml"));
             let advice = |warning: &policy::Warning| world::remedy::advice(warning.hint.as_deref(), warning.remedy.as_ref());
             warnings.map(|warning| line("warning", warning.line, warning.column, &warning.what, advice(&warning))).collect()
         }

@@ -1,7 +1,7 @@
 //! What tokens, silence and previews settle, beside the 26 normative cases: those are scenarios (`crates/testkit/scenarios/case_*`).
 
 use crate::{check, facts, rules};
-use policy::{Action, Facts, Globs, Need, Opinion, Peer, Policy, Standing, TokenFacts, Verdict, decide, preview};
+use policy::{Action, Facts, Globs, Opinion, Peer, Policy, PreviewNeed, Standing, TokenFacts, Verdict, decide, preview};
 
 const ALLOW: &str = "name: writes, match: { syscall: fs.write }, action: allow";
 const SILENCE: &str = "deny: `fs.write` on `src/lib.rs` is denied: no rule allows it []";
@@ -24,9 +24,9 @@ fn token() -> TokenFacts {
 fn no_extension_is_asked_where_a_token_or_a_deny_settles_it() {
     let (token, opinions) = (token(), [Opinion { from: "house-style".into(), says: Action::Deny, reason: "as I see it".into() }]);
     let call = Facts { token: Some(&token), opinions: &opinions, ..facts() };
-    assert_eq!(preview(&rules(ALLOW), &call), Need::Token);
-    assert_eq!(preview(&rules(ALLOW), &Facts { token: None, ..call.clone() }), Need::Opinion, "the control");
-    assert_eq!(preview(&rules("name: never, match: { syscall: fs.write }, action: deny"), &facts()), Need::Denied);
+    assert_eq!(preview(&rules(ALLOW), &call), PreviewNeed::Token);
+    assert_eq!(preview(&rules(ALLOW), &Facts { token: None, ..call.clone() }), PreviewNeed::Opinion, "the control");
+    assert_eq!(preview(&rules("name: never, match: { syscall: fs.write }, action: deny"), &facts()), PreviewNeed::Denied);
     let Verdict::Allow(warrant) = decide(&Policy::empty(), &call, &Standing::default()) else { panic!() };
     assert_eq!(warrant.token(), Some("t-1"));
 }

@@ -2,8 +2,8 @@
 
 use crate::{facts, rules};
 use policy::{
-    Action, Asked, Case, ChangeKind, Facts, Layer, Need, Opinion, OwnedFacts, OwnedPath, Policy, RealPath, Standing, Trial, decide,
-    default_policy, explain, preview, suggest,
+    Action, Asked, Case, Facts, Layer, Opinion, OwnedFacts, OwnedPath, Policy, PreviewNeed, RealPath, Standing, Trial, VerdictChangeKind,
+    decide, default_policy, explain, preview, suggest,
 };
 use world::GrantId;
 
@@ -64,18 +64,18 @@ fn after_a_builtin_nobody_is_asked() {
 #[test]
 fn extensions_are_asked_only_where_they_matter() {
     let table = [
-        ("name: never, match: { syscall: fs.write }, action: deny", "src/a", Need::Denied),
-        ("name: small, match: { syscall: fs.write }, action: allow, constraints: { max_file_size: 5 }", "src/a", Need::Denied),
-        ("name: all, match: { syscall: fs.write }, action: allow", ".skep/policy.yaml", Need::Denied),
-        ("name: all, match: { syscall: fs.write }, action: allow", "src/a", Need::Opinion),
-        ("name: ask, match: { syscall: fs.write }, action: require_review", "src/a", Need::Opinion),
-        ("", "src/a", Need::Opinion),
+        ("name: never, match: { syscall: fs.write }, action: deny", "src/a", PreviewNeed::Denied),
+        ("name: small, match: { syscall: fs.write }, action: allow, constraints: { max_file_size: 5 }", "src/a", PreviewNeed::Denied),
+        ("name: all, match: { syscall: fs.write }, action: allow", ".skep/policy.yaml", PreviewNeed::Denied),
+        ("name: all, match: { syscall: fs.write }, action: allow", "src/a", PreviewNeed::Opinion),
+        ("name: ask, match: { syscall: fs.write }, action: require_review", "src/a", PreviewNeed::Opinion),
+        ("", "src/a", PreviewNeed::Opinion),
     ];
     for (lines, path, expect) in table {
         assert_eq!(preview(&rules(lines), &Facts { paths: &[RealPath::Inside(path)], ..facts() }), expect, "{lines} on {path}");
     }
     let outside = Facts { tool: "fs.read", read_only: true, paths: &[RealPath::Outside("/etc/passwd")], ..facts() };
-    assert_eq!(preview(&rules(""), &outside), Need::Opinion, "an extension may want a person to look");
+    assert_eq!(preview(&rules(""), &outside), PreviewNeed::Opinion, "an extension may want a person to look");
 }
 
 fn case(name: &str, tool: &str, path: &str, then: Action) -> Case {
@@ -114,11 +114,11 @@ fn a_trial_shows_only_what_would_change() {
     assert_eq!(
         shown,
         [
-            ("c-2", Action::Deny, ChangeKind::Breaking, "frozen".into()),
-            ("c-3", Action::RequireReview, ChangeKind::Stricter, "ci".into()),
-            ("c-4", Action::Allow, ChangeKind::Looser, "writes".into()),
-            ("c-5", Action::Deny, ChangeKind::Stricter, "frozen".into()),
-            ("c-7", Action::Deny, ChangeKind::Stricter, String::new()),
+            ("c-2", Action::Deny, VerdictChangeKind::Breaking, "frozen".into()),
+            ("c-3", Action::RequireReview, VerdictChangeKind::Stricter, "ci".into()),
+            ("c-4", Action::Allow, VerdictChangeKind::Looser, "writes".into()),
+            ("c-5", Action::Deny, VerdictChangeKind::Stricter, "frozen".into()),
+            ("c-7", Action::Deny, VerdictChangeKind::Stricter, String::new()),
         ]
     );
     assert_eq!((found.cases, found.by_token, found.breaking, found.stricter, found.looser), (7, 1, 1, 3, 1));

@@ -61,13 +61,13 @@ impl Answer {
     }
 
     /// Sends it and lets the client hear it: a socket that is closed with unread bytes resets the connection.
-    pub async fn send(self, client: &mut (impl AsyncRead + AsyncWrite + Unpin), patience: Duration) {
+    pub async fn send(self, client: &mut (impl AsyncRead + AsyncWrite + Unpin), timeouts: Duration) {
         let talk = async {
             client.write_all(&self.bytes()).await?;
             client.shutdown().await?;
             tokio::io::copy(&mut client.take(DRAIN_BYTES_MAX), &mut tokio::io::sink()).await
         };
         // A client that does not listen has its answer all the same.
-        let _ = tokio::time::timeout(patience.min(Duration::from_secs(5)), talk).await;
+        let _ = tokio::time::timeout(timeouts.min(Duration::from_secs(5)), talk).await;
     }
 }

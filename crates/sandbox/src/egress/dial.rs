@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use super::{Ask, To, closed};
+use super::{Destination, To, closed};
 
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 8;
@@ -20,14 +20,14 @@ pub(super) enum Unreached {
     Failed(String),
 }
 
-pub(super) async fn dial(ask: &Ask, to: To, patience: Duration) -> Result<TcpStream, Unreached> {
+pub(super) async fn dial(ask: &Destination, to: To, timeouts: Duration) -> Result<TcpStream, Unreached> {
     let addresses = match to {
         To::Loopback(port) => vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-        To::Name => public(ask, patience).await?,
+        To::Name => public(ask, timeouts).await?,
     };
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in addresses {
-        match tokio::time::timeout(patience, TcpStream::connect(address)).await {
+        match tokio::time::timeout(timeouts, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 // Small writes of one side should not wait for more of it.
                 let _ = stream.set_nodelay(true);
@@ -41,9 +41,9 @@ pub(super) async fn dial(ask: &Ask, to: To, patience: Duration) -> Result<TcpStr
 }
 
 /// Those addresses of a name that lie on the public internet.
-async fn public(ask: &Ask, patience: Duration) -> Result<Vec<SocketAddr>, Unreached> {
+async fn public(ask: &Destination, timeouts: Duration) -> Result<Vec<SocketAddr>, Unreached> {
     let failed = |why: String| Unreached::Failed(format!("`{}` cannot be resolved: {why}", ask.host));
-    let found = tokio::time::timeout(patience, tokio::net::lookup_host((ask.host.as_str(), ask.port))).await;
+    let found = tokio::time::timeout(timeouts, tokio::net::lookup_host((ask.host.as_str(), ask.port))).await;
     let found: Vec<SocketAddr> =
         found.map_err(|_| failed("no answer in time".to_owned()))?.map_err(|error| failed(error.to_string()))?.take(64).collect();
     let refused = found.iter().find_map(|address| Some((address.ip(), closed(address.ip())?)));

@@ -16,7 +16,7 @@ const HOST_BYTES_MAX: usize = 253;
 
 /// A request that was understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct RequestHead {
     pub method: String,
     /// Lower-case, without a final dot.
     pub host: String,
@@ -43,7 +43,7 @@ fn bad(why: impl Into<String>) -> Malformed {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Read {
     /// The head, and how many bytes it took.
-    Whole(Head, usize),
+    Whole(RequestHead, usize),
     More,
     Bad(Malformed),
 }
@@ -83,7 +83,7 @@ pub fn read(bytes: &[u8]) -> Read {
     Read::More
 }
 
-fn parse(lines: &[&[u8]]) -> Result<Head, Malformed> {
+fn parse(lines: &[&[u8]]) -> Result<RequestHead, Malformed> {
     let (request, lines) = lines.split_first().ok_or_else(|| bad("the request begins with an empty line"))?;
     let (method, target) = request_line(request)?;
     let headers = lines.iter().map(|line| header(line)).collect::<Result<Vec<_>, _>>()?;
@@ -97,7 +97,7 @@ fn parse(lines: &[&[u8]]) -> Result<Head, Malformed> {
     };
     host_agrees(&headers, &host, port, path.is_some())?;
     let body = body(&headers, path.is_some())?;
-    Ok(Head { method, host, port, path, body, headers })
+    Ok(RequestHead { method, host, port, path, body, headers })
 }
 
 fn request_line(line: &[u8]) -> Result<(String, String), Malformed> {
@@ -235,7 +235,7 @@ fn body(headers: &[(String, String)], plain: bool) -> Result<u64, Malformed> {
 /// Headers that are between a client and its proxy.
 const OWN: &[&str] = &["host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length"];
 
-impl Head {
+impl RequestHead {
     /// The head for the server, with sentinels replaced; whether any was. One request is all that a connection carries.
     pub fn onward(&self, swaps: &[Swap]) -> (Vec<u8>, bool) {
         let host = if self.port == 80 { self.host.clone() } else { format!("{}:{}", self.host, self.port) };

@@ -15,7 +15,7 @@ use super::Keeper;
 use crate::cgroup::{self, Group};
 use crate::disk::Overfull;
 use crate::fault::{Failure, SandboxError, Step};
-use crate::figures::{Figures, Running};
+use crate::figures::{JobFigures, Running};
 use crate::inlet::Inlets;
 use crate::link::Unreported;
 use crate::order::Report;
@@ -95,7 +95,7 @@ impl Job {
     }
 
     /// What the job uses now; `None` when it is on its way out.
-    pub fn figures(&self) -> Option<Figures> {
+    pub fn figures(&self) -> Option<JobFigures> {
         self.running.figures()
     }
 

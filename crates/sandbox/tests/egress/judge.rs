@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use sandbox::egress::{self, Ask, Judge, Leave, Meter, No, Patience, Ruling, Swap, Tally, To};
+use sandbox::egress::{self, ConnectionMeter, Destination, EgressPermit, EgressPolicy, EgressVerdict, No, Swap, Tally, Timeouts, To};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -20,30 +20,33 @@ pub struct Fake {
 
 #[derive(Debug, PartialEq)]
 pub enum Heard {
-    Asked(Ask),
+    Asked(Destination),
     Malformed(String),
     Ended(Tally),
 }
 
 struct Told(Sender<Heard>);
 
-impl Meter for Told {
+impl ConnectionMeter for Told {
     fn end(self: Box<Self>, tally: Tally) {
         // The test may be over.
         let _ = self.0.send(Heard::Ended(tally));
     }
 }
 
-impl Judge for Fake {
-    fn judge<'a>(&'a self, ask: &'a Ask) -> Pin<Box<dyn Future<Output = Ruling> + Send + 'a>> {
+impl EgressPolicy for Fake {
+    fn judge<'a>(&'a self, ask: &'a Destination) -> Pin<Box<dyn Future<Output = EgressVerdict> + Send + 'a>> {
         self.heard.send(Heard::Asked(ask.clone())).unwrap();
         let no = |reason: &str| No { reason: reason.to_owned(), hint: Some("ask a person".to_owned()) };
         let ruling = match ask.host.as_str() {
-            host if host == self.host => {
-                Ruling::Allow(Leave { to: self.to, tls: self.tls, swaps: self.swaps.clone(), meter: Box::new(Told(self.heard.clone())) })
-            }
-            "later.test" => Ruling::Pending(no("review-3 waits for a person")),
-            _ => Ruling::Deny(no("no rule allows it\u{202e}")),
+            host if host == self.host => EgressVerdict::Allow(EgressPermit {
+                to: self.to,
+                tls: self.tls,
+                swaps: self.swaps.clone(),
+                meter: Box::new(Told(self.heard.clone())),
+            }),
+            "later.test" => EgressVerdict::Pending(no("review-3 waits for a person")),
+            _ => EgressVerdict::Deny(no("no rule allows it\u{202e}")),
         };
         Box::pin(std::future::ready(ruling))
     }
@@ -62,18 +65,18 @@ pub fn leading_to(host: &'static str, port: u16) -> (Fake, Receiver<Heard>) {
 
 /// The client's end of a connection to the proxy.
 pub fn client(judge: Fake) -> DuplexStream {
-    patient_client(judge, Patience::default())
+    patient_client(judge, Timeouts::default())
 }
 
-pub fn patient_client(judge: Fake, patience: Patience) -> DuplexStream {
+pub fn patient_client(judge: Fake, timeouts: Timeouts) -> DuplexStream {
     let (client, proxy) = tokio::io::duplex(64 * 1024);
-    tokio::spawn(async move { egress::serve(proxy, &judge, patience).await });
+    tokio::spawn(async move { egress::serve_client(proxy, &judge, timeouts).await });
     client
 }
 
 /// Short where a test waits for the end of it.
-pub fn impatient() -> Patience {
-    Patience { head: Duration::from_millis(30), ..Patience::default() }
+pub fn impatient() -> Timeouts {
+    Timeouts { head: Duration::from_millis(30), ..Timeouts::default() }
 }
 
 /// Says something to the proxy and reads all it answers.
@@ -120,6 +123,6 @@ pub fn ended(told: &Receiver<Heard>) -> Tally {
     }
 }
 
-pub fn shared(judge: Fake) -> Arc<dyn Judge> {
+pub fn shared(judge: Fake) -> Arc<dyn EgressPolicy> {
     Arc::new(judge)
 }

@@ -1,6 +1,6 @@
 //! Plain HTTP.
 
-use sandbox::egress::{Ask, End, Swap};
+use sandbox::egress::{Destination, End, Swap};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::judge::{Heard, client, ended, leading_to, listen, say, server};
@@ -20,7 +20,7 @@ async fn a_request_is_written_anew() {
         sent,
         "POST /a?b=c HTTP/1.1\r\nhost: good.test:8080\r\nuser-agent: t\u{e9}st\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello"
     );
-    let ask = Ask { method: Some("POST".into()), host: "good.test".into(), port: 8080 };
+    let ask = Destination { method: Some("POST".into()), host: "good.test".into(), port: 8080 };
     assert_eq!(told.recv().unwrap(), Heard::Asked(ask));
     let tally = ended(&told);
     // The server read a char of two bytes as it was sent, byte for byte.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use sandbox::egress::{self, Ask, Behind, End, Patience, Tally};
+use sandbox::egress::{self, Behind, Destination, End, Tally, Timeouts};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::rustls::crypto::ring::default_provider;
@@ -63,7 +63,7 @@ async fn tls_to_the_judged_name_passes_untouched() {
     stream.shutdown().await.unwrap();
     served.await.unwrap();
     drop(stream);
-    assert_eq!(told.recv().unwrap(), Heard::Asked(Ask { method: None, host: "good.test".into(), port: 443 }));
+    assert_eq!(told.recv().unwrap(), Heard::Asked(Destination { method: None, host: "good.test".into(), port: 443 }));
     let Tally { up, down, end, .. } = ended(&told);
     assert_eq!(end, End::Done);
     assert!(up > 200 && down > 400, "{up} {down}");
@@ -161,8 +161,8 @@ async fn who_drops_a_door_cuts_what_came_through_it() {
     let (mut judge, told) = leading_to("db.test", port);
     judge.tls = false;
     let (door, at) = listen().await;
-    let behind = Behind::Place(Ask { method: None, host: "db.test".into(), port: 5432 });
-    let attending = tokio::spawn(egress::attend(door, behind, shared(judge), Patience::default(), std::future::pending()));
+    let behind = Behind::Place(Destination { method: None, host: "db.test".into(), port: 5432 });
+    let attending = tokio::spawn(egress::serve(door, behind, shared(judge), Timeouts::default(), std::future::pending()));
     let mut inside = TcpStream::connect(("127.0.0.1", at)).await.unwrap();
     let (mut server, _) = listener.accept().await.unwrap();
     inside.write_all(b"abc").await.unwrap();

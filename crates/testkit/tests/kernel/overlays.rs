@@ -5,7 +5,7 @@
 mod oracle;
 
 use kernel::{Kernel, NewTask, Stop, Tuning};
-use oracle::{Merge, Thing, Tree};
+use oracle::{OracleMerge, OracleTree, Thing};
 use sandbox::Launcher;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -193,7 +193,7 @@ async fn one(kernel: &Arc<Kernel>, bed: &Bed, seed: u64) -> Result<u64, String> 
     let told = kernel.merge(task, None, BTreeMap::new(), "human").await.map_err(said)?;
     let after = project(bed);
     let refused = |path: &Path| path == Path::new("view.list");
-    Merge { before: &before, made: &made, after: &after, refused: &refused, ignored: &|_| false, moves: true }
+    OracleMerge { before: &before, made: &made, after: &after, refused: &refused, ignored: &|_| false, moves: true }
         .check()
         .map_err(|why| format!("{why}\nbefore {before:?}\nmade {made:?}\nafter {after:?}\ntold {told:?}"))?;
     Ok(before.iter().filter(|(path, thing)| after.get(*path) != Some(thing)).count() as u64
@@ -207,13 +207,13 @@ fn ended(kernel: &Kernel) -> String {
 }
 
 /// The project without git's own folder.
-fn project(bed: &Bed) -> Tree {
+fn project(bed: &Bed) -> OracleTree {
     let mut tree = oracle::read(&bed.project());
     tree.retain(|path, _| !path.starts_with(".git"));
     tree
 }
 
-fn listed(bytes: &[u8]) -> Tree {
+fn listed(bytes: &[u8]) -> OracleTree {
     let list: Vec<(String, String, String, u32)> = serde_json::from_slice(bytes).unwrap();
     let raw = |hex: &str| -> Vec<u8> { (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).unwrap()).collect() };
     let thing = |(path, kind, text, mode): (String, String, String, u32)| {

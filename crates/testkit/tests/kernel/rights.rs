@@ -185,8 +185,8 @@ async fn tried(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
     kernel.ledger.record(asked("one", "lost-call")).await?;
     kernel.ledger.record(asked("two", "asks")).await?;
     let trial = kernel.try_policy(&project, Some(candidate), &kernel::CallRange::default()).await?;
-    let changed: Vec<(&str, policy::ChangeKind)> = trial.changes.iter().map(|change| (change.tool.as_str(), change.kind)).collect();
-    assert_eq!(changed, [("fs.exists", policy::ChangeKind::Looser), ("fs.read", policy::ChangeKind::Looser)], "{trial:?}");
+    let changed: Vec<(&str, policy::VerdictChangeKind)> = trial.changes.iter().map(|change| (change.tool.as_str(), change.kind)).collect();
+    assert_eq!(changed, [("fs.exists", policy::VerdictChangeKind::Looser), ("fs.read", policy::VerdictChangeKind::Looser)], "{trial:?}");
     assert_eq!(trial.cases, 4, "{trial:?}");
     Ok(())
 }

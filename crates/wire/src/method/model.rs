@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use world::{Account, Budget, By, Figures, Pid, Remedy, Spend};
+use world::{Account, Budget, By, Pid, Remedy, Spend, UsageTotals};
 
 /// From the kernel to whoever holds the gateway open: it is closed, and why.
 pub const CLOSED: &str = "model.closed";
@@ -55,7 +55,7 @@ pub struct ModelUsageParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelUsageResult {
     pub rows: Vec<UsageRow>,
-    pub total: Figures,
+    pub total: UsageTotals,
     /// When the built-in prices were true.
     pub prices_as_of: String,
     /// Models that were used and whose price nobody knows. What they cost is in no figure.
@@ -70,7 +70,7 @@ pub struct ModelUsageResult {
 pub struct UsageRow {
     pub name: String,
     #[serde(flatten)]
-    pub figures: Figures,
+    pub figures: UsageTotals,
     #[serde(default)]
     pub held: Spend,
 }

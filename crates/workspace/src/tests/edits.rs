@@ -2,7 +2,7 @@
 
 use super::random::Random;
 use super::{Vault, rounds, run, step};
-use crate::place::Moment;
+use crate::place::CrashPoint;
 use crate::tree::State;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -103,7 +103,7 @@ fn is_told(folder: &Path, told: &[MergePath]) -> Result<(), String> {
 
 /// A merge of one file with an edit at the same moment, and a kill if `kill` says where. What was told, and whether the edit went first.
 /// `patience` is how much longer than the merge the person may wait.
-fn race(seed: u64, way: Way, size: usize, deletes: bool, kill: Option<Moment>, patience: usize) -> Vec<MergePath> {
+fn race(seed: u64, way: Way, size: usize, deletes: bool, kill: Option<CrashPoint>, patience: usize) -> Vec<MergePath> {
     let mut random = Random::new(seed);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f");
@@ -219,7 +219,7 @@ fn edits_of_files_that_a_merge_deletes_are_all_there() {
 #[test]
 fn edits_around_a_kill_between_the_steps_are_all_there() {
     under_load(|| {
-        let moments = [Moment::Before, Moment::Written, Moment::Placed, Moment::Removed];
+        let moments = [CrashPoint::Before, CrashPoint::Written, CrashPoint::Placed, CrashPoint::Removed];
         for seed in (0..rounds(60, 1000)).map(|number| 20_000 + number) {
             let (way, kill) = (WAYS[seed as usize % WAYS.len()], moments[seed as usize / WAYS.len() % moments.len()]);
             race(seed, way, 128 << 10, seed % 7 == 0, Some(kill), 1);
@@ -237,7 +237,7 @@ fn a_part_of_the_old_content_is_an_edit_and_is_kept() {
         let steps = [step("f", vault.file(b"old content"), vault.file(b"new"))];
         let died = catch_unwind(AssertUnwindSafe(|| {
             run(folder.path(), &steps, &vault, false, &|_, moment| {
-                if matches!(moment, Moment::Placed) {
+                if matches!(moment, CrashPoint::Placed) {
                     std::panic::resume_unwind(Box::new("killed"));
                 }
             })

@@ -3,7 +3,7 @@
 //! Layers are made by hand, worse than any job could leave them. The real list of changes, the real judgement of swaps, links and
 //! repositories and the real way into the project run over them; rules are a list of refused paths.
 
-use super::oracle::{self, Merge, Thing};
+use super::oracle::{self, OracleMerge, Thing};
 use super::random::Random;
 use super::{Vault, rounds, run};
 use crate::apply::MergeStep;
@@ -235,7 +235,7 @@ fn steps(going: &[FrozenPath]) -> Vec<MergeStep> {
 }
 
 /// Files and links with the folders they are in.
-fn leaves(tree: &oracle::Tree) -> Vec<(&PathBuf, &Thing)> {
+fn leaves(tree: &oracle::OracleTree) -> Vec<(&PathBuf, &Thing)> {
     tree.iter().filter(|(_, thing)| **thing != Thing::Folder).collect()
 }
 
@@ -304,7 +304,7 @@ pub fn check(random: &mut Random, seed: &str, met: &mut Met) {
         assert!(left.is_none_or(|path| oracle::is_kept(path.as_os_str())), "seed {seed}: {left:?} is left behind");
         return;
     }
-    let merge = Merge { before: &before, made: &made, after: &after, refused: &refused, ignored: &ignored, moves: false };
+    let merge = OracleMerge { before: &before, made: &made, after: &after, refused: &refused, ignored: &ignored, moves: false };
     merge.check().unwrap_or_else(|why| panic!("seed {seed}: {why}\nbefore {before:?}\nmade {made:?}\nafter {after:?}"));
     assert!(told.iter().all(|path| path.refused.is_none()), "seed {seed}: {told:?}");
     // And back.
@@ -314,7 +314,7 @@ pub fn check(random: &mut Random, seed: &str, met: &mut Met) {
 }
 
 /// A person writes to a file of the project, where no link leads them elsewhere: in place, or by a rename.
-fn save(project: &Path, before: &oracle::Tree, made: &oracle::Tree, mark: &str, random: &mut Random) -> Option<PathBuf> {
+fn save(project: &Path, before: &oracle::OracleTree, made: &oracle::OracleTree, mark: &str, random: &mut Random) -> Option<PathBuf> {
     let all: Vec<&PathBuf> = before.keys().chain(made.keys()).collect();
     let path = random.of(if all.is_empty() { return None } else { &all });
     let straight = path.ancestors().skip(1).all(|above| fs::symlink_metadata(project.join(above)).is_ok_and(|meta| meta.is_dir()));

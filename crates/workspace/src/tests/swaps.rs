@@ -2,7 +2,7 @@
 
 use super::{State, Vault, run, step};
 use crate::apply::{MergeStep, apply_steps};
-use crate::place::Moment;
+use crate::place::CrashPoint;
 use crate::tests::oracle;
 use crate::tree::Tree;
 use std::fs;
@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use world::MergePath;
 
-const MOMENTS: [Moment; 4] = [Moment::Before, Moment::Written, Moment::Placed, Moment::Removed];
+const MOMENTS: [CrashPoint; 4] = [CrashPoint::Before, CrashPoint::Written, CrashPoint::Placed, CrashPoint::Removed];
 
 fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ fn a_swap_of_which_a_part_cannot_go_leaves_everything() {
     let mut vault = Vault::default();
     let steps = folder_to_file(&mut vault);
     // A file that nobody knew of, and one that was edited, before it begins and at every moment until the folder is out.
-    for late in [None, Some(Moment::Written)] {
+    for late in [None, Some(CrashPoint::Written)] {
         for edit in ["d/one", "d/e/new"] {
             let folder = project(BEFORE);
             let save = || fs::write(folder.path().join(edit), "mine").unwrap();
@@ -141,7 +141,7 @@ fn what_nobody_knows_beside_a_place_is_kept_and_named() {
 #[test]
 fn without_an_exchange_a_replacement_needs_a_persons_word() {
     let mut vault = Vault::default();
-    let carry_out = |folder: &Path, steps: &[MergeStep], vault: &Vault, at: &dyn Fn(usize, Moment)| {
+    let carry_out = |folder: &Path, steps: &[MergeStep], vault: &Vault, at: &dyn Fn(usize, CrashPoint)| {
         let tree = Tree { exchanges: false, ..Tree::at(folder.to_owned()).unwrap() };
         let list: Vec<_> = steps.iter().map(|step| (step, &step.before, &step.after)).collect();
         let mut told = Vec::new();

@@ -47,7 +47,7 @@ pub struct Row {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct UsageTotals {
     pub requests: u64,
     pub input: u64,
     pub output: u64,
@@ -67,9 +67,9 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-impl Figures {
+impl UsageTotals {
     /// Takes tokens off again, and that they were guessed. Requests were made all the same.
-    fn take_tokens(&mut self, other: &Figures) {
+    fn take_tokens(&mut self, other: &UsageTotals) {
         let pairs = [
             (&mut self.input, other.input),
             (&mut self.output, other.output),
@@ -83,7 +83,7 @@ impl Figures {
         }
     }
 
-    pub fn add(&mut self, other: &Figures) {
+    pub fn add(&mut self, other: &UsageTotals) {
         let pairs = [
             (&mut self.requests, other.requests),
             (&mut self.input, other.input),
@@ -104,14 +104,14 @@ impl Figures {
 /// The part of a row that nobody reported: what the figures say of it, and what was charged for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guess {
-    pub figures: Figures,
+    pub figures: UsageTotals,
     pub tokens: u64,
     pub micros: u64,
 }
 
 /// All that is known about spending.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Books {
+pub struct Accounts {
     pub accounts: BTreeMap<Pid, Account>,
     pub reserved: BTreeMap<CallId, Reserved>,
     #[serde(default)]
@@ -120,12 +120,12 @@ pub struct Books {
     #[serde(default)]
     pub held: BTreeMap<CallId, Held>,
     #[serde(with = "pairs")]
-    pub usage: BTreeMap<Row, Figures>,
+    pub usage: BTreeMap<Row, UsageTotals>,
     #[serde(default, with = "pairs")]
     pub guesses: BTreeMap<Row, Guess>,
 }
 
-impl Books {
+impl Accounts {
     pub(crate) fn reserve(&mut self, line: &[Pid], call: CallId, mut reserved: Reserved, at_ms: i64) {
         reserved.tokens = reserved.tokens.min(AMOUNT_MAX);
         reserved.micros = reserved.micros.min(AMOUNT_MAX);
@@ -152,7 +152,7 @@ impl Books {
 
     /// Ends a reservation. What was charged is spent, whatever was reserved; what is held of the rest stays taken, and only what is left
     /// then goes back.
-    pub(crate) fn settle(&mut self, line: &[Pid], call: CallId, charged: (u64, u64), held: (u64, u64), figures: &Figures, at_ms: i64) {
+    pub(crate) fn settle(&mut self, line: &[Pid], call: CallId, charged: (u64, u64), held: (u64, u64), figures: &UsageTotals, at_ms: i64) {
         let charged = (charged.0.min(AMOUNT_MAX), charged.1.min(AMOUNT_MAX));
         let Some(reserved) = self.unreserve(line, call, charged, held, at_ms) else { return };
         for pid in line {
@@ -205,7 +205,7 @@ impl Books {
         self.hold(line, call, Held { tokens, micros, ..held });
     }
 
-    fn enter(&mut self, row: Row, figures: &Figures, charged: (u64, u64)) {
+    fn enter(&mut self, row: Row, figures: &UsageTotals, charged: (u64, u64)) {
         if figures.estimated > 0 {
             let guess = self.guesses.entry(row.clone()).or_default();
             guess.figures.add(figures);
@@ -230,11 +230,11 @@ impl Books {
             let Some(known) = self.usage.get_mut(row) else { continue };
             if tokens.contains_key(&row.tier) {
                 known.take_tokens(&guess.figures);
-                *guess = Guess { figures: Figures { micros: guess.figures.micros, ..Figures::default() }, tokens: 0, ..*guess };
+                *guess = Guess { figures: UsageTotals { micros: guess.figures.micros, ..UsageTotals::default() }, tokens: 0, ..*guess };
             }
             if micros.is_some() {
                 known.micros = known.micros.saturating_sub(guess.figures.micros);
-                *guess = Guess { figures: Figures { micros: 0, ..guess.figures }, micros: 0, ..*guess };
+                *guess = Guess { figures: UsageTotals { micros: 0, ..guess.figures }, micros: 0, ..*guess };
             }
         }
         for of in line {
@@ -263,7 +263,7 @@ impl Books {
     pub(crate) fn lose(&mut self, line: &[Pid], call: CallId, at_ms: i64) {
         let Some(reserved) = self.reserved.get(&call) else { return };
         let (tokens, micros) = (reserved.tokens, reserved.micros);
-        let figures = Figures { requests: 1, input: tokens, micros, estimated: 1, ..Figures::default() };
+        let figures = UsageTotals { requests: 1, input: tokens, micros, estimated: 1, ..UsageTotals::default() };
         self.settle(line, call, (tokens, micros), (0, 0), &figures, at_ms);
     }
 
@@ -301,7 +301,7 @@ impl Books {
             for of in line {
                 self.accounts.entry(*of).or_default().spent.add(&tier, tokens, micros);
             }
-            let figures = Figures { input: tokens, micros, estimated: 1, ..Figures::default() };
+            let figures = UsageTotals { input: tokens, micros, estimated: 1, ..UsageTotals::default() };
             let row = Row { day: day(at_ms), pid, provider: UNRECORDED.into(), model: "lease".into(), tier };
             self.enter(row, &figures, (tokens, micros));
         }

@@ -2,7 +2,7 @@
 //!
 //! **Invariant.** What is held was reserved before, so no cap is passed by it; and it is released once.
 
-use super::{Books, Spend};
+use super::{Accounts, Spend};
 use crate::event::ModelReleased;
 use crate::{CallId, Event, Pid, World};
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ pub struct Held {
     pub day: i64,
 }
 
-impl Books {
+impl Accounts {
     /// What is held of this process's own requests.
     pub fn held_of(&self, pid: Pid) -> Spend {
         let mut sum = Spend::default();

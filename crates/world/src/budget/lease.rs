@@ -5,7 +5,7 @@
 //! while its own record is written. **Invariant.** What may have left without a record is never more than what is leased on disk; what of
 //! that did leave is held when a world was folded from disk, and the rest goes back ([`super::crash`]).
 
-use super::{AMOUNT_MAX, Account, Cap, Need, Short, Spend};
+use super::{AMOUNT_MAX, Account, Cap, CapExceeded, Need, Spend};
 use crate::event::{BudgetLeased, BudgetReturned, ModelReserved};
 use crate::{CallId, Event, Pid, TaskId, World};
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub struct Lease {
 
 /// A request that wants to be paid for.
 #[derive(Clone, Copy, Debug)]
-pub struct Bid<'a> {
+pub struct ReservationRequest<'a> {
     pub pid: Pid,
     pub task: Option<TaskId>,
     pub call: CallId,
@@ -58,15 +58,15 @@ pub struct Share {
 
 /// What of the leases is on disk and not drawn. Lives as long as the kernel; nothing in it is a fact.
 #[derive(Clone, Debug, Default)]
-pub struct Purse {
+pub struct LeasePool {
     ready: HashMap<CallId, (u64, u64)>,
 }
 
-impl Purse {
+impl LeasePool {
     /// Takes what a request needs from its lease, or from the accounts, and sets something aside for the next. To be called under the
     /// lock that orders commits, with the world that these events are then applied to.
-    pub fn plan(&mut self, world: &World, bid: &Bid<'_>, now_ms: i64) -> Result<Plan, Short> {
-        let Bid { pid, need, .. } = *bid;
+    pub fn plan(&mut self, world: &World, bid: &ReservationRequest<'_>, now_ms: i64) -> Result<Plan, CapExceeded> {
+        let ReservationRequest { pid, need, .. } = *bid;
         let lease = world.lease(pid, need.tier);
         if let Some(lease) = lease
             && world.short(pid, &Need { tokens: 0, micros: 0, ..need }, now_ms).is_none()
@@ -121,36 +121,36 @@ pub(super) fn give_back(pid: Pid, lease: &Lease) -> Event {
     BudgetReturned { pid, task: None, lease: id, tokens, micros }.into()
 }
 
-fn reserved(bid: &Bid<'_>, lease: Option<CallId>) -> Event {
-    let Bid { pid, task, call, provider, model, need } = *bid;
+fn reserved(bid: &ReservationRequest<'_>, lease: Option<CallId>) -> Event {
+    let ReservationRequest { pid, task, call, provider, model, need } = *bid;
     let (provider, model, tier) = (provider.to_owned(), model.to_owned(), need.tier.to_owned());
     ModelReserved { pid, task, call, provider, model, tier, tokens: need.tokens, micros: need.micros, lease }.into()
 }
 
 /// Nobody is refused for what others only might need: gives the leases back that are in the way, if that is enough.
-fn recalled(world: &World, need: &Need<'_>, pid: Pid, now_ms: i64) -> Result<Vec<Event>, Short> {
-    let accounts = || world.line(pid).filter_map(|process| Some((process.pid, world.books.accounts.get(&process.pid)?)));
+fn recalled(world: &World, need: &Need<'_>, pid: Pid, now_ms: i64) -> Result<Vec<Event>, CapExceeded> {
+    let accounts = || world.ancestry(pid).filter_map(|process| Some((process.pid, world.books.accounts.get(&process.pid)?)));
     let without = |account: &Account| Account { leased: Spend::default(), ..account.clone() };
     let still = accounts().filter_map(|(pid, account)| without(account).short(pid, need, now_ms));
     if let Some(short) = still.min_by_key(|short| short.what == Cap::Rate) {
         return Err(short);
     }
     let short: Vec<Pid> = accounts().filter(|(pid, account)| account.short(*pid, need, now_ms).is_some()).map(|(pid, _)| pid).collect();
-    let in_the_way = world.leases().filter(|(pid, _)| world.line(*pid).any(|process| short.contains(&process.pid)));
+    let in_the_way = world.leases().filter(|(pid, _)| world.ancestry(*pid).any(|process| short.contains(&process.pid)));
     Ok(in_the_way.map(|(pid, lease)| give_back(pid, lease)).collect())
 }
 
 /// What is set aside beside a request, when the lease could not pay for another one like it. `left` is in the lease after this request,
 /// `taken` is taken from the accounts for it.
-fn carve(world: &World, bid: &Bid<'_>, lease: CallId, left: (u64, u64), taken: (u64, u64)) -> Option<(Event, Share)> {
-    let Bid { pid, task, need, .. } = *bid;
+fn carve(world: &World, bid: &ReservationRequest<'_>, lease: CallId, left: (u64, u64), taken: (u64, u64)) -> Option<(Event, Share)> {
+    let ReservationRequest { pid, task, need, .. } = *bid;
     let covers = |have: (u64, u64)| have.0 >= need.tokens && have.1 >= need.micros;
     if covers(left) || need.tokens.max(need.micros) > AMOUNT_MAX / REQUESTS {
         return None;
     }
     let mut tokens = (need.tokens * REQUESTS).saturating_sub(left.0);
     let mut micros = (need.micros * REQUESTS).saturating_sub(left.1);
-    for process in world.line(pid) {
+    for process in world.ancestry(pid) {
         let Some(account) = world.books.accounts.get(&process.pid) else { continue };
         let (left_tokens, left_micros) = account.left(need.tier);
         tokens = tokens.min(left_tokens.saturating_sub(taken.0) / PART);

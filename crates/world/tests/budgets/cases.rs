@@ -3,7 +3,7 @@
 use crate::history::*;
 use ::world::budget::held;
 use ::world::event::*;
-use ::world::{Figures, Pid};
+use ::world::{Pid, UsageTotals};
 use std::collections::BTreeMap;
 
 /// A process that asks again and again: the first request waits for the disk, the others do not.
@@ -94,7 +94,7 @@ fn what_is_known_takes_the_place_of_what_was_guessed() {
         assert_eq!((spent(&run, pid).of(TIERS[1]), spent(&run, pid).micros), (140, 70));
     }
     assert!(run.world.books.guesses.is_empty());
-    let total = run.world.books.usage.values().fold(Figures::default(), |mut sum, figures| {
+    let total = run.world.books.usage.values().fold(UsageTotals::default(), |mut sum, figures| {
         sum.add(figures);
         sum
     });

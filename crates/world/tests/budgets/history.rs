@@ -2,9 +2,9 @@
 
 use ::world::budget::crash::{self, Flight, Left};
 use ::world::budget::held;
-use ::world::budget::lease::{self, Bid, Plan, Purse, Share};
+use ::world::budget::lease::{self, LeasePool, Plan, ReservationRequest, Share};
 use ::world::event::*;
-use ::world::{Budget, CallId, Ending, Event, Figures, Hands, Need, Pid, World};
+use ::world::{Budget, CallId, Ending, Event, Hands, Need, Pid, UsageTotals, World};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -117,7 +117,7 @@ pub struct Run {
     /// Noted before they leave, and on disk or not, known to the next kernel.
     pub flights: Vec<Flight>,
     pub world: World,
-    pub purse: Purse,
+    pub purse: LeasePool,
     /// Everything recorded; up to `durable` it is on disk.
     pub log: Vec<(Event, i64)>,
     pub durable: usize,
@@ -210,7 +210,7 @@ impl Run {
     pub fn fold(&mut self) {
         self.log.truncate(self.durable);
         self.coming.clear();
-        self.purse = Purse::default();
+        self.purse = LeasePool::default();
         let mut world = World::default();
         self.log.iter().for_each(|(event, at_ms)| world.apply(event, *at_ms));
         let snapshot = serde_json::to_string(&world).unwrap();
@@ -303,7 +303,7 @@ impl Run {
     pub fn ask(&mut self, pid: u64, tier: &'static str, tokens: u64, micros: u64) {
         let need = Need { tier, tokens, context: 0, micros };
         let (call, pid_) = (self.world.next_call(), Pid(pid));
-        let bid = Bid { pid: pid_, task: None, call, provider: "p", model: "m", need };
+        let bid = ReservationRequest { pid: pid_, task: None, call, provider: "p", model: "m", need };
         let Ok(Plan { events, ahead, share }) = self.purse.plan(&self.world, &bid, self.now_ms) else { return };
         let admitted = CallAdmitted {
             pid: pid_,
@@ -363,7 +363,7 @@ impl Run {
             provider: "p".into(),
             model: "m".into(),
             tier: tier.into(),
-            figures: Figures { requests: 1, micros: charged_micros, ..Figures::default() },
+            figures: UsageTotals { requests: 1, micros: charged_micros, ..UsageTotals::default() },
             charged_tokens,
             charged_micros,
             status: None,
@@ -392,7 +392,7 @@ impl Run {
 
     /// Tokens of a tier and money of `pid` and everything below it that really went out.
     pub fn real(&self, pid: u64, tier: &str) -> (u64, u64) {
-        let own = self.made.iter().filter(|made| self.world.line(Pid(made.pid)).any(|process| process.pid == Pid(pid)));
+        let own = self.made.iter().filter(|made| self.world.ancestry(Pid(made.pid)).any(|process| process.pid == Pid(pid)));
         own.fold((0, 0), |(tokens, micros): (u64, u64), made| {
             let counts = tier == ALL_TIERS || made.tier == tier;
             (tokens.saturating_add(if counts { made.tokens } else { 0 }), micros.saturating_add(made.micros))
@@ -401,7 +401,7 @@ impl Run {
 
     /// The same of what may have gone out beyond that.
     pub fn doubt(&self, pid: u64, tier: &str) -> (u64, u64) {
-        let own = self.made.iter().filter(|made| self.world.line(Pid(made.pid)).any(|process| process.pid == Pid(pid)));
+        let own = self.made.iter().filter(|made| self.world.ancestry(Pid(made.pid)).any(|process| process.pid == Pid(pid)));
         own.fold((0, 0), |(tokens, micros): (u64, u64), made| {
             let counts = tier == ALL_TIERS || made.tier == tier;
             (tokens.saturating_add(if counts { made.doubt.0 } else { 0 }), micros.saturating_add(made.doubt.1))

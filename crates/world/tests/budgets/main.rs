@@ -34,13 +34,13 @@ proptest! {
                 let booked_micros = sum([account.spent.micros, account.reserved.micros, account.held.micros]);
                 let out = run.real(pid, ALL_TIERS).1.saturating_add(run.doubt(pid, ALL_TIERS).1);
                 prop_assert!(out <= booked_micros, "{pid} has spent money that nobody knows of, after {step:?}");
-                let holds = || run.world.books.held.values().filter(|held| run.world.line(held.pid).any(|process| process.pid == Pid(pid)));
+                let holds = || run.world.books.held.values().filter(|held| run.world.ancestry(held.pid).any(|process| process.pid == Pid(pid)));
                 for tier in TIERS {
                     prop_assert_eq!(account.held.of(tier), holds().filter(|held| held.tier == tier).map(|held| held.tokens).sum::<u64>());
                 }
                 prop_assert_eq!(account.held.micros, holds().map(|held| held.micros).sum::<u64>(), "after {:?}", step);
                 prop_assert!(holds().all(|held| held.until_ms <= run.now_ms + limits::HELD_MS));
-                let leases = || run.world.leases().filter(|(of, _)| run.world.line(*of).any(|process| process.pid == Pid(pid)));
+                let leases = || run.world.leases().filter(|(of, _)| run.world.ancestry(*of).any(|process| process.pid == Pid(pid)));
                 for tier in TIERS {
                     let sum: u64 = leases().filter(|(_, lease)| lease.tier == tier).map(|(_, lease)| lease.tokens).sum();
                     prop_assert_eq!(account.leased.of(tier), sum);
@@ -61,7 +61,7 @@ proptest! {
                     let made = run.made.last().unwrap();
                     let tokens = excess.0 > 0 && made.tokens > 0 && budget.tokens.keys().any(|tier| tier == made.tier || tier == ALL_TIERS);
                     let capped = tokens || (excess.1 > 0 && made.micros > 0);
-                    let below = run.world.line(Pid(made.pid)).any(|process| process.pid == Pid(pid));
+                    let below = run.world.ancestry(Pid(made.pid)).any(|process| process.pid == Pid(pid));
                     prop_assert!(!(capped && below), "{pid} is over its cap, and {made:?} was let through");
                 }
             }

@@ -6,7 +6,7 @@ use crate::event::{
     BudgetAsked, BudgetGranted, BudgetLeased, BudgetLost, BudgetReconciled, BudgetReturned, BudgetSet, BudgetWarned, ModelHeld,
     ModelReleased, ModelReserved, ModelUsed,
 };
-use crate::{CallId, Held, Lease, Need, Pid, Reserved, Short, World, limits};
+use crate::{CallId, CapExceeded, Held, Lease, Need, Pid, Reserved, World, limits};
 
 impl Transition for BudgetSet {
     fn check(&self, world: &World) -> Verdict {
@@ -15,7 +15,7 @@ impl Transition for BudgetSet {
 
     /// A new cap holds from now on, not from the end of what was set aside under the old one.
     fn apply(&self, world: &mut World, _at_ms: i64) {
-        let under = |pid: &Pid| world.line(*pid).any(|process| process.pid == self.pid);
+        let under = |pid: &Pid| world.ancestry(*pid).any(|process| process.pid == self.pid);
         let below: Vec<Pid> = world.books.leases.keys().copied().filter(under).collect();
         below.into_iter().for_each(|pid| release(world, pid));
         let account = world.books.accounts.entry(self.pid).or_default();
@@ -63,7 +63,7 @@ impl Transition for BudgetLeased {
         alive(world, self.pid)?;
         let other = world.lease(self.pid, &self.tier).filter(|lease| lease.id != self.lease);
         ensure(other.is_none(), || format!("process {} has another lease", self.pid))?;
-        let accounts = world.line(self.pid).filter_map(|process| world.books.accounts.get(&process.pid));
+        let accounts = world.ancestry(self.pid).filter_map(|process| world.books.accounts.get(&process.pid));
         let fits = |(tokens, micros): (u64, u64)| self.tokens <= tokens && self.micros <= micros;
         ensure(accounts.map(|account| account.left(&self.tier)).all(fits), || format!("there is less left than {} needs", self.lease))
     }
@@ -122,7 +122,7 @@ impl Transition for ModelReserved {
         }
         let need = Need { tier: &self.tier, tokens: self.tokens, context: 0, micros: self.micros };
         match world.short(self.pid, &need, world.now_ms) {
-            Some(Short { what, pid, .. }) if what != Cap::Rate => Err(format!("the {what} of process {pid} would be passed")),
+            Some(CapExceeded { what, pid, .. }) if what != Cap::Rate => Err(format!("the {what} of process {pid} would be passed")),
             _ => Ok(()),
         }
     }
@@ -212,7 +212,7 @@ pub(super) fn lose(world: &mut World, pid: Pid, call: CallId, at_ms: i64) {
 
 /// A process and all its ancestors.
 fn line(world: &World, pid: Pid) -> Vec<Pid> {
-    world.line(pid).map(|process| process.pid).collect()
+    world.ancestry(pid).map(|process| process.pid).collect()
 }
 
 /// The lease has exactly this left.

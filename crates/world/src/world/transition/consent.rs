@@ -2,7 +2,7 @@
 
 use super::{Transition, Verdict, ensure};
 use crate::event::{BanGiven, BanLifted, GrantGiven, GrantRevoked, ReviewAnswered, ReviewAsked, TokenIssued, TokenRevoked};
-use crate::{Ban, Grant, Moment, Review, ReviewState, Token, World};
+use crate::{Ban, BootTime, Grant, Review, ReviewState, Token, World};
 
 impl Transition for ReviewAsked {
     fn check(&self, world: &World) -> Verdict {
@@ -105,7 +105,7 @@ impl Transition for TokenIssued {
     fn apply(&self, world: &mut World, _at_ms: i64) {
         world.last.token = world.last.token.max(self.token.0);
         // Those of another boot, past their end or used up are of no use to anyone.
-        let now = Moment { boot: self.until.boot.clone(), boottime_ms: self.claims["issued_ms"].as_u64().unwrap_or(0) };
+        let now = BootTime { boot: self.until.boot.clone(), boottime_ms: self.claims["issued_ms"].as_u64().unwrap_or(0) };
         world.tokens.retain(|_, token| !token.until.is_over(&now) && token.ops_left > 0);
         world.tokens.insert(self.token, Token { id: self.token, pid: self.pid, ops_left: self.ops, until: self.until.clone() });
     }

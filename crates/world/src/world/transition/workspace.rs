@@ -2,7 +2,7 @@
 
 use super::{Transition, Verdict, ensure, task, task_mut};
 use crate::event::{WorkspaceBased, WorkspaceClosed, WorkspaceOpened, WorkspacePaused, WorkspaceResumed};
-use crate::{Base, TaskId, Workspace, World};
+use crate::{Base, TaskId, TaskWorkspace, World};
 
 impl Transition for WorkspaceOpened {
     fn check(&self, world: &World) -> Verdict {
@@ -12,7 +12,7 @@ impl Transition for WorkspaceOpened {
 
     fn apply(&self, world: &mut World, _at_ms: i64) {
         if let Some(task) = task_mut(world, self.task) {
-            task.workspace = Some(Workspace { head: self.head.clone(), since_us: self.since_us, base: None, paused: false });
+            task.workspace = Some(TaskWorkspace { head: self.head.clone(), since_us: self.since_us, base: None, paused: false });
         }
     }
 }

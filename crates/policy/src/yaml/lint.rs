@@ -32,7 +32,7 @@ const OF_THE_MACHINE: &[&str] = &["/home/", "/root/", "/proc/", "/sys/", "/Users
 
 impl Compiler<'_> {
     /// A rule by itself.
-    pub(super) fn doubt(&mut self, capability: &Capability, rule: &Rule) {
+    pub(super) fn lint(&mut self, capability: &Capability, rule: &Rule) {
         let (name, fields) = (&rule.name, &capability.on.value);
         if rule.on.path_glob.as_ref().is_some_and(|globs| globs.is_void()) {
             let what = format!("the rule `{name}` never speaks: its exclusions take away all that its globs include");

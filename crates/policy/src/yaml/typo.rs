@@ -63,7 +63,7 @@ const LISTED_MAX: usize = 12;
 
 /// What there is.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
+pub struct KnownNames<'a> {
     pub calls: &'a [&'a str],
     pub rooms: &'a [&'a str],
     pub tags: &'a [&'a str],
@@ -71,7 +71,7 @@ pub struct Known<'a> {
     pub roles: &'a [&'a str],
 }
 
-impl Known<'_> {
+impl KnownNames<'_> {
     fn of(&self, kind: Kind) -> &[&str] {
         match kind {
             Kind::Call => self.calls,
@@ -105,7 +105,7 @@ fn role_of(caller: &str) -> &str {
 }
 
 /// A word that is nothing: such a rule never speaks, or its exception never applies.
-pub(crate) fn slips(names: &[Named], known: &Known<'_>, file: &str) -> Vec<Warning> {
+pub(crate) fn typos(names: &[Named], known: &KnownNames<'_>, file: &str) -> Vec<Warning> {
     let warning = |named: &Named| {
         let Named { rule, kind, word, line, column } = named;
         if known.has(*kind, word) {
@@ -139,10 +139,11 @@ mod tests {
 
     #[test]
     fn a_word_that_is_nothing_is_warned_about_where_it_stands() {
-        let known = Known { calls: &["fs.read", "fs.write"], rooms: &["default"], tags: &["operator"], roles: &["operator", "foreman"] };
+        let known =
+            KnownNames { calls: &["fs.read", "fs.write"], rooms: &["default"], tags: &["operator"], roles: &["operator", "foreman"] };
         let said = |kind, word: &str| {
             let named = Named { rule: "r".into(), kind, word: word.into(), line: 3, column: 9 };
-            let warnings = slips(&[named], &known, "p.yaml");
+            let warnings = typos(&[named], &known, "p.yaml");
             let shown = |warning: &Warning| {
                 format!("{warning} ({})", world::remedy::advice(warning.hint.as_deref(), warning.remedy.as_ref()).unwrap_or_default())
             };

@@ -84,11 +84,11 @@ fn list(what: Listing) -> Option<&'static str> {
     })
 }
 
-/// The command of a remedy that is nothing else, so that it can be taken over as it is.
-pub fn command(remedy: &Remedy) -> Option<String> {
+/// What lets a waiting request go on: the command alone where that is all of it, so that it can be copied, and words else.
+pub fn next_step(remedy: &Remedy) -> String {
     match remedy {
-        Remedy::GrantBudget { pid, what, missing } => Some(grant_budget(*pid, what, *missing)),
-        _ => None,
+        Remedy::GrantBudget { pid, what, missing } => grant_budget(*pid, what, *missing),
+        other => words(other).unwrap_or_else(|| "the kernel is newer than this skep; update it to see what helps".to_owned()),
     }
 }
 
@@ -122,6 +122,14 @@ mod tests {
     use crate::args::documents;
 
     #[test]
+    fn every_remedy_has_a_next_step() {
+        let grant = Remedy::GrantBudget { pid: Pid(3), what: "money".into(), missing: 20_000 };
+        assert!(next_step(&grant).starts_with("skep budget grant 3 "));
+        assert_eq!(next_step(&Remedy::RaiseContext { pid: Pid(3), tokens: 9 }), "raise the cap: `skep budget set 3 --context 9 …`");
+        assert!(next_step(&Remedy::Unknown).contains("newer than this skep"));
+    }
+
+    #[test]
     fn every_remedy_has_words_and_their_commands_exist() {
         let all = Remedy::examples().into_iter().chain(Listing::ALL.map(|what| Remedy::List { what }));
         for remedy in all.chain([Remedy::CancelTask { task: None }, Remedy::AddRule { tool: "fs.read".into(), host: None }]) {
@@ -135,7 +143,7 @@ mod tests {
 
     #[test]
     fn commands_are_told_as_they_are_typed() {
-        let grant = |what: &str, missing| command(&Remedy::GrantBudget { pid: Pid(3), what: what.to_owned(), missing }).unwrap();
+        let grant = |what: &str, missing| next_step(&Remedy::GrantBudget { pid: Pid(3), what: what.to_owned(), missing });
         assert_eq!(grant("tactical tokens", 7), "skep budget grant 3 --tokens tactical=7");
         assert_eq!(grant("tokens", 7), "skep budget grant 3 --tokens all=7");
         assert_eq!(grant("money", 1_990_001), "skep budget grant 3 --money 2.00");

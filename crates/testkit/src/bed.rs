@@ -1,7 +1,7 @@
 //! A kernel in a temporary home beside a temporary project: everything real, nothing shared.
 
 use journal::Options;
-use kernel::{Fault, Home, Kernel, Tuning};
+use kernel::{Fault, Home, Kernel, NewTask, Tuning};
 use sandbox::Launcher;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,6 +35,13 @@ impl Bed {
 
     pub fn home(&self) -> PathBuf {
         self.folder.path().join("home")
+    }
+
+    /// A task for the brain that this script is, without limits and marks.
+    pub fn task(&self, prompt: &str, script: &Path) -> NewTask {
+        let brain = Some(format!("script:{}", script.display()));
+        let (path, prompt) = (self.project(), prompt.to_owned());
+        NewTask { path, mode: world::Mode::Act, prompt, brain, priority: 0, calls_max: None, record: false, tags: vec![] }
     }
 
     pub fn write(&self, path: &str, text: &str) -> Result<(), String> {

@@ -1,11 +1,11 @@
 //! A real kernel with one task that waits for an answer, so that a test can make calls in it.
 
 use crate::bed::Bed;
-use kernel::{CallOutcome, Kernel, NewTask, Reply, Request, Stop, Tuning};
+use kernel::{CallOutcome, Kernel, Reply, Request, Stop, Tuning};
 use sandbox::Launcher;
 use serde_json::Value;
 use std::sync::Arc;
-use world::{Event, Mode, Pid, ReviewId, TaskId, ZoneId};
+use world::{Event, Pid, ReviewId, TaskId, ZoneId};
 
 pub struct Stage {
     pub kernel: Arc<Kernel>,
@@ -46,17 +46,7 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
         let opened = async {
             let proposal = kernel.init(&bed.project()).await?;
             let zone = kernel.trust(&bed.project(), &proposal.hash, None).await?.zone;
-            let brain = Some(format!("script:{}", script.display()));
-            let new = NewTask {
-                path: bed.project(),
-                mode: Mode::Act,
-                prompt: "park".into(),
-                brain,
-                priority: 0,
-                calls_max: None,
-                record: false,
-                tags: vec![],
-            };
+            let new = bed.task("park", &script);
             let task = kernel.add(new).await?.task;
             kernel.tasks.settled(task).await?;
             Ok((zone, task))

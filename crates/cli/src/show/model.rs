@@ -149,7 +149,9 @@ fn capped(view: &AccountView, budget: &Budget) -> Page {
 
 /// Who waits for more, and what lets it go on.
 pub fn waits(wait: &WaitView) -> String {
-    format!("a request of process {} waits for {}: `{}`", wait.pid, wait.what, remedy::command(&wait.remedy).unwrap_or_default())
+    let step = remedy::next_step(&wait.remedy);
+    let step = if step.starts_with("skep ") { format!("`{step}`") } else { step };
+    format!("a request of process {} waits for {}: {step}", wait.pid, wait.what)
 }
 
 fn uncapped(view: &AccountView) -> Vec<Line> {

@@ -120,7 +120,7 @@ pub fn detail(task: &TaskView, now_ms: i64) -> Page {
         root = root.under(fact("replays", Line::new().name(of.to_string())));
     }
     if let Some(wait) = &task.waits {
-        root = root.under(fact("next", Line::new().plain(remedy::command(&wait.remedy).unwrap_or_default())));
+        root = root.under(fact("next", Line::new().plain(remedy::next_step(&wait.remedy))));
     }
     if let Some(summary) = &task.summary {
         root = root.under(fact("summary", Line::new().plain(summary)));

@@ -47,7 +47,7 @@ fn one(zone: &ZoneView, now_ms: i64) -> Page {
         for view in shown {
             let mut entry = task::entry(view, now_ms);
             if let Some(wait) = &view.waits {
-                entry = entry.under(Node::new(Line::new().faint("next  ").plain(remedy::command(&wait.remedy).unwrap_or_default())));
+                entry = entry.under(Node::new(Line::new().faint("next  ").plain(remedy::next_step(&wait.remedy))));
             }
             if let Some(summary) = &view.summary {
                 entry = entry.under(Node::new(Line::new().faint("summary  ").plain(summary)));

@@ -4,7 +4,7 @@
 #[path = "../../oracle/oracle.rs"]
 mod oracle;
 
-use kernel::{Kernel, NewTask, Stop, Tuning};
+use kernel::{Kernel, Stop, Tuning};
 use oracle::{OracleMerge, OracleTree, Thing};
 use sandbox::Launcher;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use testkit::bed::Bed;
 use testkit::harness::Test;
-use world::{Mode, TaskState};
+use world::TaskState;
 
 const POLICY: &str = "\
 capabilities:
@@ -131,17 +131,7 @@ fn guarded() -> Result<(), String> {
             let run = async {
                 let proposal = kernel.init(&bed.project()).await?;
                 kernel.trust(&bed.project(), &proposal.hash, None).await?;
-                let (path, brain) = (bed.project(), Some(format!("script:{}", script.display())));
-                let new = NewTask {
-                    path,
-                    mode: Mode::Act,
-                    prompt: "work".into(),
-                    brain,
-                    priority: 0,
-                    calls_max: None,
-                    record: false,
-                    tags: vec![],
-                };
+                let new = bed.task("work", &script);
                 let task = kernel.add(new).await?.task;
                 kernel.tasks.settled(task).await?;
                 let reasons =
@@ -170,17 +160,7 @@ async fn one(kernel: &Arc<Kernel>, bed: &Bed, seed: u64) -> Result<u64, String> 
     let command = serde_json::to_string(&["python3", "-c", WORK, &seed.to_string()]).unwrap();
     std::fs::write(&script, format!("call shell.run command={command}\ndone\n")).unwrap();
     let before = project(bed);
-    let brain = Some(format!("script:{}", script.display()));
-    let new = NewTask {
-        path: bed.project(),
-        mode: Mode::Act,
-        prompt: "work".into(),
-        brain,
-        priority: 0,
-        calls_max: None,
-        record: false,
-        tags: vec![],
-    };
+    let new = bed.task("work", &script);
     let task = kernel.add(new).await.map_err(said)?.task;
     let state = kernel.tasks.settled(task).await.map_err(said)?.state;
     if !matches!(state, TaskState::Parked { .. }) {

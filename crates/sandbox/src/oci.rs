@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bollard::Docker;
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
@@ -33,6 +32,7 @@ use crate::process::Identity;
 use crate::spec::WorkspaceSpec;
 use crate::workspace::{Places, Workspace};
 
+mod api;
 mod container;
 mod find;
 mod guest;
@@ -41,6 +41,7 @@ mod link;
 mod orphan;
 mod room;
 
+use api::{Api, ApiError};
 pub use find::{Found, found};
 pub use guest::{GUEST, guest};
 pub(crate) use room::{Grave, Room};
@@ -115,7 +116,7 @@ pub struct Engine {
 #[derive(Debug)]
 pub(crate) struct Inner {
     settings: Settings,
-    docker: Docker,
+    api: Api,
     errand: Errand,
     user: User,
     /// Which kernel a container belongs to.
@@ -139,9 +140,9 @@ impl Engine {
             .create(&settings.home)
             .map_err(SandboxError::io("making the engine's folder"))?;
         let errand = launcher.errand();
-        let (docker, service) = find::connect(&settings, &errand).await?;
+        let (api, service) = find::connect(&settings, &errand).await?;
         let kernel = Identity::of(rustix::process::getpid().as_raw_nonzero().get()).map_err(SandboxError::io("reading /proc/self/stat"))?;
-        let inner = Inner { settings, docker, errand, user, kernel, image: OnceCell::new(), live: Mutex::default(), _service: service };
+        let inner = Inner { settings, api, errand, user, kernel, image: OnceCell::new(), live: Mutex::default(), _service: service };
         Ok(Engine { inner: Arc::new(inner) })
     }
 
@@ -170,7 +171,7 @@ impl Engine {
 
     /// Whether it still does.
     pub async fn answers(&self) -> bool {
-        self.inner.docker.ping().await.is_ok()
+        self.inner.api.ping().await.is_ok()
     }
 
     /// Waits until every container that somebody waited for is gone, but no longer than `most`. True when they are.
@@ -185,7 +186,7 @@ impl Engine {
 }
 
 impl Inner {
-    fn fault(&self, what: &'static str) -> impl FnOnce(bollard::errors::Error) -> SandboxError {
+    fn fault(&self, what: &'static str) -> impl FnOnce(ApiError) -> SandboxError {
         let engine = self.settings.kind;
         move |error| SandboxError::Engine { engine, what, why: error.to_string() }
     }

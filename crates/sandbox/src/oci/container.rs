@@ -1,13 +1,12 @@
 //! One container: what it is told to be, its start and its removal.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bollard::models::{ContainerCreateBody, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, ResourcesUlimits};
-use bollard::query_parameters::{CreateContainerOptions, InspectContainerOptions, RemoveContainerOptions, StartContainerOptions};
 use rustix::process::Resource;
+use serde_json::{Value, json};
 
+use super::api::ContainerState;
 use super::{GUEST, Inner, Kind, guest, image, orphan, speakable};
 use crate::fault::SandboxError;
 use crate::mount::{self, Private};
@@ -26,13 +25,6 @@ pub(super) struct Container {
     gone: bool,
 }
 
-/// How a container ended.
-pub(super) struct State {
-    pub(super) running: bool,
-    pub(super) exit_code: i64,
-    pub(super) out_of_memory: bool,
-}
-
 impl Container {
     /// Makes it and starts it. One that fails on the way is removed.
     pub(super) async fn start(
@@ -47,21 +39,13 @@ impl Container {
         // Before the request: an answer that never arrives leaves a container all the same.
         let container = Container { engine: Arc::clone(engine), name: engine.name(), gone: false };
         engine.live.lock().insert(container.name.clone());
-        let options = CreateContainerOptions { name: Some(container.name.clone()), ..Default::default() };
-        engine.docker.create_container(Some(options), body).await.map_err(engine.fault("making a container"))?;
-        let started = engine.docker.start_container(&container.name, None::<StartContainerOptions>).await;
-        started.map_err(engine.fault("starting a container"))?;
+        engine.api.create_container(&container.name, &body).await.map_err(engine.fault("making a container"))?;
+        engine.api.start_container(&container.name).await.map_err(engine.fault("starting a container"))?;
         Ok(container)
     }
 
-    pub(super) async fn state(&self) -> Result<State, SandboxError> {
-        let asked = self.engine.docker.inspect_container(&self.name, None::<InspectContainerOptions>).await;
-        let state = asked.map_err(self.engine.fault("looking at a container"))?.state.unwrap_or_default();
-        Ok(State {
-            running: state.running.unwrap_or_default(),
-            exit_code: state.exit_code.unwrap_or_default(),
-            out_of_memory: state.oom_killed.unwrap_or_default(),
-        })
+    pub(super) async fn state(&self) -> Result<ContainerState, SandboxError> {
+        self.engine.api.container_state(&self.name).await.map_err(self.engine.fault("looking at a container"))
     }
 
     /// Removes it and waits until it is gone. On failure the next sweep finds it, since nobody waits for it any more.
@@ -85,9 +69,9 @@ impl Drop for Container {
 
 async fn remove(engine: Arc<Inner>, name: String) {
     for pause_ms in REMOVAL_PAUSES_MS {
-        let options = RemoveContainerOptions { force: true, v: true, ..Default::default() };
-        match engine.docker.remove_container(&name, Some(options)).await {
-            Ok(()) | Err(bollard::errors::Error::DockerResponseServerError { status_code: 404, .. }) => break,
+        match engine.api.remove_container(&name).await {
+            Ok(()) => break,
+            Err(error) if error.status() == Some(404) => break,
             // An engine that is itself busy with the end of this container says no.
             Err(_) => tokio::time::sleep(Duration::from_millis(pause_ms)).await,
         }
@@ -98,65 +82,63 @@ async fn remove(engine: Arc<Inner>, name: String) {
 /// Half a minute in all: on a loaded machine an engine takes that long to see that a container has ended.
 const REMOVAL_PAUSES_MS: [u64; 9] = [50, 100, 200, 400, 800, 1600, 3200, 6400, 12_800];
 
-/// Everything that closes it.
-fn body(
-    engine: &Inner,
-    image: &str,
-    workspace: &OpenOrder,
-    job: &SpawnOrder,
-    binds: Vec<String>,
-) -> Result<ContainerCreateBody, SandboxError> {
+/// Everything that closes it, in the words of the engine's API.
+fn body(engine: &Inner, image: &str, workspace: &OpenOrder, job: &SpawnOrder, binds: Vec<String>) -> Result<Value, SandboxError> {
     let limits = &job.limits;
-    let amount = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-    let user = format!("{}:{}", engine.user.uid, engine.user.gid);
-    let host = HostConfig {
-        binds: Some(binds),
-        readonly_rootfs: Some(true),
-        cap_drop: Some(vec!["ALL".to_owned()]),
-        security_opt: Some(security(engine, job)?),
-        masked_paths: (engine.settings.kind == Kind::Docker).then(|| MASKED.iter().map(|path| (*path).to_owned()).collect()),
+    let is_podman = engine.settings.kind == Kind::Podman;
+    let own = if is_podman { "private" } else { "" };
+    let mut host = json!({
+        "Binds": binds,
+        "ReadonlyRootfs": true,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": security(engine, job)?,
         // Doors may have any port, and on a loopback of one's own none is more than another.
-        sysctls: Some(HashMap::from([("net.ipv4.ip_unprivileged_port_start".to_owned(), "0".to_owned())])),
-        privileged: Some(false),
-        network_mode: Some("none".to_owned()),
-        ipc_mode: Some("private".to_owned()),
-        pid_mode: Some(if engine.settings.kind == Kind::Podman { "private" } else { "" }.to_owned()),
-        uts_mode: Some(if engine.settings.kind == Kind::Podman { "private" } else { "" }.to_owned()),
-        cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
-        memory: limits.memory_bytes.map(amount),
+        "Sysctls": { "net.ipv4.ip_unprivileged_port_start": "0" },
+        "Privileged": false,
+        "NetworkMode": "none",
+        "IpcMode": "private",
+        "PidMode": own,
+        "UTSMode": own,
+        "CgroupnsMode": "private",
+        "PidsLimit": i64::from(limits.pids) + OWN_TASKS,
+        "Ulimits": ulimits(limits),
+        // Podman adds file systems without a bound to a read-only root unless something is at their places already.
+        "Tmpfs": { "/run": TMPFS, "/var/tmp": TMPFS },
+        "LogConfig": { "Type": "none" },
+        "Init": false,
+        "AutoRemove": false,
+    });
+    if !is_podman {
+        host["MaskedPaths"] = json!(MASKED);
+    }
+    if let Some(bytes) = limits.memory_bytes {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        host["Memory"] = json!(bytes);
         // The same as memory: no swap beside it.
-        memory_swap: limits.memory_bytes.map(amount),
-        nano_cpus: limits.cpu_milli.map(|milli| i64::from(milli) * 1_000_000),
-        pids_limit: Some(i64::from(limits.pids) + OWN_TASKS),
-        ulimits: Some(ulimits(limits)),
-        tmpfs: Some(tmpfs()),
-        log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
-        init: Some(false),
-        auto_remove: Some(false),
-        ..Default::default()
-    };
-    Ok(ContainerCreateBody {
-        image: Some(image.to_owned()),
-        entrypoint: Some(vec![guest::PROGRAM.to_owned()]),
-        cmd: Some(vec![GUEST.to_owned()]),
-        user: Some(user),
-        hostname: Some("skep".to_owned()),
-        working_dir: Some("/".to_owned()),
-        env: Some(Vec::new()),
-        labels: Some(orphan::labels(engine, workspace.work.path())),
-        network_disabled: Some(true),
-        attach_stdin: Some(false),
-        attach_stdout: Some(false),
-        attach_stderr: Some(false),
-        host_config: Some(host),
-        ..Default::default()
-    })
+        host["MemorySwap"] = json!(bytes);
+    }
+    if let Some(milli) = limits.cpu_milli {
+        host["NanoCpus"] = json!(i64::from(milli) * 1_000_000);
+    }
+    Ok(json!({
+        "Image": image,
+        "Entrypoint": [guest::PROGRAM],
+        "Cmd": [GUEST],
+        "User": format!("{}:{}", engine.user.uid, engine.user.gid),
+        "Hostname": "skep",
+        "WorkingDir": "/",
+        "Env": [],
+        "Labels": orphan::labels(engine, workspace.work.path()),
+        "NetworkDisabled": true,
+        "AttachStdin": false,
+        "AttachStdout": false,
+        "AttachStderr": false,
+        "HostConfig": host,
+    }))
 }
 
-/// Podman adds file systems without a bound to a read-only root unless something is at their places already.
-fn tmpfs() -> HashMap<String, String> {
-    ["/run", "/var/tmp"].map(|path| (path.to_owned(), "ro,nosuid,nodev,noexec,mode=755,size=64k".to_owned())).into()
-}
+/// A folder that stays empty.
+const TMPFS: &str = "ro,nosuid,nodev,noexec,mode=755,size=64k";
 
 /// What Docker masks by itself, and all of /sys, which native rooms do not have.
 const MASKED: &[&str] = &[
@@ -210,18 +192,18 @@ fn binds(engine: &Inner, workspace: &OpenOrder, link: &std::path::Path, private:
 }
 
 /// Only downward: an engine that may not raise limits fails at its own defaults.
-fn ulimits(limits: &Limits) -> Vec<ResourcesUlimits> {
+fn ulimits(limits: &Limits) -> Value {
     let bounded = |name: &str, resource, wanted: u64| {
         let held = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
-        let value = Some(i64::try_from(wanted.min(held)).unwrap_or(i64::MAX));
-        ResourcesUlimits { name: Some(name.to_owned()), soft: value, hard: value }
+        let value = i64::try_from(wanted.min(held)).unwrap_or(i64::MAX);
+        json!({ "Name": name, "Soft": value, "Hard": value })
     };
     // Processes are counted by the container's own group; by user they would be those of every container together.
-    vec![
+    json!([
         bounded("nofile", Resource::Nofile, limits.open_files),
         bounded("nproc", Resource::Nproc, PROCESSES_OF_ALL),
         bounded("core", Resource::Core, 1),
-    ]
+    ])
 }
 
 /// Podman holds itself to the smallest pid_max, and a container cannot have more than its engine.

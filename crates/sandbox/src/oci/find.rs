@@ -8,16 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bollard::{API_DEFAULT_VERSION, Docker};
 use rustix::process::Signal;
 
+use super::api::{Api, EngineVersion};
 use super::{Kind, Settings};
 use crate::fault::SandboxError;
 use crate::holder;
 use crate::launcher::Errand;
 
-/// For one answer. Removing a container that does not want to go takes the longest.
-const ANSWER_MAX_SECONDS: u64 = 60;
 /// Podman's service reads its whole storage first.
 const SERVICE_START_MAX: Duration = Duration::from_secs(30);
 
@@ -38,10 +36,9 @@ pub async fn found() -> Vec<Found> {
         let mut found = Found { kind, answers: None, program: program(kind.name()) };
         for socket in sockets(kind) {
             if found.answers.is_none()
-                && let Ok(docker) = reach(kind, &socket).await
+                && let Ok((_, said)) = reach(kind, &socket).await
             {
-                let version = docker.version().await.ok().and_then(|version| version.version).unwrap_or_default();
-                found.answers = Some((socket, version));
+                found.answers = Some((socket, said.version()));
             }
         }
         all.push(found);
@@ -63,12 +60,12 @@ impl Drop for Service {
     }
 }
 
-pub(super) async fn connect(settings: &Settings, errand: &Errand) -> Result<(Docker, Option<Service>), SandboxError> {
+pub(super) async fn connect(settings: &Settings, errand: &Errand) -> Result<(Api, Option<Service>), SandboxError> {
     let kind = settings.kind;
     let mut tried = Vec::new();
     for socket in sockets(kind) {
         match reach(kind, &socket).await {
-            Ok(docker) => return Ok((docker, None)),
+            Ok((api, _)) => return Ok((api, None)),
             Err(why) => tried.push(format!("{}: {why}", socket.display())),
         }
     }
@@ -82,7 +79,7 @@ pub(super) async fn connect(settings: &Settings, errand: &Errand) -> Result<(Doc
 }
 
 /// Starts `podman system service` on a socket that only the kernel reaches.
-async fn serve(settings: &Settings, errand: &Errand, program: &Path) -> Result<(Docker, Option<Service>), SandboxError> {
+async fn serve(settings: &Settings, errand: &Errand, program: &Path) -> Result<(Api, Option<Service>), SandboxError> {
     clear(&settings.home);
     let socket = address(&settings.home);
     let mut argv = vec![program.as_os_str().to_owned()];
@@ -96,7 +93,7 @@ async fn serve(settings: &Settings, errand: &Errand, program: &Path) -> Result<(
     let began = Instant::now();
     loop {
         let why = match reach(settings.kind, &service.socket).await {
-            Ok(docker) => return Ok((docker, Some(service))),
+            Ok((api, _)) => return Ok((api, Some(service))),
             Err(why) => why,
         };
         let ended = holder::has_ended(&service.pidfd).unwrap_or(true);
@@ -138,19 +135,14 @@ fn flags() -> Vec<&'static str> {
     flags
 }
 
-async fn reach(kind: Kind, socket: &Path) -> Result<Docker, String> {
-    let path = socket.to_str().ok_or("its path is not text")?;
+async fn reach(kind: Kind, socket: &Path) -> Result<(Api, EngineVersion), String> {
     if !socket.exists() {
         return Err("no such socket".to_owned());
     }
-    let docker = Docker::connect_with_unix(path, ANSWER_MAX_SECONDS, API_DEFAULT_VERSION).map_err(|error| error.to_string())?;
-    let docker = docker.negotiate_version().await.map_err(|error| error.to_string())?;
-    let version = docker.version().await.map_err(|error| error.to_string())?;
-    let components = version.components.unwrap_or_default();
-    let podman = components.iter().any(|component| component.name.to_ascii_lowercase().contains("podman"));
+    let (api, said) = Api::connect(socket.to_owned()).await.map_err(|error| error.to_string())?;
     // A socket with one engine's name may be the other's.
-    match (kind, podman) {
-        (Kind::Podman, true) | (Kind::Docker, false) => Ok(docker),
+    match (kind, said.is_podman()) {
+        (Kind::Podman, true) | (Kind::Docker, false) => Ok((api, said)),
         (Kind::Podman, false) => Err("Docker answers there".to_owned()),
         (Kind::Docker, true) => Err("Podman answers there".to_owned()),
     }

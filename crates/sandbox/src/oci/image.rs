@@ -6,8 +6,6 @@
 use std::fs;
 use std::path::Path;
 
-use bollard::query_parameters::CreateImageOptions;
-use futures_util::TryStreamExt;
 use sha2::{Digest, Sha256};
 
 use super::Inner;
@@ -28,18 +26,10 @@ impl Inner {
         // The hash is part of the repository's name: Podman 4 ignores the tag of an import.
         let repository = format!("localhost/skep-room-{hash}");
         let name = format!("{repository}:latest");
-        if self.docker.inspect_image(&name).await.is_ok() {
+        if self.api.has_image(&name).await {
             return Ok(name);
         }
-        let options = CreateImageOptions {
-            from_src: Some("-".to_owned()),
-            repo: Some(repository),
-            tag: Some("latest".to_owned()),
-            changes: Vec::new(),
-            ..Default::default()
-        };
-        let import = self.docker.create_image(Some(options), Some(bollard::body_full(archive.into())), None);
-        import.try_for_each(|_| async { Ok(()) }).await.map_err(self.fault("importing its image"))?;
+        self.api.import_image(&repository, "latest", archive).await.map_err(self.fault("importing its image"))?;
         Ok(name)
     }
 

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 use sha2::{Digest, Sha256};
 
 use super::{Engine, Inner};
@@ -31,9 +30,7 @@ impl Engine {
     /// Removes the containers of this home whose kernel is no more, and those of this kernel that nobody waits for.
     pub async fn sweep(&self) -> Result<usize, SandboxError> {
         let engine = &self.inner;
-        let filters = HashMap::from([("label".to_owned(), vec![format!("{HOME}={}", home(engine))])]);
-        let options = ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
-        let listed = engine.docker.list_containers(Some(options)).await.map_err(engine.fault("listing containers"))?;
+        let listed = engine.api.list_containers(&format!("{HOME}={}", home(engine))).await.map_err(engine.fault("listing containers"))?;
         let mut removed = 0;
         for container in listed {
             let labels = container.labels.unwrap_or_default();
@@ -42,10 +39,9 @@ impl Engine {
             let wanted =
                 owner.is_some_and(|kernel| if kernel == engine.kernel { engine.live.lock().contains(&name) } else { kernel.runs() });
             if let (false, Some(id)) = (wanted, container.id) {
-                let options = RemoveContainerOptions { force: true, v: true, ..Default::default() };
-                match engine.docker.remove_container(&id, Some(options)).await {
+                match engine.api.remove_container(&id).await {
                     Ok(()) => removed += 1,
-                    Err(bollard::errors::Error::DockerResponseServerError { status_code: 404 | 409, .. }) => {}
+                    Err(error) if matches!(error.status(), Some(404 | 409)) => {}
                     Err(error) => return Err(engine.fault("removing a container")(error)),
                 }
             }

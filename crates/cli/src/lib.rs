@@ -2,6 +2,8 @@
 //!
 //! Each command is a file in `command/` that asks the kernel over `wire` and hands the answer to the one printer in `show`.
 //! Knows nothing of what happens inside a kernel; `skep kernel run` is the only one that becomes it.
+//!
+//! A library, so that it compiles beside the kernel: a program waits until everything that it links is compiled.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -23,7 +25,8 @@ use show::Screen;
 use std::process::ExitCode;
 use wire::ErrorCode;
 
-fn main() -> ExitCode {
+/// Runs the command that this process was started with.
+pub fn run() -> ExitCode {
     // Pid 1 of a container has no terminal, no home and one thing to do.
     if let Some(code) = server::guest() {
         return ExitCode::from(code);

@@ -2,7 +2,6 @@
 
 use crate::cassette::CassetteWriter;
 use crate::provider::Provider;
-use crate::route::Tier;
 use crate::settings::ModelNames;
 use crate::stop_signal::StopSignal;
 use dialect::{DenialKind, Metered, ParsedRequest};
@@ -10,7 +9,7 @@ use hyper::body::Bytes;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use world::Ending;
+use world::{Ending, Tier};
 
 pub type BoxedFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

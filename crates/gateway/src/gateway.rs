@@ -9,7 +9,7 @@ use crate::header;
 use crate::memory_quota::MemoryQuota;
 use crate::provider::{BadSettings, Provider};
 use crate::read_body::{self, REQUEST_BYTES_MAX};
-use crate::route::{RouteTarget, Routes, Tier};
+use crate::route::{RouteTarget, Routes};
 use crate::secret::Secret;
 use crate::settings::{ModelNames, ModelSettings, VendorClient};
 use crate::tee::Tee;
@@ -20,6 +20,7 @@ use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use world::Tier;
 
 /// Bytes of the requests of one process that are held at once; more wait.
 const REQUESTS_BYTES_MAX: usize = 8 * REQUEST_BYTES_MAX;

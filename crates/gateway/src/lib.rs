@@ -36,7 +36,7 @@ pub use in_process::{InProcessResponse, NoResponse};
 pub use limiter::{Busy, Limiter, Slot, SlotRequest};
 pub use provider::{BadSettings, Provider};
 pub use read_body::REQUEST_BYTES_MAX;
-pub use route::{NoRoute, RouteTarget, Routes, Tier};
+pub use route::{NoRoute, RouteTarget, Routes};
 pub use secret::{NoKey, Secret};
 pub use serve::listen;
 pub use settings::{

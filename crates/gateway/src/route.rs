@@ -6,36 +6,9 @@
 use crate::provider::Provider;
 use crate::settings::{ModelNames, Targets};
 use dialect::Dialect;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// How dear a model is. Budgets in tokens are kept for each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Tier {
-    /// Also what nobody placed: in doubt a model is of the dearest tier.
-    #[default]
-    Strategic,
-    Tactical,
-    Operational,
-}
-
-impl Tier {
-    pub const ALL: [Tier; 3] = [Tier::Strategic, Tier::Tactical, Tier::Operational];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Tier::Strategic => "strategic",
-            Tier::Tactical => "tactical",
-            Tier::Operational => "operational",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Tier> {
-        Tier::ALL.into_iter().find(|tier| tier.as_str() == name)
-    }
-}
+use world::Tier;
 
 /// One place where a request can be answered.
 #[derive(Clone, Debug)]

@@ -1,8 +1,6 @@
 //! From a folder to a running kernel, and back to rest.
 
-use crate::collect::BlobCollector;
 use crate::instance::Instance;
-use crate::ledger::{self, Ledger};
 use crate::model::Models;
 use crate::open_workspace::OpenWorkspaces;
 use crate::policies::Policies;
@@ -12,8 +10,9 @@ use crate::settings::OperatorSettings;
 use crate::template::Templates;
 use crate::tools::Tools;
 use crate::work::Tasks;
-use crate::{Home, Kernel, Tuning, boottime, notify, queue, verify};
+use crate::{Home, Kernel, Tuning, chores, notify, queue};
 use journal::{Finding, Journal, Options, Redactor};
+use ledger::{BlobCollector, Ledger, Verifier};
 use std::sync::Arc;
 use std::time::Duration;
 use workspace::{HostBinds, aside};
@@ -46,13 +45,16 @@ impl Kernel {
         let settings = OperatorSettings::read(&home.path).map_err(bad_settings)?;
         let templates = Templates::of_operator(&settings.sandbox).map_err(bad_settings)?;
         let host_binds = HostBinds::read(&settings.sandbox.show, &home.path).map_err(bad_settings)?;
-        let options = Options { names: verify::blob_names, ..options };
+        let options = Options { names: ledger::blob_names, ..options };
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
         let (ledger, broken) = Ledger::open(journal, Arc::new(Redactor::new()))?;
         let ledger = Arc::new(ledger);
         let (flights, sent) = crate::model::Flights::open(&home.path, ledger.look(|world| world.starts))?;
         let flights = Arc::new(flights);
-        ledger.watch_flights(flights.clone());
+        ledger.watch_flights({
+            let flights = flights.clone();
+            move || flights.left()
+        });
         let models = Models::new(ledger.clone(), &home, &settings.models(), flights)?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
         let host_services = HostServices::read(&settings, &home.path, &tuning.variables).map_err(bad_settings)?;
@@ -71,7 +73,7 @@ impl Kernel {
             masks: Arc::default(),
             models,
             tasks: Tasks::new(ledger.clone()),
-            verifier: verify::Verifier::default(),
+            verifier: Verifier::default(),
             instance: Instance::new(home, tuning, settings, kill_at),
             ledger,
         });
@@ -88,18 +90,16 @@ impl Kernel {
         }
         kernel.ledger.forget_questions(None)?;
         kernel.ledger.forget_ended_originals()?;
-        verify::begin(&kernel);
+        kernel.verifier.begin(&kernel.ledger, sandbox::yield_to_all);
         kernel.sweep().await?;
         kernel.compare_left().await?;
         let left = kernel.ledger.look(left);
         tokio::spawn(crate::merge::finish_undone(kernel.clone()));
         tokio::spawn(kernel.clone().offer_left(left));
         tokio::spawn(queue::run(kernel.clone()));
-        tokio::spawn(crate::ledger::hold_reserve(kernel.clone()));
         tokio::spawn(notify::run(kernel.clone()));
-        tokio::spawn(crate::model::release_expired(Arc::downgrade(&kernel)));
         tokio::spawn(kernel.clone().sweep_containers());
-        crate::collect::run(&kernel);
+        chores::begin(&kernel);
         Ok(kernel)
     }
 
@@ -178,8 +178,8 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding], left:
         events.push(spawned(Pid::KERNEL, None, "kernel").into());
         events.push(spawned(Pid::OPERATOR, Some(Pid::KERNEL), "operator").into());
     }
-    events.push(KernelStarted { pid, task, version: env!("CARGO_PKG_VERSION").into(), boot: boottime::boot_id() }.into());
-    events.extend(verify::doubts(world, findings, 0));
+    events.push(KernelStarted { pid, task, version: env!("CARGO_PKG_VERSION").into(), boot: ledger::boot_id() }.into());
+    events.extend(ledger::doubts(world, findings, 0));
     if unsealed > 0 {
         events.push(JournalResealed { pid, task, unsealed }.into());
     }

@@ -25,7 +25,7 @@ pub struct JobTerms {
 
 impl JobTerms {
     pub(crate) fn check(&self) -> Result<(), Refusal> {
-        self.budget.as_ref().map_or(Ok(()), crate::model::check_budget)
+        self.budget.as_ref().map_or(Ok(()), ledger::check_budget)
     }
 }
 

@@ -4,18 +4,15 @@
 #![forbid(unsafe_code)]
 
 mod boot;
-mod boottime;
 mod call;
-mod collect;
+mod chores;
 mod config;
 mod episode;
 mod extension;
 mod file_thread;
-mod forget;
 mod home;
 mod instance;
 mod job;
-mod ledger;
 mod mask;
 mod merge;
 mod model;
@@ -24,10 +21,9 @@ mod notify;
 mod open_workspace;
 mod operator_call;
 mod policies;
-mod prompt;
+mod question;
 mod queue;
 mod replay;
-mod review;
 mod room;
 mod rules;
 mod runtime;
@@ -40,22 +36,20 @@ mod token;
 mod tools;
 mod try_run;
 mod tuning;
-mod verify;
 mod work;
 mod zone;
 
-pub use boottime::Clock;
 pub use brain::BrainSpec;
 pub use call::{CallEnd, CallOutcome, Request};
 pub use home::Home;
 pub use job::JobTerms;
-pub use ledger::Ledger;
-pub use merge::{APPLY as MERGE, MergeLine, UndoOutcome};
-pub use model::{CassetteView, ExchangeView, GatewayAccess, ProcessAccount, Traffic, Wait};
+pub use ledger::{Clock, Ledger, MERGE, ProcessAccount, Reply, Verification, blob_names};
+pub use merge::{MergeLine, UndoOutcome};
+pub use model::{CassetteView, ExchangeView, GatewayAccess, Traffic, Wait};
 pub use operator_call::{CallOptions, CallReport};
+pub use question::Question;
 pub use queue::{Added, NewTask};
 pub use replay::{Divergence, ReplayReport};
-pub use review::{Question, Reply};
 pub use room::RoomView;
 pub use rules::{CallRange, Checked, PastPolicy};
 pub use runtime::RoomRuntime;
@@ -65,7 +59,6 @@ pub use token::TokenRequest;
 pub use tool::is_unseen;
 pub use try_run::{OutputPiece, TryRun};
 pub use tuning::Tuning;
-pub use verify::{Verification, blob_names};
 pub use workspace::reader::read_project_file;
 pub use workspace::{FileDiff, FileVersion, MergeDiff, Unified, readable, unified};
 pub use world::{Fault, FaultKind, Stop};
@@ -79,7 +72,7 @@ pub struct Kernel {
     me: Weak<Kernel>,
     /// The journal, and the world that is folded from it.
     pub ledger: Arc<Ledger>,
-    pub blobs: collect::BlobCollector,
+    pub blobs: ledger::BlobCollector,
     pub tools: tools::Tools,
     /// Zones, and the policy in force in each.
     pub policies: policies::Policies,
@@ -94,7 +87,7 @@ pub struct Kernel {
     /// The queue, and what is under way.
     pub tasks: work::Tasks,
     /// The verification of the whole chain that this start began.
-    pub verifier: verify::Verifier,
+    pub verifier: ledger::Verifier,
     /// This run of the kernel. The last to go: it holds the lock of the home.
     pub instance: instance::Instance,
 }

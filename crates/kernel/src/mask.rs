@@ -5,9 +5,9 @@
 
 mod given;
 
+use crate::Kernel;
 use crate::call::{ReaderFacts, Who};
 use crate::zone::Trusted;
-use crate::{Kernel, Ledger};
 use parking_lot::Mutex;
 use policy::ReadView;
 use std::collections::BTreeSet;
@@ -80,15 +80,13 @@ impl Masks {
     }
 }
 
-impl Ledger {
+impl Kernel {
     /// The process that a task's room belongs to.
     pub(crate) fn owner(&self, task: TaskId) -> Result<Who, Stop> {
-        let task = self.task(task)?;
+        let task = self.ledger.task(task)?;
         Ok(Who { pid: task.pid, zone: task.zone, task: Some(task.id) })
     }
-}
 
-impl Kernel {
     /// What a process may see; in a task, what both it and the task's own process may, who share the room.
     pub(crate) fn sight(&self, who: Who) -> Result<Arc<Sight>, Stop> {
         let trusted = self.policies.in_force(who.zone)?;

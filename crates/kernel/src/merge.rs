@@ -14,7 +14,7 @@ pub use undo::{MergeLine, UndoOutcome};
 
 use crate::file_thread::on_own_thread;
 use crate::throwaway_room::{RoomContent, ThrowawayRoom};
-use crate::{Kernel, Ledger, Reply};
+use crate::{Kernel, MERGE, Reply};
 use policy::Verdict;
 use rights::Rights;
 use std::collections::BTreeMap;
@@ -111,7 +111,7 @@ async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
         let throwaway = kernel.throwaway_room(task.zone, &opened.project, RoomContent::Repository).await?;
         let bases = bases(kernel, task, &opened, &throwaway, &paths).await?;
         let keeping = kernel.ledger.keeping();
-        let sight = kernel.sight(kernel.ledger.owner(task.id)?)?;
+        let sight = kernel.sight(kernel.owner(task.id)?)?;
         let freezer = Freezer {
             gate: &gate,
             bases: &bases,
@@ -162,10 +162,10 @@ fn question(world: &World, task: &Task, frozen: &Frozen, mut reasons: Vec<String
         pid,
         task: id,
         review,
-        tool: APPLY.into(),
+        tool: MERGE.into(),
         input: frozen.shown(),
         bind: frozen.digest.clone(),
-        like: What::Exact { tool: APPLY.into(), bind: frozen.digest.clone() },
+        like: What::Exact { tool: MERGE.into(), bind: frozen.digest.clone() },
         reasons,
         rules,
         paths: frozen.changes.iter().map(|change| change.path.clone()).collect(),
@@ -181,7 +181,6 @@ fn question(world: &World, task: &Task, frozen: &Frozen, mut reasons: Vec<String
 }
 
 /// The call that a merge is, as policies name it.
-pub const APPLY: &str = "merge.apply";
 
 enum AfterProposal {
     /// A rule lets it pass, if the tests do.
@@ -343,19 +342,6 @@ async fn judge(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Verdict,
     })
 }
 
-impl Ledger {
-    /// What the journal says became of each path of a task's merge.
-    fn merged(&self, id: world::TaskId) -> Result<Vec<MergePath>, Stop> {
-        let filter = journal::Filter { task: Some(id.to_string()), kinds: vec!["merge.finished".into()], ..journal::Filter::default() };
-        let records = self.read(&filter)?;
-        let last = records.last().ok_or_else(|| Fault::new(FaultKind::Bug, "the merge left no record", id))?;
-        match serde_json::from_str(&last.line) {
-            Ok(Event::MergeFinished(event)) => Ok(event.paths),
-            _ => Err(Fault::new(FaultKind::Bug, "the merge's record cannot be read", id).into()),
-        }
-    }
-}
-
 impl Kernel {
     /// Approves a task's open merge if it is the one that was seen, waits for it, and tells what became of each path.
     pub async fn merge(
@@ -402,7 +388,7 @@ impl Kernel {
             let reason = task.summary.unwrap_or_else(|| "HEAD, policy or a file changed after you looked; a new review is open".into());
             return Err(Refusal::new(Code::WrongState, reason).remedy(world::Remedy::MergeAgain { task: id }).into());
         }
-        self.ledger.merged(id)
+        Ok(self.ledger.merged(id)?)
     }
 
     /// Refuses a task's open merge; its changes are dropped.

@@ -3,8 +3,8 @@
 //! `$SKEP_HOME/config.yml` names it; a project cannot. It runs outside any room as the operator, so it gets no text in its arguments.
 
 use crate::Kernel;
-use crate::ledger::name_of;
 use crate::settings::ReviewSettings;
+use ledger::name_of;
 use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::sync::Arc;

@@ -5,7 +5,8 @@
 use crate::call::Who;
 use crate::runtime::RoomRuntime;
 use crate::scan::Scan;
-use crate::{Kernel, Ledger, replay};
+use crate::{Kernel, replay};
+use ledger::Ledger;
 use parking_lot::Mutex;
 use sandbox::{Workspace, WorkspaceSpec};
 use std::collections::HashMap;

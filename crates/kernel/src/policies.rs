@@ -3,11 +3,11 @@
 //! Reads the ledger and the operator's settings; decides nothing about a call. Methods stand beside what they are about: `zone.rs`,
 //! `extension.rs`, `template.rs`, `runtime.rs`.
 
-use crate::Ledger;
 use crate::extension::ZoneExtensions;
 use crate::runtime::RoomRuntime;
 use crate::template::Templates;
 use crate::zone::{Parsed, Trusted};
+use ledger::Ledger;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

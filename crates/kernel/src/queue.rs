@@ -6,16 +6,17 @@
 use crate::model::{Whose, file_of};
 use crate::policies::Policies;
 use crate::work::{Tasks, WorkKey};
-use crate::{Kernel, Ledger, episode, zone};
+use crate::{Kernel, episode, zone};
 use brain::BrainSpec;
 use brain::script::BrainScript;
+use ledger::unknown_task;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use workspace::reader::{self, Folder};
 use workspace::{MaskedNames, repository};
 use world::event::{CallFinished, CassetteStarted, ReplayStarted, TaskCancelled, TaskQueued, TaskTagged};
-use world::{CallId, Code, Event, Missing, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
+use world::{CallId, Code, Event, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
 use world::{Fault, Stop};
 
 /// A script longer than this is none.
@@ -82,12 +83,6 @@ fn tags(mut tags: Vec<String>) -> Result<Vec<String>, Refusal> {
     tags.sort();
     tags.dedup();
     Ok(tags)
-}
-
-impl Ledger {
-    pub fn task(&self, id: TaskId) -> Result<Task, Stop> {
-        self.look(|world| world.tasks.get(&id).cloned()).ok_or_else(|| unknown(id).into())
-    }
 }
 
 impl Policies {
@@ -294,10 +289,6 @@ async fn script(top: &Path, file: &str, named: NamedBy) -> Result<String, Stop> 
     Ok(String::from_utf8(bytes).map_err(|_| bad("it is not UTF-8".into()))?)
 }
 
-fn unknown(id: TaskId) -> Refusal {
-    Refusal::missing(Missing::Task, format!("there is no task `{id}`")).remedy(world::Remedy::List { what: world::Listing::Tasks })
-}
-
 /// How long a cancel waits for a merge that is being applied. A large one takes a disk seconds.
 const APPLY_MAX: Duration = Duration::from_secs(30);
 
@@ -324,7 +315,7 @@ fn still_applied(id: TaskId) -> Refusal {
 }
 
 fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, Vec<Event>), Uncancelled> {
-    let task = world.tasks.get(&id).ok_or_else(|| Uncancelled::Refused(unknown(id)))?;
+    let task = world.tasks.get(&id).ok_or_else(|| Uncancelled::Refused(unknown_task(id)))?;
     if task.state.ended() {
         return Err(Uncancelled::Refused(Refusal::new(Code::WrongState, format!("{id} is {} already", task.state.as_str()))));
     }

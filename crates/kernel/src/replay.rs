@@ -9,15 +9,13 @@ pub(crate) mod base;
 mod compare;
 
 use crate::file_thread::on_own_thread;
-use crate::ledger::event_of;
 use crate::model::Models;
 use crate::queue::TaskMarks;
 use crate::throwaway_room::RoomContent;
-use crate::{Kernel, Ledger, merge};
+use crate::{Kernel, merge};
 pub(crate) use answer::{OriginalCall, RecordedApprovals, answer};
 use brain::BrainSpec;
 pub use compare::Divergence;
-use journal::Filter;
 use workspace::change_set::{self, ChangeSet};
 use world::event::{ReplayFinished, TaskQueued};
 use world::{Code, Event, Mode, Refusal, Task, TaskId, TaskState};
@@ -32,15 +30,6 @@ pub struct ReplayReport {
     pub requests: u64,
     /// What differed first.
     pub divergence: Option<Divergence>,
-}
-
-impl Ledger {
-    /// A task's records of these kinds, in their order.
-    fn events(&self, task: TaskId, kinds: &[&str]) -> Result<Vec<Event>, Fault> {
-        let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
-        let records = self.read(&Filter { task: Some(task.to_string()), kinds, ..Filter::default() })?;
-        records.iter().map(event_of).collect()
-    }
 }
 
 impl Models {

@@ -2,11 +2,12 @@
 
 use crate::call::{self, CallFacts, CallerRights, Details, Request, Who};
 use crate::config::Config;
-use crate::ledger::event_of;
 use crate::policies::Policies;
 use crate::zone::{self, Bundle, POLICY_FILE};
-use crate::{Kernel, Ledger, locate};
+use crate::{Kernel, locate};
 use journal::Filter;
+use ledger::Ledger;
+use ledger::event_of;
 use policy::{Action, Case, Explanation, KnownNames, OwnedPath, Policy, PolicyError, Trial, Warning};
 use serde_json::Value;
 use std::path::Path;
@@ -48,29 +49,6 @@ pub struct CallRange {
 const TRIED_DEFAULT: u64 = 100;
 const TRIED_MAX: u64 = 100_000;
 
-impl Ledger {
-    /// The roles that callers have, or will have with the first task.
-    fn roles(&self) -> std::collections::BTreeSet<String> {
-        let seen = self.look(|world| world.processes.values().map(|process| process.role.clone()).collect::<Vec<_>>());
-        seen.into_iter().chain(["operator".to_owned(), "foreman".to_owned()]).collect()
-    }
-
-    /// Was this exact call asked about because a crash had interrupted it?
-    fn was_lost(&self, bind: &str) -> bool {
-        let asked = |review: &world::Review| review.bind == bind && review.rules.iter().any(|rule| rule == call::LOST);
-        self.look(|world| world.reviews.values().any(asked))
-    }
-
-    /// Was it said in this zone? The operator's calls belong to the zone of their task.
-    fn is_of(&self, pid: Pid, task: Option<TaskId>, zone: &Zone) -> bool {
-        self.look(|world| {
-            let of_task = task.and_then(|task| world.tasks.get(&task)).map(|task| task.zone);
-            let of_process = world.processes.get(&pid).and_then(|process| process.zone);
-            of_task.or(of_process).is_none_or(|of| of == zone.id)
-        })
-    }
-}
-
 impl Policies {
     /// Every version that was in force in a zone, newest first.
     pub async fn policy_log(&self, path: &Path) -> Result<Vec<PastPolicy>, Stop> {
@@ -107,7 +85,7 @@ impl Kernel {
                 let calls = [crate::MERGE, crate::token::ISSUE, "policy.update", "model.request", "net.connect", "net.request"];
                 let calls: Vec<&str> = tools.chain(calls).collect();
                 let rooms: Vec<&str> = self.policies.templates.list().map(|template| template.name.as_str()).collect();
-                let roles = self.ledger.roles();
+                let roles = roles(&self.ledger);
                 let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
                 let given = self.ledger.look(|world| world.tasks.values().flat_map(|task| task.tags.clone()).collect::<Vec<_>>());
                 let tags: Vec<&str> = roles.iter().copied().chain(["operator", "brain"]).chain(given.iter().map(String::as_str)).collect();
@@ -204,11 +182,11 @@ impl Kernel {
         let filter = Filter { kinds, ..Filter::default() };
         for record in self.ledger.read(&filter)? {
             match event_of(&record)? {
-                Event::ReviewAsked(e) if self.ledger.is_of(e.pid, e.task, &zone) => {
+                Event::ReviewAsked(e) if is_of(&self.ledger, e.pid, e.task, &zone) => {
                     let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
                     asked.extend(self.facts_of(&past, None, &zone, &trusted.config.mask)?.map(|call| (e.review, call.seen().clone())));
                 }
-                Event::CallRefused(e) if e.code == Code::Denied && self.ledger.is_of(e.pid, e.task, &zone) => {
+                Event::CallRefused(e) if e.code == Code::Denied && is_of(&self.ledger, e.pid, e.task, &zone) => {
                     let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
                     refused.extend(self.facts_of(&past, None, &zone, &trusted.config.mask)?.map(|call| call.seen().clone()));
                 }
@@ -249,19 +227,19 @@ impl Kernel {
     fn case_of(&self, record: &journal::Record, zone: &Zone, mask: &[String]) -> Result<Option<PastCall>, Stop> {
         let name = record.seq.to_string();
         let (found, then, by_token, lost) = match event_of(record)? {
-            Event::CallAdmitted(e) if self.ledger.is_of(e.pid, e.task, zone) => {
+            Event::CallAdmitted(e) if is_of(&self.ledger, e.pid, e.task, zone) => {
                 let (rooms, run_mode) = (e.rooms.as_deref(), e.run_mode.as_deref());
                 let past = Past { rooms, run_mode, ..Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size) };
                 let then = if e.grant.is_some() { Action::RequireReview } else { Action::Allow };
-                let lost = (e.grant.is_some() && self.ledger.was_lost(&e.bind)).then_some(e.bind);
+                let lost = (e.grant.is_some() && was_lost(&self.ledger, &e.bind)).then_some(e.bind);
                 (self.facts_of(&past, Some(e.read_only), zone, mask)?, then, e.token.is_some(), lost)
             }
             // Only what policy refused: a call that did not fit its tool says nothing about rules, and neither does a ban.
-            Event::CallRefused(e) if e.code == Code::Denied && !by_ban(&e.rules) && self.ledger.is_of(e.pid, e.task, zone) => {
+            Event::CallRefused(e) if e.code == Code::Denied && !by_ban(&e.rules) && is_of(&self.ledger, e.pid, e.task, zone) => {
                 let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
                 (self.facts_of(&past, None, zone, mask)?, Action::Deny, false, None)
             }
-            Event::ReviewAsked(e) if self.ledger.is_of(e.pid, e.task, zone) && e.tool != crate::MERGE => {
+            Event::ReviewAsked(e) if is_of(&self.ledger, e.pid, e.task, zone) && e.tool != crate::MERGE => {
                 let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
                 let lost = e.rules.iter().any(|rule| rule == call::LOST).then_some(e.bind);
                 (self.facts_of(&past, None, zone, mask)?, Action::RequireReview, false, lost)
@@ -376,4 +354,24 @@ fn parse(text: &str) -> Result<Policy, Refusal> {
         Ok((policy, _)) => Ok(policy),
         Err(error) => Err(Refusal::new(Code::BadInput, error.to_string()).hint("mend the file").remedy(world::Remedy::CheckPolicy)),
     }
+}
+/// The roles that callers have, or will have with the first task.
+fn roles(ledger: &Ledger) -> std::collections::BTreeSet<String> {
+    let seen = ledger.look(|world| world.processes.values().map(|process| process.role.clone()).collect::<Vec<_>>());
+    seen.into_iter().chain(["operator".to_owned(), "foreman".to_owned()]).collect()
+}
+
+/// Was this exact call asked about because a crash had interrupted it?
+fn was_lost(ledger: &Ledger, bind: &str) -> bool {
+    let asked = |review: &world::Review| review.bind == bind && review.rules.iter().any(|rule| rule == call::LOST);
+    ledger.look(|world| world.reviews.values().any(asked))
+}
+
+/// Was it said in this zone? The operator's calls belong to the zone of their task.
+fn is_of(ledger: &Ledger, pid: Pid, task: Option<TaskId>, zone: &Zone) -> bool {
+    ledger.look(|world| {
+        let of_task = task.and_then(|task| world.tasks.get(&task)).map(|task| task.zone);
+        let of_process = world.processes.get(&pid).and_then(|process| process.zone);
+        of_task.or(of_process).is_none_or(|of| of == zone.id)
+    })
 }

@@ -5,7 +5,8 @@
 //! stands under its signature; how much of it is left is world state, so a copy of the text is worth nothing more.
 
 use crate::call::{CallEnd, CallOutcome, Request};
-use crate::{Kernel, Ledger, call};
+use crate::{Kernel, call};
+use ledger::Ledger;
 use policy::{Globs, Peer, TokenFacts};
 use serde::{Deserialize, Serialize};
 use workspace::hash;
@@ -59,24 +60,22 @@ pub(crate) struct Presented {
     by: Peer,
 }
 
-impl Ledger {
-    fn sign(&self, claims: &Claims) -> Result<String, Fault> {
-        let body = serde_json::to_vec(claims).map_err(|error| Fault::new(FaultKind::Bug, "claims cannot be written", error))?;
-        let body = hash::hex(&body);
-        let mac = self.journal().vault().digest(format!("{PREFIX}.{body}").as_bytes());
-        Ok(format!("{PREFIX}.{body}.{mac}"))
-    }
+fn sign(ledger: &Ledger, claims: &Claims) -> Result<String, Fault> {
+    let body = serde_json::to_vec(claims).map_err(|error| Fault::new(FaultKind::Bug, "claims cannot be written", error))?;
+    let body = hash::hex(&body);
+    let mac = ledger.journal().vault().digest(format!("{PREFIX}.{body}").as_bytes());
+    Ok(format!("{PREFIX}.{body}.{mac}"))
+}
 
-    /// Checks a token's signature. An invalid one is no refusal: the call is weighed as if it carried none.
-    pub(crate) fn presented(&self, text: &str, by: Peer) -> Option<Presented> {
-        let (signed, mac) = text.rsplit_once('.')?;
-        let expected = self.journal().vault().digest(signed.as_bytes());
-        let body = signed.strip_prefix(PREFIX)?.strip_prefix('.')?;
-        if !same(expected.as_bytes(), mac.as_bytes()) {
-            return None;
-        }
-        Some(Presented { claims: serde_json::from_slice(&unhex(body)?).ok()?, by })
+/// Checks a token's signature. An invalid one is no refusal: the call is weighed as if it carried none.
+pub(crate) fn presented(ledger: &Ledger, text: &str, by: Peer) -> Option<Presented> {
+    let (signed, mac) = text.rsplit_once('.')?;
+    let expected = ledger.journal().vault().digest(signed.as_bytes());
+    let body = signed.strip_prefix(PREFIX)?.strip_prefix('.')?;
+    if !same(expected.as_bytes(), mac.as_bytes()) {
+        return None;
     }
+    Some(Presented { claims: serde_json::from_slice(&unhex(body)?).ok()?, by })
 }
 
 impl Kernel {
@@ -120,7 +119,7 @@ impl Kernel {
                 })?
                 .durable()
                 .await?;
-            *text.lock() = self.ledger.sign(&claims)?;
+            *text.lock() = sign(&self.ledger, &claims)?;
             Ok(serde_json::json!({"token": claims.token.to_string(), "ops": wish.max_ops, "ttl_ms": ttl_ms}))
         })
         .await?;

@@ -1,7 +1,7 @@
 //! The tools that there are, and the breakers of those that keep failing.
 
-use crate::boottime::Clock;
 use crate::call::Request;
+use ledger::Clock;
 use tool::{AddressFilter, BreakerGuard, Breakers, RegisteredTool, Registry, ToolUnavailable};
 use world::{Code, Refusal, limits};
 

@@ -62,7 +62,7 @@ impl Kernel {
             listeners.push((*there, TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await.map_err(|error| busy(*here, &error))?));
         }
         let opened = self.workspace_of(task.id).await?;
-        let shows = RoomContent::Task(opened.work.join("upper"), self.ledger.owner(task.id)?);
+        let shows = RoomContent::Task(opened.work.join("upper"), self.owner(task.id)?);
         let throwaway = self.throwaway_room_for(task.zone, &opened.project, shows, Some(&template.name)).await?;
         let tried = TaskTried {
             pid: world::Pid::OPERATOR,

@@ -1,7 +1,7 @@
 //! What a kernel is given from outside and a test gives differently: its clock, the addresses it may reach, its shares,
 //! what its file system can do.
 
-use crate::boottime::Clock;
+use ledger::Clock;
 use world::limits;
 
 #[derive(Clone, Debug)]

@@ -3,15 +3,16 @@
 //! **Invariant.** Whoever carries out a call or works on a task keeps a [`Hold`] until nothing of that work runs any more: no process, no
 //! request. To cancel is to tell them and to wait for their holds.
 
+use crate::Kernel;
 use crate::model::Whose;
-use crate::{Kernel, Ledger};
+use ledger::Ledger;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
-use world::{CallId, Code, Pid, Refusal, TaskId, TaskState};
+use world::{CallId, Code, Pid, Refusal, TaskId};
 use world::{Fault, FaultKind, Stop};
 
 /// Killing a large tree takes milliseconds, and a container a second; what takes longer hangs.
@@ -113,17 +114,6 @@ impl Drop for Hold {
 
 pub(crate) fn cancelled(why: &str) -> Refusal {
     Refusal::new(Code::WrongState, why.to_owned())
-}
-
-impl Ledger {
-    /// Why nothing more is done about a task that was cancelled.
-    pub(crate) fn cancelled(&self, id: TaskId) -> Option<Refusal> {
-        let said = self.look(|world| {
-            let task = world.tasks.get(&id).filter(|task| task.state == TaskState::Cancelled)?;
-            Some(task.summary.clone().unwrap_or_else(|| "cancelled".into()))
-        })?;
-        Some(cancelled(&format!("{id} was {said}")))
-    }
 }
 
 /// What is being done about tasks right now.

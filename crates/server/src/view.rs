@@ -215,7 +215,7 @@ pub(crate) fn merges(kernel: &Kernel) -> Result<merge::MergeListResult, RpcError
         files: line.files as u64,
         left: line.left as u64,
     };
-    Ok(merge::MergeListResult { merges: kernel.ledger.merges().map_err(rpc_error)?.into_iter().map(view).collect() })
+    Ok(merge::MergeListResult { merges: kernel.merges().map_err(rpc_error)?.into_iter().map(view).collect() })
 }
 
 /// Paths that went through, by name, and those that did not, with their reasons.

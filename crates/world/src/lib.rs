@@ -19,6 +19,7 @@ pub mod process;
 pub mod refusal;
 pub mod remedy;
 pub mod task;
+pub mod tier;
 pub mod world;
 
 pub use blob::BlobNames;
@@ -36,4 +37,5 @@ pub use process::{NetUse, Process, ProcessState};
 pub use refusal::{Code, Missing, Refusal};
 pub use remedy::{Listing, Remedy};
 pub use task::{Base, Mode, Task, TaskState, TaskWorkspace};
+pub use tier::Tier;
 pub use world::{Illegal, World, Zone};

@@ -235,7 +235,7 @@ fn facts(kernel: &Kernel, request: &Request, trusted: Arc<Trusted>, details: Det
     let then = replays.map(|of| kernel.models.original_call(of, &request.tool, bound(Some(of)))).transpose()?;
     let target = NetworkTarget { host: details.host.as_deref(), port: details.port, method: details.method.as_deref() };
     let like = pattern::similar_calls(request, &bind, &places, details.command.as_deref(), target);
-    let token = request.token.as_ref().and_then(|(text, peer)| kernel.ledger.presented(text, peer.clone()));
+    let token = request.token.as_ref().and_then(|(text, peer)| crate::token::presented(&kernel.ledger, text, peer.clone()));
     let mut call = CallFacts::new(kernel, request.who(), trusted, details)?;
     (call.bind, call.token) = (bind, token);
     Ok(Facts { call, places, room, then, demanded: None, like, project, sight, root })

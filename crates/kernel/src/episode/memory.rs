@@ -5,9 +5,9 @@
 //! call gets an outcome that was another's.
 
 use crate::Kernel;
-use crate::ledger::event_of;
 use brain::{CallResult, Checkpoint, ToolCall};
 use journal::Filter;
+use ledger::event_of;
 use std::collections::HashMap;
 use world::Fault;
 use world::event::{BrainRemembered, CallAdmitted, CallFinished, CallRefused};

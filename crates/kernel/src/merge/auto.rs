@@ -43,7 +43,7 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
     let templates = kernel.policies.templates(kernel.policies.trusted(task.zone)?.as_deref())?;
     let template = templates.of_tool("test.run", manifest.as_deref())?;
     let throwaway =
-        kernel.throwaway_room_for(task.zone, &project, RoomContent::Project(kernel.ledger.owner(task.id)?), Some(&template.name)).await?;
+        kernel.throwaway_room_for(task.zone, &project, RoomContent::Project(kernel.owner(task.id)?), Some(&template.name)).await?;
     for change in &frozen.changes {
         let path = PathBuf::from(&change.path);
         let (act, stdin) = match &change.new {

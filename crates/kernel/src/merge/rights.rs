@@ -3,9 +3,9 @@
 //! **Invariant.** A path is judged at the merge by the facts that a call on it has at the door: the task's process with its tags, zone and
 //! mode, the bytes that change, and every room in which a job of the task ran. One no is a no, one question makes it a question.
 
-use crate::Kernel;
 use crate::call::{CallFacts, CallerRights, Details, Judgement, Who, used};
 use crate::zone::Trusted;
+use crate::{Kernel, MERGE};
 use parking_lot::Mutex;
 use policy::{OwnedPath, Verdict};
 use sandbox::{Profile, Template};
@@ -17,7 +17,7 @@ use world::Stop;
 use world::{BootTime, GrantId, Task, UsedRoom, World};
 
 /// What a merge's paths and the merge itself are asked as.
-const TOOLS: [&str; 4] = [super::APPLY, WRITE, "fs.delete", MOVE];
+const TOOLS: [&str; 4] = [MERGE, WRITE, "fs.delete", MOVE];
 
 /// What a move from one path to another was found to be.
 type Moves = BTreeMap<(String, String), Result<Option<String>, String>>;
@@ -72,7 +72,7 @@ impl<'a> Rights<'a> {
     async fn described_whole(&self, frozen: &Frozen) -> Result<Vec<CallFacts>, Stop> {
         let paths: Vec<OwnedPath> = frozen.changes.iter().map(|change| OwnedPath::Inside(change.path.clone())).collect();
         let size = Some(frozen.changes.iter().map(|change| change.size).sum());
-        let mut calls = self.calls(Details { paths, size, ..Details::of(super::APPLY, frozen.shown()) }).await?;
+        let mut calls = self.calls(Details { paths, size, ..Details::of(MERGE, frozen.shown()) }).await?;
         // A person's answer is bound to the digest.
         calls.iter_mut().for_each(|call| call.bind.clone_from(&frozen.digest));
         Ok(calls)

@@ -4,7 +4,7 @@
 
 use super::rights;
 use crate::call::{self, CallFacts, CallerRights, Details, Who};
-use crate::{Kernel, Ledger};
+use crate::{Kernel, MERGE};
 use policy::{OwnedPath, Verdict};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -27,12 +27,12 @@ pub struct MergeLine {
     pub left: usize,
 }
 
-impl Ledger {
+impl Kernel {
     /// Every merge that is remembered, oldest first.
     pub fn merges(&self) -> Result<Vec<MergeLine>, Stop> {
-        let found: Vec<Merge> = self.look(|world| world.merges.values().cloned().collect());
+        let found: Vec<Merge> = self.ledger.look(|world| world.merges.values().cloned().collect());
         let line = |merge: Merge| {
-            let frozen = Frozen::parse(&self.blob(&merge.frozen)?)?;
+            let frozen = Frozen::parse(&self.ledger.blob(&merge.frozen)?)?;
             let (left, going): (Vec<_>, Vec<_>) = frozen.paths().into_iter().partition(|path| path.refused.is_some());
             Ok(MergeLine {
                 merge: merge.id,
@@ -46,9 +46,7 @@ impl Ledger {
         };
         found.into_iter().map(line).collect()
     }
-}
 
-impl Kernel {
     /// Takes a task's merge back and tells what became of each path. It is the operator's own call; what denies it is passed over only by
     /// who types the phrase, and that is recorded.
     pub async fn undo(&self, id: TaskId, by: &str, typed: Option<&str>) -> Result<UndoOutcome, Stop> {
@@ -136,7 +134,7 @@ fn details(kernel: &Kernel, plan: &MergePlan, shows_content: bool) -> Result<Vec
     }
     let paths = plan.steps.iter().map(|step| OwnedPath::Inside(step.path.path.clone())).collect();
     let input = json!({ "undo": plan.steps.iter().map(|step| &step.path.path).collect::<Vec<_>>() });
-    all.insert(0, Details { paths, size: Some(size), ..Details::of(super::APPLY, input) });
+    all.insert(0, Details { paths, size: Some(size), ..Details::of(MERGE, input) });
     Ok(all)
 }
 
@@ -173,7 +171,7 @@ fn refused(world: &World, task: &Task, merge: MergeId, plan: &MergePlan, denials
         pid: Pid::OPERATOR,
         task: Some(task.id),
         call: world.next_call(),
-        tool: super::APPLY.to_owned(),
+        tool: MERGE.to_owned(),
         input: json!({ "undo": merge }),
         digest: String::new(),
         code: Code::Denied,

@@ -6,12 +6,12 @@
 use super::flight::InFlightRequest;
 use super::settle::Paid;
 use super::wait::{Wait, Waited};
-use super::{REQUEST, settle, usage};
+use super::{REQUEST, settle};
 use crate::Kernel;
 use crate::call::{self, ExtraEvents, Request};
-use crate::ledger::name_of;
 use gateway::price::Price;
 use gateway::{Admission, Admitted, BoxedFuture, Denial, DenialKind, Endpoint, GatewayRefusal, ModelNames, ModelRequest, ParsedRequest};
+use ledger::name_of;
 use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::{Arc, Weak};
@@ -343,7 +343,7 @@ fn unpriced(world: &world::World, of: Pid, model_request: &ModelRequest<'_>, tok
 fn refusal(world: &world::World, short: &CapExceeded) -> Refusal {
     let CapExceeded { pid, what, cap, used, need, .. } = short;
     let name = name_of(world, *pid);
-    let amount = |n: u64| if *what == Cap::Money { usage::dollars(n) } else { n.to_string() };
+    let amount = |n: u64| if *what == Cap::Money { ledger::dollars(n) } else { n.to_string() };
     let reason = match what {
         Cap::Rate => format!("{name} made its {cap} requests of this minute"),
         Cap::Context => format!("the request has up to {need} tokens of input, and {name} may send {cap}"),

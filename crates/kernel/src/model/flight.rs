@@ -5,8 +5,8 @@
 //! After a crash of the machine it does not, and takes everything that was set aside for spent until somebody knows better.
 
 use super::Models;
-use crate::boottime;
 use gateway::{StopCause, StopHandle, StopSignal};
+use ledger::boot_id;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -213,7 +213,7 @@ impl Writer {
 
     /// A file of its own, with what is on its way now, in the place of the old one.
     fn begin(&mut self, starts: u64) -> io::Result<()> {
-        let mut text = serde_json::to_string(&Head { boot: boottime::boot_id(), starts })? + "\n";
+        let mut text = serde_json::to_string(&Head { boot: boot_id(), starts })? + "\n";
         for flight in self.list.lock().left.values() {
             text += &(serde_json::to_string(flight)? + "\n");
         }
@@ -245,7 +245,7 @@ fn read(path: &Path, starts: u64) -> Left {
     let (whole, _) = text.rsplit_once('\n').unwrap_or_default();
     let mut lines = whole.lines();
     let head = lines.next().and_then(|line| serde_json::from_str::<Head>(line).ok());
-    let boot = boottime::boot_id();
+    let boot = boot_id();
     if boot.is_empty() || head != Some(Head { boot, starts }) {
         return Left::Unknown;
     }
@@ -300,7 +300,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &text[..text.len() - 3]).unwrap();
         assert_eq!(read(1), Left::Known(vec![flight(1)]), "a line that is cut off was not waited for");
-        std::fs::write(&path, text.replace(&boottime::boot_id(), "another")).unwrap();
+        std::fs::write(&path, text.replace(&boot_id(), "another")).unwrap();
         assert_eq!(read(1), Left::Unknown, "the machine went down");
         std::fs::write(&path, text.replace("\"pid\"", "\"dip\"")).unwrap();
         assert_eq!(read(1), Left::Unknown, "what we cannot read");

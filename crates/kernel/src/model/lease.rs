@@ -1,6 +1,6 @@
 //! The kernel's hold on what is leased and on disk. See [`world::budget::lease`].
 
-use crate::ledger::Ledger;
+use ledger::Ledger;
 use parking_lot::Mutex;
 use world::budget::lease::{LeasePool, Plan, ReservationRequest, Share};
 use world::{CapExceeded, World};

@@ -74,7 +74,7 @@ async fn rejected(stage: Arc<Stage>) -> Result<(), String> {
     if diff.files.len() != 1 || !diff.files[0].diff.contains("kept no longer") {
         return Err(format!("{diff:?}"));
     }
-    stage.kernel.ledger.merges().map(drop).map_err(|stop| stop.to_string())?;
+    stage.kernel.merges().map(drop).map_err(|stop| stop.to_string())?;
     // The same content can be kept again, and then it is there.
     let again = stage.kernel.ledger.keep(b"new\n").map_err(|fault| fault.to_string())?;
     if again == name && is_there(&stage, &name)? { Ok(()) } else { Err("it cannot be kept again".into()) }

@@ -8,7 +8,7 @@ use world::event::{BudgetGranted, BudgetReconciled, BudgetSet};
 use world::{Account, Budget, By, Code, Held, Pid, Refusal, Spend, UsageTotals, World};
 
 /// Millionths of a dollar as people write them.
-pub(crate) fn dollars(micros: u64) -> String {
+pub fn dollars(micros: u64) -> String {
     format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
@@ -149,8 +149,8 @@ fn nobody(pid: Pid) -> Refusal {
 }
 
 /// A budget names tiers that there are, caps something, and lets something through.
-pub(crate) fn check_budget(budget: &Budget) -> Result<(), Refusal> {
-    let unknown = budget.tokens.keys().find(|tier| *tier != ALL_TIERS && gateway::Tier::parse(tier).is_none());
+pub fn check_budget(budget: &Budget) -> Result<(), Refusal> {
+    let unknown = budget.tokens.keys().find(|tier| *tier != ALL_TIERS && world::Tier::parse(tier).is_none());
     if let Some(tier) = unknown {
         return Err(Refusal::new(Code::BadInput, format!("`{tier}` is no tier")).hint("strategic, tactical, operational or all"));
     }

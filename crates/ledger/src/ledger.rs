@@ -5,29 +5,24 @@
 //! durable, but a request to a model that is paid from a lease on disk. If a batch fails, the world is folded again from what is on disk;
 //! and whenever that was done, the first commit holds what requests cost that had left and are not there.
 
-mod clean;
-mod lookup;
-mod volume;
-
-use crate::Kernel;
-use crate::model::Flights;
+use crate::aside::aside;
+use crate::clean;
+use crate::volume::{self, Volume};
 use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Ticket};
-pub(crate) use lookup::{event_of, name_of};
 use parking_lot::Mutex;
-use std::sync::Arc;
-use volume::Volume;
-use workspace::aside;
-use world::budget::crash;
+use std::sync::{Arc, OnceLock};
+use world::budget::crash::{self, Flight};
 use world::event::RecordsDropped;
 use world::{Event, Pid, TaskId, Weight, World, limits};
 use world::{Fault, FaultKind};
 
 pub struct Ledger {
     journal: Journal,
-    pub(crate) redactor: Arc<Redactor>,
+    /// Knows the secrets that no record may hold.
+    pub redactor: Arc<Redactor>,
     state: Mutex<State>,
-    /// Requests that may have left before their records were on disk.
-    flights: std::sync::OnceLock<std::sync::Arc<Flights>>,
+    /// Who knows which requests may have left before their records were on disk.
+    flights: OnceLock<Box<dyn Fn() -> Vec<Flight> + Send + Sync>>,
 }
 
 struct State {
@@ -72,25 +67,25 @@ impl<T> Pending<'_, T> {
         }
     }
 
-    pub(crate) fn value(&self) -> &T {
+    pub fn value(&self) -> &T {
         &self.value
     }
 
     /// For what a lease on disk pays.
-    pub(crate) fn ahead(self) -> (T, Unrecorded) {
+    pub fn ahead(self) -> (T, Unrecorded) {
         (self.value, Unrecorded { ticket: self.ticket, generation: self.generation })
     }
 }
 
 /// The wait for a commit that somebody acts on already.
 #[must_use = "nothing may be told of it before it is durable"]
-pub(crate) struct Unrecorded {
+pub struct Unrecorded {
     ticket: Ticket,
     generation: u64,
 }
 
 /// Contents that are durable after [`Keeping::done`], and are not kept without it.
-pub(crate) struct Keeping<'a>(journal::Batch<'a>);
+pub struct Keeping<'a>(journal::Batch<'a>);
 
 impl Keeping<'_> {
     pub fn keep(&self, bytes: &[u8]) -> Result<String, Fault> {
@@ -108,7 +103,7 @@ impl Ledger {
         let (world, findings) = fold(&journal)?;
         let state =
             State { world, generation: 0, broken: false, closed: false, folded: false, since_snapshot: 0, volume: Volume::default() };
-        Ok((Ledger { journal, redactor, state: Mutex::new(state), flights: std::sync::OnceLock::new() }, findings))
+        Ok((Ledger { journal, redactor, state: Mutex::new(state), flights: OnceLock::new() }, findings))
     }
 
     pub fn journal(&self) -> &Journal {
@@ -132,7 +127,7 @@ impl Ledger {
         let now_ms = jiff::Timestamp::now().as_millisecond().max(state.world.now_ms);
         let (mut drafts, mut settled) = (Vec::new(), Vec::new());
         if std::mem::take(&mut state.folded) {
-            let left = self.flights.get().map(|flights| flights.left()).unwrap_or_default();
+            let left = self.flights.get().map(|left| left()).unwrap_or_default();
             for event in crash::unrecorded(&state.world, &left) {
                 state.take(&self.redactor, &event, now_ms, &mut drafts)?;
             }
@@ -161,18 +156,18 @@ impl Ledger {
     }
 
     /// Whether a process makes records faster than anybody could read them.
-    pub(crate) fn is_flooded_by(&self, pid: Pid) -> bool {
+    pub fn is_flooded_by(&self, pid: Pid) -> bool {
         let now_ms = jiff::Timestamp::now().as_millisecond();
         self.state.lock().volume.is_flooded_by(pid, now_ms)
     }
 
     /// What was counted and has no record yet.
-    pub(crate) fn owed_counts(&self) -> Vec<Event> {
+    pub fn owed_counts(&self) -> Vec<Event> {
         self.state.lock().volume.owed_by_all()
     }
 
     /// Deletes the prompts of tasks that have ended, which a crash may have left.
-    pub(crate) fn forget_ended_originals(&self) -> Result<(), Fault> {
+    pub fn forget_ended_originals(&self) -> Result<(), Fault> {
         let ended = self.look(|world| {
             let tasks = world.tasks.values().filter(|task| task.state.ended());
             tasks.filter_map(|task| task.original.clone()).collect::<Vec<_>>()
@@ -181,23 +176,28 @@ impl Ledger {
     }
 
     /// From here on every commit fails.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.state.lock().closed = true;
     }
 
-    /// Knows from now on which requests have left.
-    pub(crate) fn watch_flights(&self, flights: std::sync::Arc<Flights>) {
-        self.flights.get_or_init(|| flights);
+    /// `left` says from now on which requests have left and are not settled on record.
+    pub fn watch_flights(&self, left: impl Fn() -> Vec<Flight> + Send + Sync + 'static) {
+        self.flights.get_or_init(|| Box::new(left));
+    }
+
+    /// Takes the disk's reserve again if it was used up and there is space for it. `true` when that was done, so that brains can go on.
+    pub fn restore_reserve(&self) -> bool {
+        self.journal.is_low() && self.journal.restore_reserve()
     }
 
     /// Can this still come to be on disk?
-    pub(crate) fn stands(&self, unrecorded: &Unrecorded) -> bool {
+    pub fn stands(&self, unrecorded: &Unrecorded) -> bool {
         let state = self.state.lock();
         state.generation == unrecorded.generation && !state.broken
     }
 
     /// Waits for the disk.
-    pub(crate) async fn recorded(&self, Unrecorded { ticket, generation }: Unrecorded) -> Result<(), Fault> {
+    pub async fn recorded(&self, Unrecorded { ticket, generation }: Unrecorded) -> Result<(), Fault> {
         Pending { ledger: self, value: (), ticket, generation, settled: Vec::new() }.durable().await
     }
 
@@ -243,7 +243,7 @@ impl Ledger {
     }
 
     /// Content that is kept together, for much of it.
-    pub(crate) fn keeping(&self) -> Keeping<'_> {
+    pub fn keeping(&self) -> Keeping<'_> {
         Keeping(self.journal.blobs().batch())
     }
 
@@ -253,7 +253,7 @@ impl Ledger {
     }
 
     /// The same, or `None` where it was forgotten or collected on record.
-    pub(crate) fn blob_if_kept(&self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
+    pub fn blob_if_kept(&self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
         match aside(|| self.journal.blobs().get(name)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(journal::BlobError::Forgotten { .. }) => Ok(None),
@@ -262,12 +262,12 @@ impl Ledger {
     }
 
     /// Keeps the exact input of a call, or of a question, until it is settled.
-    pub(crate) fn keep_original(&self, of: impl std::fmt::Display, bytes: &[u8]) -> Result<(), Fault> {
+    pub fn keep_original(&self, of: impl std::fmt::Display, bytes: &[u8]) -> Result<(), Fault> {
         aside(|| self.journal.vault().put(&of.to_string(), bytes)).map_err(fault)
     }
 
     /// Deletes the exact input of a call or a question, if it was kept.
-    pub(crate) fn delete_original(&self, of: impl std::fmt::Display) -> Result<(), Fault> {
+    pub fn delete_original(&self, of: impl std::fmt::Display) -> Result<(), Fault> {
         let (vault, name) = (self.journal.vault(), of.to_string());
         if vault.has(&name) { aside(|| vault.delete(&name)).map(drop).map_err(fault) } else { Ok(()) }
     }
@@ -356,18 +356,6 @@ impl State {
     }
 }
 
-/// Takes the disk's reserve again as soon as there is space for it, so that brains go on.
-pub(crate) async fn hold_reserve(kernel: Arc<Kernel>) {
-    let kernel = { Arc::downgrade(&kernel) };
-    loop {
-        tokio::time::sleep(std::time::Duration::from_millis(limits::RESERVE_RETRY_MS)).await;
-        let Some(kernel) = kernel.upgrade().filter(|kernel| !kernel.instance.stopping()) else { return };
-        if kernel.ledger.journal.is_low() && kernel.ledger.journal.restore_reserve() {
-            kernel.tasks.wake();
-        }
-    }
-}
-
 /// Folds a journal to its present. An unknown kind or version stops here and is never skipped.
 fn fold(journal: &Journal) -> Result<(World, Vec<Finding>), Fault> {
     let (mut world, from) = match journal.snapshot().map_err(fault)? {
@@ -398,7 +386,8 @@ fn fold(journal: &Journal) -> Result<(World, Vec<Finding>), Fault> {
     }
 }
 
-pub(crate) fn fault(error: JournalError) -> Fault {
+/// A failure of the journal, told by its file.
+pub fn fault(error: JournalError) -> Fault {
     journal_fault(&error)
 }
 
@@ -414,7 +403,8 @@ fn disk_full(why: impl std::fmt::Display) -> Fault {
         .fix("free some disk space; nothing was done, so the same command can be run again")
 }
 
-pub(crate) fn blob_fault(error: journal::BlobError) -> Fault {
+/// A failure to keep or read a blob.
+pub fn blob_fault(error: journal::BlobError) -> Fault {
     match error {
         journal::BlobError::Journal(error) => journal_fault(&error),
         error => Fault::new(FaultKind::Io, "a blob could not be kept or read", error),

@@ -3,14 +3,15 @@
 //! The original lies encrypted in the vault until the task ends. **Invariant.** A brain gets what was asked or nothing, never what is
 //! left of it in the record.
 
-use crate::{Ledger, ledger};
+use crate::Ledger;
+use crate::ledger::fault;
 use std::borrow::Cow;
 use world::{Code, Refusal, Task};
 use world::{Fault, FaultKind, Stop};
 
 impl Ledger {
     /// Keeps a prompt that the journal will not hold as it is, and gives its name in the vault.
-    pub(crate) async fn keep_prompt(&self, prompt: &str) -> Result<Option<String>, Fault> {
+    pub async fn keep_prompt(&self, prompt: &str) -> Result<Option<String>, Fault> {
         if matches!(self.redactor.text(prompt), Cow::Borrowed(_)) {
             return Ok(None);
         }
@@ -21,16 +22,16 @@ impl Ledger {
             vault.put_durably(&name, prompt.as_bytes()).map(|()| name)
         });
         let kept = kept.await.map_err(|error| Fault::new(FaultKind::Bug, "the prompt was not kept", error))?;
-        kept.map(Some).map_err(ledger::fault)
+        kept.map(Some).map_err(fault)
     }
 
     /// The prompt as it was given.
-    pub(crate) async fn prompt(&self, task: &Task) -> Result<String, Stop> {
+    pub async fn prompt(&self, task: &Task) -> Result<String, Stop> {
         let Some(name) = task.original.clone() else { return Ok(task.prompt.clone()) };
         let journal = self.journal().clone();
         let original = tokio::task::spawn_blocking(move || journal.vault().get(&name)).await;
         let original = original.map_err(|error| Fault::new(FaultKind::Bug, "the prompt was not read", error))?;
-        match original.map_err(ledger::fault)? {
+        match original.map_err(fault)? {
             Some(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             None => Err(Refusal::new(Code::WrongState, format!("the prompt of {} held a secret, and is not kept any more", task.id))
                 .hint("queue it again")

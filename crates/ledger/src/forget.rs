@@ -4,7 +4,7 @@
 //! between the two leaves a blob that can be forgotten again.
 
 use crate::collect::BlobCollector;
-use crate::ledger;
+use crate::ledger::{blob_fault, fault};
 use journal::Filter;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ impl BlobCollector {
     pub async fn forget(&self, blobs: &[String], records: &[u64], reason: &str, by: &str) -> Result<Vec<String>, Stop> {
         let mut names = BTreeSet::new();
         for name in blobs {
-            if !self.ledger.journal().blobs().has(name).map_err(ledger::blob_fault)? {
+            if !self.ledger.journal().blobs().has(name).map_err(blob_fault)? {
                 return Err(Refusal::new(Code::NotFound, format!("there is no blob `{name}`"))
                     .remedy(world::Remedy::List { what: world::Listing::Blobs })
                     .into());
@@ -54,7 +54,7 @@ impl BlobCollector {
         let journal = self.ledger.journal().clone();
         let destroyed = tokio::task::spawn_blocking(move || journal.blobs().forget(&names, untouched)).await;
         let destroyed = destroyed.map_err(|error| Fault::new(FaultKind::Bug, "blobs were not forgotten", error))?;
-        destroyed.map(drop).map_err(ledger::blob_fault)
+        destroyed.map(drop).map_err(blob_fault)
     }
 
     /// The blobs that a record names, and where it names a list of blobs, those in the list.
@@ -62,7 +62,7 @@ impl BlobCollector {
         let filter = Filter { after_seq: seq.checked_sub(1), before_seq: seq.checked_add(1), limit: Some(1), ..Filter::default() };
         let found = self.ledger.read(&filter)?;
         let record = found.first().ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no record {seq}")))?;
-        let mut names = BlobNames::of(&record.kind, record.payload().map_err(ledger::fault)?).kept;
+        let mut names = BlobNames::of(&record.kind, record.payload().map_err(fault)?).kept;
         if names.is_empty() {
             return Err(Refusal::new(Code::BadInput, format!("record {seq} (`{}`) names no blob", record.kind))
                 .hint("a record itself never changes; only what it names can be forgotten")
@@ -74,7 +74,7 @@ impl BlobCollector {
                     Ok(bytes) => named_in(&serde_json::from_slice(&bytes).unwrap_or(Value::Null), &mut names),
                     // Then it was forgotten before, and nobody knows any more what it named.
                     Err(journal::BlobError::Forgotten { .. }) => {}
-                    Err(error) => return Err(ledger::blob_fault(error).into()),
+                    Err(error) => return Err(blob_fault(error).into()),
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! every face until a person has looked at it. **Invariant.** A kernel that stops waits for one slice at most, and what was found until
 //! then is on record.
 
-use crate::{Kernel, Ledger};
+use crate::Ledger;
 use journal::{Examined, Finding, Flaw};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::JoinHandle;
 use world::Stop;
 use world::event::{JournalAcknowledged, JournalDoubted};
-use world::{BlobNames, Code, Event, Pid, Refusal, World};
+use world::{BlobNames, Code, Event, Fault, Pid, Refusal, World};
 
 /// Findings of one verification that have a record each; the rest is counted in one more.
 const DOUBTS_MAX: usize = 20;
@@ -41,8 +41,43 @@ impl Verifier {
         *self.state.lock()
     }
 
+    /// Starts it. Called once, when the first records of this boot are on disk. `yields` gives a thread the lowest priority, and says
+    /// whether the host allows that.
+    pub fn begin(&self, ledger: &Arc<Ledger>, yields: fn() -> bool) {
+        let examination = ledger.journal().examination();
+        let (stop, of) = (self.stop.clone(), Arc::downgrade(ledger));
+        let (answer, wait) = tokio::sync::oneshot::channel();
+        let thread = std::thread::Builder::new().name("verify".into()).spawn(move || {
+            if !yields() {
+                eprintln!("skep: the journal is verified at ordinary priority: the host allows no other");
+            }
+            // Whoever waited may be gone, and with it the journal.
+            drop(answer.send(examination.run(&|| !stop.load(Ordering::SeqCst) && of.strong_count() > 0)));
+        });
+        if let Err(error) = &thread {
+            eprintln!("skep: the journal is not verified: {error}");
+        }
+        let (state, of) = (self.state.clone(), Arc::downgrade(ledger));
+        let task = tokio::spawn(async move {
+            let examined = wait.await.unwrap_or_default();
+            let Some(ledger) = of.upgrade() else { return };
+            let recorded = record(&ledger, &examined).await;
+            *state.lock() = match (&recorded, examined.complete) {
+                (Ok(()), true) if examined.findings.is_empty() => Verification::Whole,
+                (Ok(()), _) if !examined.findings.is_empty() => Verification::Doubted,
+                _ => Verification::Failed,
+            };
+            if let Err(fault) = recorded {
+                eprintln!("skep: what is wrong with the journal was not recorded: {fault}");
+            }
+        });
+        if let Ok(mut slot) = self.task.try_lock() {
+            *slot = Some(task);
+        }
+    }
+
     /// Ends it after the slice in hand, with its findings on record.
-    pub(crate) async fn stop(&self) {
+    pub async fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         if let Some(task) = self.task.lock().await.take()
             && let Err(error) = task.await
@@ -58,42 +93,8 @@ pub fn blob_names(kind: &str, payload: &str) -> (Vec<String>, Vec<String>) {
     (kept, forgotten)
 }
 
-/// Starts it. Called once the first records of this boot are on disk.
-pub(crate) fn begin(kernel: &Arc<Kernel>) {
-    let examination = kernel.ledger.journal().examination();
-    let (stop, of) = (kernel.verifier.stop.clone(), Arc::downgrade(kernel));
-    let (answer, wait) = tokio::sync::oneshot::channel();
-    let thread = std::thread::Builder::new().name("verify".into()).spawn(move || {
-        if !sandbox::yield_to_all() {
-            eprintln!("skep: the journal is verified at ordinary priority: the host allows no other");
-        }
-        // Whoever waited may be gone, and with it the journal.
-        drop(answer.send(examination.run(&|| !stop.load(Ordering::SeqCst) && of.strong_count() > 0)));
-    });
-    if let Err(error) = &thread {
-        eprintln!("skep: the journal is not verified: {error}");
-    }
-    let (state, of) = (kernel.verifier.state.clone(), Arc::downgrade(kernel));
-    let task = tokio::spawn(async move {
-        let examined = wait.await.unwrap_or_default();
-        let Some(kernel) = of.upgrade() else { return };
-        let recorded = record(&kernel, &examined).await;
-        *state.lock() = match (&recorded, examined.complete) {
-            (Ok(()), true) if examined.findings.is_empty() => Verification::Whole,
-            (Ok(()), _) if !examined.findings.is_empty() => Verification::Doubted,
-            _ => Verification::Failed,
-        };
-        if let Err(fault) = recorded {
-            eprintln!("skep: what is wrong with the journal was not recorded: {fault}");
-        }
-    });
-    if let Ok(mut slot) = kernel.verifier.task.try_lock() {
-        *slot = Some(task);
-    }
-}
-
-async fn record(kernel: &Kernel, examined: &Examined) -> Result<(), crate::Fault> {
-    let pending = kernel.ledger.commit(|world, _| (doubts(world, &examined.findings, examined.more), ()))?;
+async fn record(ledger: &Ledger, examined: &Examined) -> Result<(), Fault> {
+    let pending = ledger.commit(|world, _| (doubts(world, &examined.findings, examined.more), ()))?;
     pending.durable().await
 }
 
@@ -104,7 +105,7 @@ fn happens(what: Flaw) -> bool {
 }
 
 /// The records of findings. What stays in the files is recorded once.
-pub(crate) fn doubts(world: &World, findings: &[Finding], more: u64) -> Vec<Event> {
+pub fn doubts(world: &World, findings: &[Finding], more: u64) -> Vec<Event> {
     let (pid, task) = (Pid::KERNEL, None);
     let told = |finding: &Finding| match finding.seq {
         Some(seq) => format!("record {seq}: {}", finding.why),

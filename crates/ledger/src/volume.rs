@@ -11,7 +11,7 @@ use world::{Event, Pid, TaskId, Weight, World, limits};
 const PARTS: &str = "call.refused of a call";
 
 #[derive(Default)]
-pub(super) struct Volume {
+pub(crate) struct Volume {
     of: HashMap<Pid, Written>,
 }
 
@@ -31,14 +31,14 @@ struct Written {
 }
 
 /// What becomes of an event.
-pub(super) struct Counted {
+pub(crate) struct Counted {
     /// Counts that go in before it.
     pub due: Vec<Event>,
     pub is_dropped: bool,
 }
 
 /// Whether an event has to wait while the disk is full: what brains do, unless it must not be lost.
-pub(super) fn must_wait(event: &Event) -> bool {
+pub(crate) fn must_wait(event: &Event) -> bool {
     event.weight() != Weight::Security && event.pid() != Pid::OPERATOR && event.pid() != Pid::KERNEL
 }
 

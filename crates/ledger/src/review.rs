@@ -1,13 +1,15 @@
 //! Questions to a person are state, not held futures: they outlive callers and kernels. A yes is a grant, a lasting no a ban.
 
-use crate::{Kernel, Ledger};
-use serde_json::Value;
+use crate::Ledger;
 use world::event::{BanGiven, BanLifted, GrantGiven, GrantRevoked, ProcResumed, ReviewAnswered, TokenRevoked};
 use world::{
     Alternative, Answer, BanId, Code, Event, GrantId, ProcessState, Refusal, Review, ReviewId, ReviewState, Scope, Terms, TokenId, What,
     World, limits,
 };
 use world::{Fault, FaultKind, Stop};
+
+/// The call that a merge is; its question is answered for itself alone.
+pub const MERGE: &str = "merge.apply";
 
 /// What a person says to a question.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,27 +45,9 @@ impl Reply {
     }
 }
 
-/// All that a yes would cover.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Question {
-    /// The exact input; as it is on record where that is all there is.
-    pub input: Value,
-    /// What a yes would change, where that can be told.
-    pub diff: Option<String>,
-    /// The record shows less than a yes covers.
-    pub is_cut: bool,
-    /// What the record leaves out is gone, or was never text: nobody can show it here.
-    pub is_lost: bool,
-    /// What a yes must repeat where the question is cut, to say that its whole was seen.
-    pub seen: String,
-}
-
-/// Characters of the digest that an answer repeats.
-const SEEN_CHARS: usize = 8;
-
 impl Ledger {
     /// Deletes what was kept for questions that nobody will answer any more: those of a task, or all.
-    pub(crate) fn forget_questions(&self, task: Option<world::TaskId>) -> Result<(), Fault> {
+    pub fn forget_questions(&self, task: Option<world::TaskId>) -> Result<(), Fault> {
         let over: Vec<ReviewId> = self.look(|world| {
             let reviews = world.reviews.values().filter(|review| review.whole.is_some() && review.state != ReviewState::Open);
             reviews.filter(|review| task.is_none() || review.task == task).map(|review| review.id).collect()
@@ -97,6 +81,18 @@ impl Ledger {
 
     pub fn review(&self, id: ReviewId) -> Result<Review, Stop> {
         self.look(|world| world.reviews.get(&id).cloned()).ok_or_else(|| unknown(id).into())
+    }
+
+    /// Answers a question. One answer counts, however many reviewers watch.
+    pub async fn answer(&self, id: ReviewId, reply: Reply, by: &str, reason: Option<String>) -> Result<Review, Stop> {
+        self.holds_no_secret(id, &reply)?;
+        let pending = self.commit(|world, _| match answerable(world, id, &reply) {
+            Ok(review) => (answered(world, review, reply, by, reason), Ok(())),
+            Err(refusal) => (Vec::new(), Err(refusal)),
+        })?;
+        pending.durable().await??;
+        self.forget_question(id)?;
+        self.review(id)
     }
 
     /// Takes a grant back: the next call that would have used it asks again.
@@ -136,82 +132,6 @@ impl Ledger {
     }
 }
 
-impl Kernel {
-    /// A question as far as it can be shown at all. The exact input is kept until there is an answer.
-    pub async fn question(&self, review: &Review) -> Result<Question, Stop> {
-        let code = |digest: &str| digest.get(..SEEN_CHARS).unwrap_or(digest).to_owned();
-        if review.tool == crate::MERGE {
-            let files = match review.task {
-                Some(task) => self.diff(task).await?.files,
-                None => Vec::new(),
-            };
-            let unshown = files.iter().any(|file| !file.is_whole && file.refused.is_none());
-            let diff = files.iter().map(|file| file.in_question()).collect();
-            let (input, seen) = (review.input.clone(), code(&review.bind));
-            return Ok(Question { input, diff: Some(diff), is_cut: unshown, is_lost: unshown, seen });
-        }
-        let open = review.state == ReviewState::Open;
-        let (input, is_lost) = match &review.whole {
-            Some(_) if open => {
-                match workspace::aside(|| self.ledger.journal().vault().get(&review.id.to_string())).map_err(crate::ledger::fault)? {
-                    Some(bytes) => {
-                        let read = serde_json::from_slice(&bytes);
-                        (read.map_err(|error| Fault::new(FaultKind::Bug, "a kept input cannot be read", error))?, false)
-                    }
-                    None => (review.input.clone(), true),
-                }
-            }
-            whole => (review.input.clone(), whole.is_some() || was_shortened(&review.input)),
-        };
-        let is_cut = review.whole.is_some() || is_lost;
-        let diff = if open && !is_lost { self.review_diff(review, &input).await } else { None };
-        Ok(Question { diff, is_cut, is_lost, seen: code(review.whole.as_ref().unwrap_or(&review.bind)), input })
-    }
-
-    /// Answers for a person who was shown the question: a yes to one that its record cuts short names what its whole was shown with.
-    pub async fn answer_shown(
-        &self,
-        id: ReviewId,
-        reply: Reply,
-        by: &str,
-        reason: Option<String>,
-        seen: Option<&str>,
-    ) -> Result<Review, Stop> {
-        if matches!(reply, Reply::Once { .. } | Reply::Wide { .. }) {
-            let question = self.question(&self.ledger.review(id)?).await?;
-            if question.is_cut && seen != Some(question.seen.as_str()) {
-                return Err(Refusal::new(Code::WrongState, format!("{id} was not shown whole, and a yes covers all of it"))
-                    .remedy(world::Remedy::ShowReview { review: id })
-                    .into());
-            }
-        }
-        self.answer(id, reply, by, reason).await
-    }
-
-    /// Answers a question. One answer counts, however many reviewers watch.
-    pub async fn answer(&self, id: ReviewId, reply: Reply, by: &str, reason: Option<String>) -> Result<Review, Stop> {
-        self.ledger.holds_no_secret(id, &reply)?;
-        let pending = self.ledger.commit(|world, _| match answerable(world, id, &reply) {
-            Ok(review) => (answered(world, review, reply, by, reason), Ok(())),
-            Err(refusal) => (Vec::new(), Err(refusal)),
-        })?;
-        pending.durable().await??;
-        self.ledger.forget_question(id)?;
-        self.tasks.wake();
-        self.ledger.review(id)
-    }
-}
-
-/// A record of an earlier version says only in its text that it is not all.
-fn was_shortened(input: &Value) -> bool {
-    match input {
-        Value::String(text) => text.len() > crate::call::KEPT_CHARS && text.ends_with(" bytes in all]"),
-        Value::Array(items) => items.iter().any(was_shortened),
-        Value::Object(fields) => fields.values().any(was_shortened),
-        _ => false,
-    }
-}
-
 fn unknown(id: ReviewId) -> Refusal {
     Refusal::new(Code::NotFound, format!("there is no review `{id}`")).remedy(world::Remedy::List { what: world::Listing::Reviews })
 }
@@ -225,12 +145,12 @@ fn answerable<'a>(world: &'a World, id: ReviewId, reply: &Reply) -> Result<&'a R
     if what.is_some_and(|what| what.tool() != review.tool) {
         return Err(Refusal::new(Code::BadInput, format!("{id} asks about `{}`, and an answer is about the same", review.tool)));
     }
-    if review.tool == crate::MERGE && !matches!(reply, Reply::Once { .. } | Reply::No { .. }) {
+    if review.tool == MERGE && !matches!(reply, Reply::Once { .. } | Reply::No { .. }) {
         let hint = "a rule that lets merges pass goes into .skep/policy.yaml";
         return Err(Refusal::new(Code::BadInput, "a merge is answered one at a time").hint(hint));
     }
     let sets = matches!(reply, Reply::Once { terms } if terms.constraints.as_ref().is_some_and(|terms| !terms.input_overrides.is_empty()));
-    if review.tool == crate::MERGE && sets {
+    if review.tool == MERGE && sets {
         let hint = "answer without --set, or refuse it and say what should be different";
         return Err(Refusal::new(Code::BadInput, "a merge takes no input from an answer").hint(hint));
     }

@@ -4,13 +4,14 @@
 //! merges that can be taken back. What goes is on record before its key is destroyed, so verification tells it from a loss. A blob that
 //! somebody kept again meanwhile stays.
 
-use crate::{Kernel, Ledger, forget, ledger};
+use crate::aside::aside;
+use crate::ledger::{blob_fault, fault};
+use crate::{Ledger, event_of, forget};
 use journal::{Filter, KeptBlob};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Mutex, Notify, RwLock, RwLockReadGuard};
-use workspace::aside;
 use world::{BlobNames, Event, Merge, MergeState, Task, TaskState, limits};
 use world::{Fault, FaultKind, Stop};
 
@@ -36,25 +37,6 @@ struct Needs {
     dropped: HashSet<String>,
 }
 
-/// Waits for work to be dropped or to grow old, as long as there is a kernel.
-pub(crate) fn run(kernel: &Arc<Kernel>) {
-    kernel.blobs.work_dropped();
-    let (bell, grace) = (kernel.blobs.dropped.clone(), kernel.blobs.grace);
-    let kernel = Arc::downgrade(kernel);
-    tokio::spawn(async move {
-        loop {
-            // A bell that nobody rings in time is rung by the clock.
-            let _ = tokio::time::timeout(EVERY, bell.notified()).await;
-            // What was kept in its last moment is not old enough before.
-            tokio::time::sleep(grace + Duration::from_secs(1)).await;
-            let Some(kernel) = kernel.upgrade().filter(|kernel| !kernel.instance.stopping()) else { return };
-            if let Err(stop) = kernel.blobs.collect().await {
-                eprintln!("skep: blobs were not collected: {stop}");
-            }
-        }
-    });
-}
-
 /// What blobs hold, and who keeps or collects them.
 pub struct BlobCollector {
     pub(crate) ledger: Arc<Ledger>,
@@ -69,18 +51,29 @@ pub struct BlobCollector {
 }
 
 impl BlobCollector {
-    pub(crate) fn new(ledger: Arc<Ledger>, grace: Duration) -> BlobCollector {
+    pub fn new(ledger: Arc<Ledger>, grace: Duration) -> BlobCollector {
         BlobCollector { ledger, keeping: RwLock::default(), collecting: Mutex::default(), dropped: Arc::default(), grace }
     }
 
     /// Nothing is collected while this is held: for whoever keeps many blobs before one record names them.
-    pub(crate) async fn hold(&self) -> RwLockReadGuard<'_, ()> {
+    pub async fn hold(&self) -> RwLockReadGuard<'_, ()> {
         self.keeping.read().await
     }
 
     /// Some work was dropped: what it kept may go.
-    pub(crate) fn work_dropped(&self) {
+    pub fn work_dropped(&self) {
         self.dropped.notify_one();
+    }
+
+    /// Comes back when it is time to look: some work was dropped, or nobody looked for long. Holds nothing of the ledger meanwhile.
+    pub fn due(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (bell, grace) = (self.dropped.clone(), self.grace);
+        async move {
+            // A bell that nobody rings in time is rung by the clock.
+            let _ = tokio::time::timeout(EVERY, bell.notified()).await;
+            // What was kept in its last moment is not old enough before.
+            tokio::time::sleep(grace + Duration::from_secs(1)).await;
+        }
     }
 
     /// Destroys the blobs that nobody needs any more, and says how many.
@@ -94,7 +87,7 @@ impl BlobCollector {
         let now = SystemTime::now();
         let untouched = now.checked_sub(self.grace).unwrap_or(now);
         let going = aside(|| {
-            let all = self.ledger.journal().blobs().list().map_err(ledger::blob_fault)?;
+            let all = self.ledger.journal().blobs().list().map_err(blob_fault)?;
             Ok::<_, Fault>(plan(&all, &self.needs()?, now, untouched, limits::BLOB_BYTES_MAX))
         })?;
         let mut count = 0;
@@ -110,7 +103,7 @@ impl BlobCollector {
             self.ledger.look(|world| (world.tasks.values().cloned().collect(), world.merges.values().cloned().collect()));
         let mut needs = Needs::default();
         for record in self.ledger.read(&Filter { kinds: vec!["policy.updated".into()], ..Filter::default() })? {
-            needs.always.extend(BlobNames::of(&record.kind, record.payload().map_err(ledger::fault)?).kept);
+            needs.always.extend(BlobNames::of(&record.kind, record.payload().map_err(fault)?).kept);
         }
         for merge in &merges {
             // Lists of names: they are small, and whoever lists merges reads them.
@@ -127,8 +120,8 @@ impl BlobCollector {
                 kinds: KINDS.map(str::to_owned).to_vec(),
                 ..Filter::default()
             })? {
-                let names = BlobNames::of(&record.kind, record.payload().map_err(ledger::fault)?).kept;
-                let event = ledger::event_of(&record)?;
+                let names = BlobNames::of(&record.kind, record.payload().map_err(fault)?).kept;
+                let event = event_of(&record)?;
                 if matches!(event, Event::WorkspaceBased(_) | Event::MergeProposed(_) | Event::MergeStarted(_)) {
                     let of = match &event {
                         Event::MergeProposed(e) => merges.iter().find(|merge| merge.id == e.merge),

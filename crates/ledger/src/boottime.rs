@@ -22,25 +22,26 @@ impl Clock {
     }
 
     /// Now, read once for a whole decision.
-    pub(crate) fn now(&self) -> BootTime {
+    pub fn now(&self) -> BootTime {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let ms = time.tv_sec.cast_unsigned() * 1_000 + time.tv_nsec.cast_unsigned() / 1_000_000;
         BootTime { boot: boot_id(), boottime_ms: ms + self.skipped_ms.load(Ordering::SeqCst) }
     }
 
-    pub(crate) fn instant(&self) -> Instant {
+    /// The same, for what is measured within this process.
+    pub fn instant(&self) -> Instant {
         Instant::now() + self.skipped()
     }
 
     /// The end of something that lasts `ms` from now.
-    pub(crate) fn after(&self, ms: u64) -> Deadline {
+    pub fn after(&self, ms: u64) -> Deadline {
         let BootTime { boot, boottime_ms } = self.now();
         Deadline { boot, boottime_ms: boottime_ms.saturating_add(ms) }
     }
 }
 
 /// Which boot of the machine this is: times of another one mean nothing.
-pub(crate) fn boot_id() -> String {
+pub fn boot_id() -> String {
     static ID: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned());
     ID.get_or_init(|| read().unwrap_or_else(|_| "unknown".into())).clone()

@@ -21,7 +21,7 @@ const EXACT: [(&str, &[&str]); 6] = [
     ("merge.resolved", &["sides"]),
 ];
 
-pub(super) fn clean<'a>(redactor: &Redactor, event: &'a Event) -> Result<Cow<'a, Event>, Fault> {
+pub(crate) fn clean<'a>(redactor: &Redactor, event: &'a Event) -> Result<Cow<'a, Event>, Fault> {
     let unwritable = |error: serde_json::Error| Fault::new(FaultKind::Bug, "an event cannot be written", error);
     if !redactor.suspects(event.payload().map_err(unwritable)?.get()) {
         return Ok(Cow::Borrowed(event));

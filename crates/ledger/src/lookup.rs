@@ -1,0 +1,75 @@
+//! What many look up in the ledger, asked in one way.
+
+use crate::Ledger;
+use journal::Filter;
+use std::path::PathBuf;
+use world::event::ProcExited;
+use world::{
+    Code, Event, Fault, FaultKind, Listing, Merge, MergePath, Missing, Pid, Refusal, Remedy, Stop, Task, TaskId, TaskState, World, ZoneId,
+};
+
+impl Ledger {
+    pub fn task(&self, id: TaskId) -> Result<Task, Stop> {
+        self.look(|world| world.tasks.get(&id).cloned()).ok_or_else(|| unknown_task(id).into())
+    }
+
+    /// Why nothing more is done about a task that was cancelled.
+    pub fn cancelled(&self, id: TaskId) -> Option<Refusal> {
+        let said = self.look(|world| {
+            let task = world.tasks.get(&id).filter(|task| task.state == TaskState::Cancelled)?;
+            Some(task.summary.clone().unwrap_or_else(|| "cancelled".into()))
+        })?;
+        Some(Refusal::new(Code::WrongState, format!("{id} was {said}")))
+    }
+
+    /// A task's records of these kinds, in their order.
+    pub fn events(&self, task: TaskId, kinds: &[&str]) -> Result<Vec<Event>, Fault> {
+        let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        let records = self.read(&Filter { task: Some(task.to_string()), kinds, ..Filter::default() })?;
+        records.iter().map(event_of).collect()
+    }
+
+    /// What the journal says became of each path of a task's merge.
+    pub fn merged(&self, id: TaskId) -> Result<Vec<MergePath>, Fault> {
+        match self.events(id, &["merge.finished"])?.pop() {
+            Some(Event::MergeFinished(event)) => Ok(event.paths),
+            _ => Err(Fault::new(FaultKind::Bug, "the merge left no record", id)),
+        }
+    }
+
+    /// The merge of a task, if one was proposed.
+    pub fn merge_of(&self, task: &Task) -> Option<Merge> {
+        task.merge.and_then(|merge| self.look(|world| world.merges.get(&merge).cloned()))
+    }
+
+    /// The folder of a zone's project.
+    pub fn project_of(&self, zone: ZoneId) -> Result<PathBuf, Fault> {
+        let project = self.look(|world| world.zones.get(&zone).map(|zone| PathBuf::from(&zone.path)));
+        project.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone is gone", zone))
+    }
+
+    /// Records the end of a process that is still alive.
+    pub async fn record_exit(&self, pid: Pid, killed: bool, reason: String) -> Result<(), Fault> {
+        let pending = self.commit(|world, _| {
+            let alive = world.processes.get(&pid).is_some_and(|process| process.state.alive());
+            let exited = ProcExited { pid, task: None, killed, reason };
+            (alive.then(|| exited.into()).into_iter().collect(), ())
+        })?;
+        pending.durable().await
+    }
+}
+
+/// The refusal of an id that no task has.
+pub fn unknown_task(id: TaskId) -> Refusal {
+    Refusal::missing(Missing::Task, format!("there is no task `{id}`")).remedy(Remedy::List { what: Listing::Tasks })
+}
+
+/// The event of a record.
+pub fn event_of(record: &journal::Record) -> Result<Event, Fault> {
+    serde_json::from_str(&record.line).map_err(|error| Fault::new(FaultKind::Bug, "a record cannot be read", error))
+}
+
+/// What a process is called; its pid where it is not known.
+pub fn name_of(world: &World, pid: Pid) -> String {
+    world.processes.get(&pid).map_or_else(|| pid.to_string(), |process| process.name.clone())
+}

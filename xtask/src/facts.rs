@@ -1,4 +1,4 @@
-//! One maker of facts: whoever judges a call goes through `crates/kernel/src/call/call_facts.rs`.
+//! One maker of facts: whoever judges a call goes through `crates/gate/src/call_facts.rs`.
 //!
 //! A second place that fills in `policy::Facts` leaves something out sooner or later, and the rule that needed it is silent there. So
 //! outside `crates/policy` the types may be looked at through a reference, and made in one file.
@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 
 const MAKERS: [&str; 5] = [
-    "crates/kernel/src/call/call_facts.rs",
+    "crates/gate/src/call_facts.rs",
     // The policy's own corpus, which needs `tool` to read paths.
     "crates/testkit/tests/corpus.rs",
     // Tests of the walk over a project, with readers of their own.

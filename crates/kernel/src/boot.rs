@@ -1,16 +1,15 @@
 //! From a folder to a running kernel, and back to rest.
 
-use crate::instance::Instance;
+use crate::instance::{self, Instance};
 use crate::model::Models;
 use crate::open_workspace::OpenWorkspaces;
-use crate::policies::Policies;
 use crate::runtime::Rooms;
 use crate::services::HostServices;
 use crate::settings::OperatorSettings;
-use crate::template::Templates;
 use crate::tools::Tools;
 use crate::work::Tasks;
 use crate::{Home, Kernel, Tuning, chores, notify, queue};
+use gate::{Gate, Policies, Templates};
 use journal::{Finding, Journal, Options, Redactor};
 use ledger::{BlobCollector, Ledger, Verifier};
 use std::sync::Arc;
@@ -63,18 +62,21 @@ impl Kernel {
         }
         let (launcher, fixed) = (Arc::new(launcher), settings.runtime);
         let environment = settings.environment.variables(&tuning.variables);
+        let policies = Policies::new(ledger.clone(), launcher.clone(), &home.path, templates, fixed);
+        let (registry, user) = (Arc::new(tools(&home)), instance::user_name());
+        let gate = Gate::new(policies, registry.clone(), tuning.clock.clone(), user.clone());
+        gate.know_providers(models.gateway.providers().map(|provider| (provider.name.clone(), provider.host().to_owned())));
         let kernel = Arc::new_cyclic(|me| Kernel {
             me: me.clone(),
             blobs: BlobCollector::new(ledger.clone(), Duration::from_millis(tuning.blob_grace_ms)),
-            tools: Tools::new(tools(&home), tuning.reach.clone(), tuning.clock.clone()),
-            policies: Policies::new(ledger.clone(), launcher.clone(), &home.path, templates, fixed),
+            tools: Tools::new(registry, tuning.reach.clone(), tuning.clock.clone()),
+            gate: Arc::new(gate),
             rooms: Rooms::new(launcher, &home.path, fixed, host_binds, environment, host_services),
             workspaces: OpenWorkspaces::new(ledger.clone()),
-            masks: Arc::default(),
             models,
             tasks: Tasks::new(ledger.clone()),
             verifier: Verifier::default(),
-            instance: Instance::new(home, tuning, settings, kill_at),
+            instance: Instance::new(home, user, tuning, settings, kill_at),
             ledger,
         });
         let user = kernel.instance.user.clone();
@@ -113,7 +115,7 @@ impl Kernel {
         settled.await;
         self.workspaces.close_all();
         self.rooms.rest_engines().await;
-        self.policies.close();
+        self.gate.policies.close();
         // The queue wakes once more, sees that it is over, and lets go of the kernel.
         self.tasks.wake();
         let stopped = KernelStopped { pid: Pid::KERNEL, task: None, reason: reason.to_owned() };

@@ -1,85 +1,29 @@
 //! The door: every act of every process passes here.
 //!
-//! Find, facts, gate, run, settle; each step is a file in `call/`, entered once and in this order. **Invariant.** A tool runs only with a
-//! [`gate::Permit`], and a permit exists only for a call whose admission is on disk. A request to a model that a lease on disk pays for
-//! may leave while its admission is written; nothing of its answer is told before.
+//! Find, facts, gate, run, settle; each step is a file in `call/`, and the gate a crate; each is entered once and in this order.
+//! **Invariant.** A tool runs only with a [`gate::Permit`], and a permit exists only for a call whose admission is on disk. A request to a
+//! model that a lease on disk pays for may leave while its admission is written; nothing of its answer is told before.
 
-mod call_facts;
 mod facts;
 mod find;
-mod gate;
-mod judge;
 mod model;
 mod network;
-mod pattern;
-mod record;
 mod run;
 mod settle;
 mod subcall;
 
 use crate::Kernel;
-use crate::job::JobTerms;
-pub(crate) use call_facts::{CallFacts, Details, ReaderFacts, Who, used};
-pub(crate) use facts::network_target;
 use facts::{Facts, Purpose};
 use find::{Found, Turn};
-use gate::Admission;
-pub(crate) use gate::ExtraEvents;
-pub(crate) use judge::{CallerRights, Judgement, LOST};
-pub(crate) use model::{ModelAdmission, ModelFacts, ModelPermit, admit_model, record_refusal};
+use gate::{Details, GateDecision, Request, stale};
+pub(crate) use model::{ModelAdmission, ModelFacts, ModelPermit, admit_model};
 pub(crate) use network::PROXY_PORT;
-use policy::Peer;
-pub(crate) use record::KEPT_CHARS;
 use run::Ran;
 use serde_json::{Value, json};
 pub(crate) use settle::report;
 use std::time::{Duration, Instant};
-use tool::{RegisteredTool, RunMode};
-use world::{CallId, Code, Fault, Hands, Pid, Refusal, Stop, TaskId, ZoneId};
-
-/// A call that somebody wants made.
-#[derive(Clone, Debug)]
-pub struct Request {
-    pub pid: Pid,
-    /// The work it is part of; without one only reads are possible.
-    pub task: Option<TaskId>,
-    pub zone: ZoneId,
-    pub tool: String,
-    pub input: Value,
-    pub hands: Hands,
-    pub run_mode: RunMode,
-    /// A capability token and who presents it.
-    pub token: Option<(String, Peer)>,
-    /// The running call that this one is part of.
-    pub of: Option<CallId>,
-    /// Whoever follows its job.
-    pub live: Option<std::sync::Arc<tool::JobFollower>>,
-    /// What the process of its job is called, and may spend.
-    pub job: JobTerms,
-}
-
-impl Request {
-    /// A live call by the kernel's hands, without a token.
-    pub fn new(pid: Pid, task: Option<TaskId>, zone: ZoneId, tool: &str, input: Value) -> Request {
-        Request {
-            pid,
-            task,
-            zone,
-            tool: tool.to_owned(),
-            input,
-            hands: Hands::Kernel,
-            run_mode: RunMode::Live,
-            token: None,
-            live: None,
-            job: JobTerms::default(),
-            of: None,
-        }
-    }
-
-    pub(crate) fn who(&self) -> Who {
-        Who { pid: self.pid, zone: self.zone, task: self.task }
-    }
-}
+use tool::RegisteredTool;
+use world::{CallId, Code, Fault, Hands, Refusal, Stop};
 
 /// What came of it.
 #[derive(Clone, Debug)]
@@ -122,7 +66,7 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<CallOutcom
         Err(Stop::Failed(fault)) => return Err(fault),
     };
     let (permit, rules) = match admission {
-        Admission::Admitted { permit, rules } => (permit, rules),
+        GateDecision::Admitted { permit, rules } => (permit, rules),
         no => return Ok(CallOutcome::not_admitted(no, start)),
     };
     let gate = start.elapsed();
@@ -138,14 +82,14 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<CallOutcom
 struct Considered {
     request: Request,
     facts: Facts,
-    admission: Admission,
+    admission: GateDecision,
 }
 
 /// Gathers facts and decides on them; once more if the policy changed in between, then no.
 async fn consider(kernel: &Kernel, asked: &Request, tool: &RegisteredTool) -> Result<Considered, Stop> {
     for _ in 0..2 {
         let (request, facts) = facts::gather(kernel, asked, tool).await?;
-        if let Some(admission) = gate::admit(kernel, &request, &facts).await? {
+        if let Some(admission) = kernel.gate.admit(&request, &facts.gate).await? {
             return Ok(Considered { request, facts, admission });
         }
     }
@@ -186,15 +130,16 @@ pub(crate) async fn run_syscall(
     work: impl Future<Output = Result<Value, Fault>>,
 ) -> Result<CallOutcome, Stop> {
     let start = Instant::now();
-    let facts = facts::of_syscall(kernel, request).await?;
-    if let Some(no) = unsupported_override(kernel, request, &facts) {
+    let details = Details { run_mode: request.run_mode, ..Details::of(&request.tool, request.input.clone()) };
+    let facts = kernel.gate.describe_without_files(request, details).await?;
+    if let Some(no) = kernel.gate.unsupported_override(request, &facts.call) {
         return Ok(settle::refuse(kernel, request, no, start).await?);
     }
-    let Some(admission) = gate::admit(kernel, request, &facts).await? else {
+    let Some(admission) = kernel.gate.admit(request, &facts).await? else {
         return Ok(settle::refuse(kernel, request, stale(), start).await?);
     };
     let (permit, rules) = match admission {
-        Admission::Admitted { permit, rules } => (permit, rules),
+        GateDecision::Admitted { permit, rules } => (permit, rules),
         no => return Ok(CallOutcome::not_admitted(no, start)),
     };
     let gate = start.elapsed();
@@ -202,20 +147,6 @@ pub(crate) async fn run_syscall(
     let ran = Ran::well(value, start.elapsed().saturating_sub(gate));
     let end = settle::finish(kernel, None, request, &permit, ran).await?;
     Ok(CallOutcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
-}
-
-/// What a call was to be decided on changed meanwhile, twice.
-fn stale() -> Refusal {
-    Refusal::new(Code::Denied, "the policy or a grant changed while the call was being decided").hint("ask again")
-}
-
-/// Why a call whose input nobody can change does not run: its grant demands another.
-fn unsupported_override(kernel: &Kernel, request: &Request, facts: &Facts) -> Option<Refusal> {
-    let (grant, _) = judge::demanded_input(kernel, &facts.call, &request.input)?;
-    Some(
-        Refusal::new(Code::Denied, format!("{grant} demands another input, and `{}` takes none from a grant", request.tool))
-            .remedy(world::Remedy::RevokeGrant { grant }),
-    )
 }
 
 /// Who would speak about a call, and why. Decides nothing and records nothing.
@@ -227,18 +158,17 @@ pub(crate) async fn explain(kernel: &Kernel, request: &Request, candidate: Optio
     }
     let purpose = if candidate.is_some() { Purpose::ExplainOther } else { Purpose::Explain };
     let facts = facts::gather_for(kernel, request, tool, purpose).await?;
-    let now = kernel.instance.moment();
-    let rights = kernel.ledger.look(|world| CallerRights::call(world, &facts.call, &now, world.now_ms));
-    Ok(facts.call.explain_by(candidate.unwrap_or(&facts.call.trusted.policy), &rights))
+    let call = &facts.gate.call;
+    Ok(call.explain_by(candidate.unwrap_or(&call.trusted.policy), &kernel.gate.rights(call)))
 }
 
 impl CallOutcome {
     /// The end of a call that was not admitted.
-    fn not_admitted(admission: Admission, start: Instant) -> CallOutcome {
+    fn not_admitted(admission: GateDecision, start: Instant) -> CallOutcome {
         let (call, end, rules) = match admission {
-            Admission::Refused { call, refusal, rules } => (Some(call), CallEnd::Refused(refusal), rules),
-            Admission::Pending { refusal, rules } => (None, CallEnd::Pending(refusal), rules),
-            Admission::Admitted { permit, rules } => (Some(permit.call), CallEnd::CallerExecutes, rules),
+            GateDecision::Refused { call, refusal, rules } => (Some(call), CallEnd::Refused(refusal), rules),
+            GateDecision::Pending { refusal, rules } => (None, CallEnd::Pending(refusal), rules),
+            GateDecision::Admitted { permit, rules } => (Some(permit.call), CallEnd::CallerExecutes, rules),
         };
         CallOutcome { call, rules, end, gate: start.elapsed(), run: Duration::ZERO }
     }

@@ -2,10 +2,11 @@
 
 mod memory;
 
-use crate::call::{self, CallEnd, Request};
+use crate::call::{self, CallEnd};
 use crate::{Kernel, merge};
 use brain::script::BrainScript;
 use brain::{Brain, BrainInput, BrainSpec, CallResult, Move, OwnCallId, ToolCall};
+use gate::Request;
 use memory::Past;
 use std::collections::BTreeMap;
 use std::sync::Arc;

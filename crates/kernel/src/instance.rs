@@ -18,9 +18,9 @@ pub struct Instance {
 }
 
 impl Instance {
-    pub(crate) fn new(home: Home, tuning: Tuning, settings: OperatorSettings, kill_at: Option<(String, u64)>) -> Instance {
+    pub(crate) fn new(home: Home, user: String, tuning: Tuning, settings: OperatorSettings, kill_at: Option<(String, u64)>) -> Instance {
         let started_ms = jiff::Timestamp::now().as_millisecond();
-        Instance { home, user: user_name(), started_ms, tuning, settings, kill_at, stopping: AtomicBool::new(false) }
+        Instance { home, user, started_ms, tuning, settings, kill_at, stopping: AtomicBool::new(false) }
     }
 
     pub fn stopping(&self) -> bool {
@@ -51,7 +51,8 @@ impl Instance {
     }
 }
 
-fn user_name() -> String {
+/// The name of the user that this program runs as.
+pub(crate) fn user_name() -> String {
     let uid = rustix::process::geteuid().as_raw();
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_else(|_| String::new());
     let of_uid = |line: &&str| line.split(':').nth(2).and_then(|field| field.parse::<u32>().ok()) == Some(uid);

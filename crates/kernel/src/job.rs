@@ -4,30 +4,15 @@
 //! about the operator, whose child it is. **Invariant.** It lives exactly as long as the call that runs the job.
 
 use crate::Kernel;
-use crate::call::Request;
-use crate::template::SANDBOX_RUN;
+use gate::{Request, SANDBOX_RUN};
 use world::Fault;
 use world::event::{BudgetSet, ProcSpawned};
-use world::{Budget, Event, Pid, Refusal, World};
+use world::{Event, Pid, World};
 
 /// The role of every job's process.
 pub(crate) const ROLE: &str = "job";
 /// Characters of a program's name that its process has.
 const NAME_CHARS: usize = 32;
-
-/// What an operator says of a job's process.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct JobTerms {
-    /// Instead of the program's own name.
-    pub name: Option<String>,
-    pub budget: Option<Budget>,
-}
-
-impl JobTerms {
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
-        self.budget.as_ref().map_or(Ok(()), ledger::check_budget)
-    }
-}
 
 /// A job's process while it runs.
 pub(crate) struct JobProcess {

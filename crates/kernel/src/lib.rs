@@ -6,43 +6,41 @@
 mod boot;
 mod call;
 mod chores;
-mod config;
 mod episode;
-mod extension;
+mod explain;
 mod file_thread;
 mod home;
 mod instance;
 mod job;
-mod mask;
 mod merge;
 mod model;
 mod native;
 mod notify;
 mod open_workspace;
 mod operator_call;
-mod policies;
 mod question;
 mod queue;
 mod replay;
 mod room;
-mod rules;
 mod runtime;
 mod scan;
 mod services;
 mod settings;
-mod template;
 mod throwaway_room;
 mod token;
 mod tools;
 mod try_run;
 mod tuning;
+mod unmasked;
 mod work;
-mod zone;
 
 pub use brain::BrainSpec;
-pub use call::{CallEnd, CallOutcome, Request};
+pub use call::{CallEnd, CallOutcome};
+pub use gate::{
+    Bundle, CallRange, Checked, Gate, JobTerms, Parsed, PastPolicy, PolicyProposal, Request, RoomRuntime, SANDBOX_RUN, SandboxConfig,
+    Templates, TokenRequest, Trusted, locate,
+};
 pub use home::Home;
-pub use job::JobTerms;
 pub use ledger::{Clock, Ledger, MERGE, ProcessAccount, Reply, Verification, blob_names};
 pub use merge::{MergeLine, UndoOutcome};
 pub use model::{CassetteView, ExchangeView, GatewayAccess, Traffic, Wait};
@@ -51,18 +49,13 @@ pub use question::Question;
 pub use queue::{Added, NewTask};
 pub use replay::{Divergence, ReplayReport};
 pub use room::RoomView;
-pub use rules::{CallRange, Checked, PastPolicy};
-pub use runtime::RoomRuntime;
 pub use sandbox::Exit;
-pub use template::{SANDBOX_RUN, SandboxConfig, Templates};
-pub use token::TokenRequest;
 pub use tool::is_unseen;
 pub use try_run::{OutputPiece, TryRun};
 pub use tuning::Tuning;
 pub use workspace::reader::read_project_file;
 pub use workspace::{FileDiff, FileVersion, MergeDiff, Unified, readable, unified};
 pub use world::{Fault, FaultKind, Stop};
-pub use zone::{Bundle, Parsed, PolicyProposal, Trusted, locate};
 
 use std::sync::{Arc, Weak};
 
@@ -74,14 +67,12 @@ pub struct Kernel {
     pub ledger: Arc<Ledger>,
     pub blobs: ledger::BlobCollector,
     pub tools: tools::Tools,
-    /// Zones, and the policy in force in each.
-    pub policies: policies::Policies,
+    /// The policy in force in each zone, and the judgement of every call.
+    pub gate: Arc<Gate>,
     /// What rooms are made with.
     pub rooms: runtime::Rooms,
     /// The rooms of tasks that are worked on.
     pub workspaces: open_workspace::OpenWorkspaces,
-    /// Where each project keeps what no room shows.
-    masks: Arc<mask::Masks>,
     /// The gateway, and who may use it.
     pub models: model::Models,
     /// The queue, and what is under way.

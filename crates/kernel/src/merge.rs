@@ -6,7 +6,6 @@
 
 mod auto;
 mod diff;
-mod rights;
 mod undo;
 
 pub(crate) use undo::finish_undone;
@@ -15,8 +14,8 @@ pub use undo::{MergeLine, UndoOutcome};
 use crate::file_thread::on_own_thread;
 use crate::throwaway_room::{RoomContent, ThrowawayRoom};
 use crate::{Kernel, MERGE, Reply};
+use gate::MergeRights;
 use policy::Verdict;
-use rights::Rights;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use workspace::{
@@ -41,6 +40,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
         return finish(kernel, task, summary, Vec::new()).await;
     }
     let trusted = kernel
+        .gate
         .policies
         .trusted(task.zone)?
         .ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
@@ -99,6 +99,7 @@ async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
     let opened = kernel.workspace_of(task.id).await?;
     let listed = RoomChanges::of(&opened.room).await?;
     let trusted = kernel
+        .gate
         .policies
         .trusted(task.zone)?
         .ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
@@ -106,12 +107,12 @@ async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
     let looked = if listed.paths().is_empty() {
         listed.nothing()
     } else {
-        let gate = Rights::of(kernel, task)?;
+        let gate = MergeRights::of(&kernel.gate, task)?;
         let paths = listed.paths();
         let throwaway = kernel.throwaway_room(task.zone, &opened.project, RoomContent::Repository).await?;
         let bases = bases(kernel, task, &opened, &throwaway, &paths).await?;
         let keeping = kernel.ledger.keeping();
-        let sight = kernel.sight(kernel.owner(task.id)?)?;
+        let sight = kernel.gate.sight(kernel.gate.owner(task.id)?)?;
         let freezer = Freezer {
             gate: &gate,
             bases: &bases,
@@ -272,7 +273,7 @@ async fn begin_apply(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: F
         Agreed::Person { by, .. } => (by, true),
     };
     let chosen = |path: &str| matches!(agreed, Agreed::Person { sides, .. } if sides.contains_key(path));
-    let start = Rights::of(kernel, task)?.describe(&frozen, chosen).await?;
+    let start = MergeRights::of(&kernel.gate, task)?.describe(&frozen, chosen).await?;
     let now = kernel.instance.moment();
     let pending = kernel.ledger.commit(|world, now_ms| match start.decide(world, &now, now_ms, is_person) {
         Ok(grants) => {
@@ -325,7 +326,7 @@ pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut even
 
 /// Decides on the merge as a whole; rules about single paths have spoken in `freeze`.
 async fn judge(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Verdict, Stop> {
-    let verdict = Rights::of(kernel, task)?.whole(frozen).await?;
+    let verdict = MergeRights::of(&kernel.gate, task)?.whole(frozen).await?;
     let mut questions: Vec<String> = frozen.changes.iter().filter_map(|change| change.question.clone()).collect();
     questions.extend(frozen.conflicts.iter().map(|conflict| format!("{}: {}", conflict.path, conflict.why)));
     if frozen.head != frozen.began {

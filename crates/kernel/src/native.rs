@@ -23,7 +23,7 @@ const NOT_FOR_BRAINS: &[&str] = &[crate::SANDBOX_RUN];
 impl Kernel {
     /// Is there a model of this name for the zone? The reason where there is none.
     pub(crate) fn model_card(&self, zone: ZoneId, model: &str) -> Result<ModelInfo, Refusal> {
-        let names = self.policies.trusted(zone).ok().flatten().map(|trusted| trusted.config.models.clone()).unwrap_or_default();
+        let names = self.gate.policies.trusted(zone).ok().flatten().map(|trusted| trusted.config.models.clone()).unwrap_or_default();
         let mut why = None;
         for (dialect, context_tokens) in CONTEXTS {
             match self.models.gateway().find(&names, model, dialect) {
@@ -55,7 +55,7 @@ impl Kernel {
         let model = GatewayModel { gateway: kernel.models.gateway().clone(), session, door, work, summary };
         let (role, pins) = (
             self.ledger.look(|world| world.processes.get(&task.pid).map(|process| process.role.clone())).unwrap_or_default(),
-            self.policies.trusted(task.zone)?.map(|trusted| trusted.config.pins.clone()).unwrap_or_default(),
+            self.gate.policies.trusted(task.zone)?.map(|trusted| trusted.config.pins.clone()).unwrap_or_default(),
         );
         let may_change = task.mode != Mode::Ask;
         let workflow = Some("Workflow state: idle.".to_owned());

@@ -2,10 +2,9 @@
 //!
 //! **Invariant.** A task has at most one open room, and what runs in it began after `workspace.opened` was on record.
 
-use crate::call::Who;
-use crate::runtime::RoomRuntime;
 use crate::scan::Scan;
 use crate::{Kernel, replay};
+use gate::{RoomRuntime, Who};
 use ledger::Ledger;
 use parking_lot::Mutex;
 use sandbox::{Workspace, WorkspaceSpec};
@@ -138,13 +137,13 @@ impl Kernel {
     /// The room of a task for a job of this process and template, masked as they may see it. It moves when another runtime than its own makes
     /// rooms of that template, and is opened anew when it can't be masked as it is.
     pub(crate) async fn workspace_for(&self, task: TaskId, who: Who, template: &str) -> Result<Arc<OpenWorkspace>, Stop> {
-        let wanted = self.policies.runtime(who.zone, Some(template))?;
+        let wanted = self.gate.policies.runtime(who.zone, Some(template))?;
         let began = Instant::now();
         loop {
             let opened = self.workspace_of(task).await?;
             let held = opened.runtime;
             if held == wanted {
-                let found = self.masks.find(&self.sight(who)?).await?;
+                let found = self.gate.masks.find(&self.gate.sight(who)?).await?;
                 if opened.remask(found).await? {
                     return Ok(opened);
                 }
@@ -179,7 +178,7 @@ impl Kernel {
                 left.room.close().await.map_err(room_fault)?;
                 runtime
             }
-            None => self.policies.runtime(zone, None)?,
+            None => self.gate.policies.runtime(zone, None)?,
         };
         let work = self.instance.home.work_of(task);
         aside(|| {
@@ -188,8 +187,8 @@ impl Kernel {
             }
             std::fs::create_dir_all(&work).map_err(|error| Fault::io("make", &work, error))
         })?;
-        let sight = self.sight(Who { pid, zone, task: Some(task) })?;
-        let found = self.masks.find(&sight).await?;
+        let sight = self.gate.sight(Who { pid, zone, task: Some(task) })?;
+        let found = self.gate.masks.find(&sight).await?;
         let mut spec = WorkspaceSpec::new(&project, &work);
         spec.masked = found.masks.iter().cloned().collect();
         spec.binds = git_binds(&project, &work, &self.instance.home.path).await?;

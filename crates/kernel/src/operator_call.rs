@@ -1,10 +1,10 @@
 //! The operator's own call: gets a task and a room where it changes files, and offers what it wrote like any task.
 
-use crate::call::{self, CallEnd, Request};
-use crate::job::JobTerms;
+use crate::call::{self, CallEnd};
 use crate::open_workspace::OpenWorkspaces;
 use crate::work::Tasks;
 use crate::{Kernel, episode, merge};
+use gate::{JobTerms, Request};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -80,8 +80,8 @@ impl Kernel {
         options: CallOptions,
     ) -> Result<CallReport, Stop> {
         options.job.check()?;
-        let top = crate::zone::locate(path).await?;
-        let zone = self.policies.zone(&top)?.id;
+        let top = gate::locate(path).await?;
+        let zone = self.gate.policies.zone(&top)?.id;
         let in_room = self.tools.registry.find(tool).is_ok_and(|tool| tool.manifest().room == tool::Room::Sandbox);
         let own = match task {
             Some(id) => self.tasks.resume_operator_call(id).await?,

@@ -86,7 +86,7 @@ impl Kernel {
 /// A record of an earlier version says only in its text that it is not all.
 fn was_shortened(input: &Value) -> bool {
     match input {
-        Value::String(text) => text.len() > crate::call::KEPT_CHARS && text.ends_with(" bytes in all]"),
+        Value::String(text) => text.len() > gate::KEPT_CHARS && text.ends_with(" bytes in all]"),
         Value::Array(items) => items.iter().any(was_shortened),
         Value::Object(fields) => fields.values().any(was_shortened),
         _ => false,

@@ -4,17 +4,16 @@
 //! A parked task does not hold up the queue; it has a workspace of its own.
 
 use crate::model::{Whose, file_of};
-use crate::policies::Policies;
 use crate::work::{Tasks, WorkKey};
-use crate::{Kernel, episode, zone};
+use crate::{Kernel, episode};
 use brain::BrainSpec;
 use brain::script::BrainScript;
 use ledger::unknown_task;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use workspace::MaskedNames;
 use workspace::reader::{self, Folder};
-use workspace::{MaskedNames, repository};
 use world::event::{CallFinished, CassetteStarted, ReplayStarted, TaskCancelled, TaskQueued, TaskTagged};
 use world::{CallId, Code, Event, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
 use world::{Fault, Stop};
@@ -85,16 +84,6 @@ fn tags(mut tags: Vec<String>) -> Result<Vec<String>, Refusal> {
     Ok(tags)
 }
 
-impl Policies {
-    /// The branch a zone is on now.
-    pub async fn branch(&self, zone: ZoneId) -> String {
-        match self.ledger.look(|world| world.zones.get(&zone).map(|zone| zone.path.clone())) {
-            Some(path) => repository::branch(path.as_ref(), &self.home).await,
-            None => String::new(),
-        }
-    }
-}
-
 impl Tasks {
     /// Waits until a task has ended or needs a person, and gives it.
     pub async fn settled(&self, id: TaskId) -> Result<Task, Stop> {
@@ -138,7 +127,7 @@ impl Tasks {
     ) -> Result<TaskId, Stop> {
         let original = self.ledger.keep_prompt(&prompt).await?;
         let pending = self.ledger.commit(|world, _| {
-            let Some(pid) = pid.or_else(|| zone::zone_process(world, zone).map(|process| process.pid)) else {
+            let Some(pid) = pid.or_else(|| gate::zone_process(world, zone).map(|process| process.pid)) else {
                 return (Vec::new(), Err(Refusal::new(Code::NotFound, "the zone has no process")));
             };
             let waiting = world.tasks.values().filter(|task| task.pid == pid && task.state == TaskState::Queued).count();
@@ -175,7 +164,7 @@ impl Kernel {
                 .remedy(world::Remedy::DescribeTask)
                 .into());
         }
-        let proposal = self.init(&new.path).await?;
+        let proposal = self.gate.init(&new.path).await?;
         if !proposal.ready() {
             return Err(Refusal::new(
                 Code::Untrusted,
@@ -185,6 +174,7 @@ impl Kernel {
             .into());
         }
         let trusted = self
+            .gate
             .policies
             .trusted(proposal.zone)?
             .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").remedy(world::Remedy::TrustProject))?;

@@ -4,7 +4,6 @@
 //! nothing and asks nobody: what a person answered then is the answer now, inside its throw-away workspace; everything else is refused.
 //! It does not end without its comparison, whoever waits for it and whatever happens to the kernel.
 
-mod answer;
 pub(crate) mod base;
 mod compare;
 
@@ -13,7 +12,6 @@ use crate::model::Models;
 use crate::queue::TaskMarks;
 use crate::throwaway_room::RoomContent;
 use crate::{Kernel, merge};
-pub(crate) use answer::{OriginalCall, RecordedApprovals, answer};
 use brain::BrainSpec;
 pub use compare::Divergence;
 use workspace::change_set::{self, ChangeSet};
@@ -111,7 +109,7 @@ impl Kernel {
             Some(task) if !task.compared => (vec![finished.into()], ()),
             _ => (Vec::new(), ()),
         })?;
-        self.models.cassettes.approvals.lock().remove(&of);
+        self.gate.forget_approvals(of);
         pending.durable().await
     }
 
@@ -139,7 +137,7 @@ pub(crate) async fn conclude(kernel: &Kernel, task: &Task, of: TaskId, summary: 
     };
     let end = compare::End { good: true, how: "done", summary: summary.to_owned() };
     let finished = compared(kernel, &kernel.ledger.task(of)?, task, &end, &changed)?;
-    kernel.models.cassettes.approvals.lock().remove(&of);
+    kernel.gate.forget_approvals(of);
     merge::finish(kernel, task, summary, vec![finished.into()]).await
 }
 

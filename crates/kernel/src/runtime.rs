@@ -1,71 +1,26 @@
-//! Which runtime makes a task's room: this host itself, or a container engine.
+//! What rooms are made with: this host itself, or a container engine.
 //!
-//! The operator's `config.yml` decides; where it says nothing, a project's trusted `skep.yml` may. A template may name one of its own;
-//! then the task's room moves there for its jobs, with all that was written in it. **Invariant.** A runtime that was asked for and
-//! cannot be had is a refusal with its remedy; no other takes its place.
+//! Which of them, the policy in force says (`gate`). A template may name one of its own; then the task's room moves there for its jobs, with
+//! all that was written in it. **Invariant.** A runtime that was asked for and cannot be had is a refusal with its remedy; no other takes
+//! its place.
 
-use crate::policies::Policies;
+use crate::Kernel;
 use crate::services::HostServices;
-use crate::{Kernel, extension};
+use gate::RoomRuntime;
 use sandbox::oci::{Engine, Kind, Settings};
 use sandbox::{Check, HostFix, Workspace, WorkspaceSpec};
-use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Mutex, Notify};
 use workspace::{HostBinds, room_fault};
-use world::{Code, Refusal, ZoneId};
 use world::{Fault, Stop};
-
-/// As it is written in configuration files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RoomRuntime {
-    Native,
-    Podman,
-    Docker,
-}
 
 /// Containers that somebody stopped waiting for are looked for this often.
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
 /// For containers to go when the kernel stops. What stays is swept by the next.
 const REST_MAX: Duration = Duration::from_secs(2);
-
-impl RoomRuntime {
-    fn engine(self) -> Option<Kind> {
-        match self {
-            RoomRuntime::Native => None,
-            RoomRuntime::Podman => Some(Kind::Podman),
-            RoomRuntime::Docker => Some(Kind::Docker),
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        self.engine().map_or("native", Kind::name)
-    }
-}
-
-impl Policies {
-    /// The runtime that operator and project have agreed on, for jobs of a template or for all.
-    pub(crate) fn runtime(&self, zone: ZoneId, template: Option<&str>) -> Result<RoomRuntime, Stop> {
-        let trusted = self.trusted(zone)?;
-        let own = template.and_then(|name| self.templates.runtime(name));
-        let fixed = own.or(self.fixed_runtime);
-        let narrowed = match template {
-            Some(name) => self.templates(trusted.as_deref())?.runtime(name),
-            None => None,
-        };
-        match (fixed, narrowed.or(trusted.and_then(|trusted| trusted.config.runtime).filter(|_| own.is_none()))) {
-            (Some(fixed), Some(wanted)) if fixed != wanted => {
-                let why = format!("this project wants rooms of {}, and the operator has fixed {}", wanted.name(), fixed.name());
-                Err(Refusal::new(Code::Unsupported, why).hint("take `runtime` out of skep.yml, or out of config.yml in $SKEP_HOME").into())
-            }
-            (fixed, wanted) => Ok(fixed.or(wanted).unwrap_or(RoomRuntime::Native)),
-        }
-    }
-}
 
 /// What rooms are made with: the launcher and the engines, and what the operator gives to every room.
 pub struct Rooms {
@@ -133,7 +88,7 @@ impl Rooms {
             }
             engines.remove(place);
         }
-        let settings = Settings { kind, home: self.home.join("engine"), program: extension::program() };
+        let settings = Settings { kind, home: self.home.join("engine"), program: gate::program() };
         let engine = Engine::connect(&self.launcher, settings).await.map_err(room_fault)?;
         engine.sweep().await.map_err(room_fault)?;
         engines.push(engine.clone());

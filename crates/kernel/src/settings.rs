@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 pub(crate) struct OperatorSettings {
     pub review: ReviewSettings,
     /// Templates of the operator's own, which may be wider than the built-in ones.
-    pub sandbox: crate::template::SandboxConfig,
+    pub sandbox: gate::SandboxConfig,
     /// Who makes rooms, for every project.
-    pub runtime: Option<crate::runtime::RoomRuntime>,
+    pub runtime: Option<gate::RoomRuntime>,
     pub environment: Environment,
     pub services: BTreeMap<String, ServiceSetting>,
     pub secrets: BTreeMap<String, SecretSetting>,

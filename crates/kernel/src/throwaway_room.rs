@@ -3,8 +3,8 @@
 //! **Invariant.** What is written in one reaches neither the project nor a task, and its folder goes with it; a boot sweeps what a crash left.
 
 use crate::Kernel;
-use crate::call::Who;
 use crate::work::{RunningWork, WorkKey};
+use gate::Who;
 use sandbox::{Workspace, WorkspaceSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,15 +43,15 @@ impl Kernel {
         shows: RoomContent,
         template: Option<&str>,
     ) -> Result<ThrowawayRoom, Stop> {
-        let runtime = self.policies.runtime(zone, template)?;
+        let runtime = self.gate.policies.runtime(zone, template)?;
         let folder = self.rooms.scratch_folder();
         aside(|| std::fs::create_dir_all(&folder)).map_err(|error| Fault::io("make", &folder, error))?;
         let mut throwaway = ThrowawayRoom { room: None, folder, works: Arc::clone(&self.tasks.works) };
         let mut spec = WorkspaceSpec::new(project, &throwaway.folder);
         spec.masked = match &shows {
-            RoomContent::Repository => self.masks.special_files(project).await?.into_iter().collect(),
+            RoomContent::Repository => self.gate.masks.special_files(project).await?.into_iter().collect(),
             RoomContent::Project(who) | RoomContent::Task(_, who) => {
-                self.masks.find(&self.sight(*who)?).await?.masks.iter().cloned().collect()
+                self.gate.masks.find(&self.gate.sight(*who)?).await?.masks.iter().cloned().collect()
             }
         };
         if let RoomContent::Task(upper, _) = shows {

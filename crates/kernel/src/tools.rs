@@ -1,12 +1,13 @@
 //! The tools that there are, and the breakers of those that keep failing.
 
-use crate::call::Request;
+use gate::Request;
 use ledger::Clock;
+use std::sync::Arc;
 use tool::{AddressFilter, BreakerGuard, Breakers, RegisteredTool, Registry, ToolUnavailable};
 use world::{Code, Refusal, limits};
 
 pub struct Tools {
-    pub registry: Registry,
+    pub registry: Arc<Registry>,
     /// Tools that keep failing are left alone for a while.
     breakers: Breakers,
     /// Which addresses http.request may connect to.
@@ -15,7 +16,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    pub(crate) fn new(registry: Registry, reach: AddressFilter, clock: Clock) -> Tools {
+    pub(crate) fn new(registry: Arc<Registry>, reach: AddressFilter, clock: Clock) -> Tools {
         Tools { registry, breakers: Breakers::default(), reach, clock }
     }
 
@@ -45,10 +46,5 @@ impl Tools {
             let (tool_name, current_state) = (name.to_owned(), "resting".to_owned());
             Refusal::from(&ToolUnavailable { tool_name, current_state, reason: refusal.reason, available_tools })
         })
-    }
-
-    /// The template that a tool's manifest names.
-    pub(crate) fn template_of(&self, name: &str) -> Option<String> {
-        self.registry.find(name).ok().and_then(|tool| tool.manifest().template.clone())
     }
 }

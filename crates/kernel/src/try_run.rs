@@ -3,8 +3,8 @@
 //! **Invariant.** Nothing that the command writes gets into the task or the project, and it ends with whoever watches it.
 
 use crate::Kernel;
-use crate::call::{self, CallFacts, CallerRights, Details, Request, Who};
 use crate::throwaway_room::RoomContent;
+use gate::{CallFacts, Details, Request, Who, used_room};
 use policy::{OwnedPath, Verdict};
 use sandbox::{Exit, Inlets, JobSpec, Profile, Stdio, Template};
 use std::net::Ipv4Addr;
@@ -62,7 +62,7 @@ impl Kernel {
             listeners.push((*there, TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await.map_err(|error| busy(*here, &error))?));
         }
         let opened = self.workspace_of(task.id).await?;
-        let shows = RoomContent::Task(opened.work.join("upper"), self.owner(task.id)?);
+        let shows = RoomContent::Task(opened.work.join("upper"), self.gate.owner(task.id)?);
         let throwaway = self.throwaway_room_for(task.zone, &opened.project, shows, Some(&template.name)).await?;
         let tried = TaskTried {
             pid: world::Pid::OPERATOR,
@@ -95,24 +95,23 @@ impl Kernel {
 
     /// The operator's command is its own answer to a question; a denial stays one. Gives the bounds of its room.
     async fn may_try(&self, task: &world::Task, run: &TryRun) -> Result<Template, Stop> {
-        let trusted = self.policies.in_force(task.zone)?;
-        let template = self.policies.templates(Some(&trusted))?.of_tool(TOOL, Some("default"))?.clone();
+        let trusted = self.gate.policies.in_force(task.zone)?;
+        let template = self.gate.policies.templates(Some(&trusted))?.of_tool(TOOL, Some("default"))?.clone();
         let details = Details {
             paths: vec![OwnedPath::Inside(".".into())],
             command: Some(run.command.clone()),
-            room: Some(call::used(&template)),
+            room: Some(used_room(&template)),
             ..Details::of(TOOL, serde_json::json!({ "command": run.command }))
         };
         let who = Who { pid: world::Pid::OPERATOR, zone: task.zone, task: Some(task.id) };
-        let mut call = CallFacts::new(self, who, trusted, details)?;
-        call.ask_extensions(self).await;
-        let now = self.instance.moment();
-        let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_grants();
+        let mut call = CallFacts::new(&self.ledger, who, trusted, details)?;
+        call.ask_extensions(&self.gate).await;
+        let rights = self.gate.rights(&call).without_grants();
         match call.judge(&rights).verdict {
             Verdict::Deny { refusal, .. } => {
                 let input = serde_json::json!({ "command": run.command });
                 let request = Request::new(world::Pid::OPERATOR, Some(task.id), task.zone, TOOL, input);
-                call::record_refusal(self, &request, refusal.clone()).await?;
+                self.gate.record_refusal(&request, &refusal).await?;
                 Err(refusal.into())
             }
             Verdict::Allow(_) | Verdict::Review { .. } => Ok(template),

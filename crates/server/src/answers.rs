@@ -117,7 +117,7 @@ pub(crate) async fn revoke(kernel: &Kernel, id: &str, by: &str) -> Result<Nothin
 
 pub(crate) async fn issue(kernel: &Kernel, params: TokenIssueParams, principal: &Principal) -> Result<TokenIssueResult, RpcError> {
     let top = kernel::locate(Path::new(&params.path)).await.map_err(rpc_error)?;
-    let zone = kernel.policies.zone(&top).map_err(rpc_error)?.id;
+    let zone = kernel.gate.policies.zone(&top).map_err(rpc_error)?.id;
     let wish = TokenRequest { tool: params.tool, paths: params.paths, max_ops: params.max_ops.unwrap_or(1), ttl_ms: params.ttl_ms };
     let (token, outcome) = kernel.issue_token(Pid::OPERATOR, zone, wish, peer::bearer(principal)?).await.map_err(rpc_error)?;
     let call = view::call_result(kernel::CallReport { outcome, task: None, dropped: Vec::new() });

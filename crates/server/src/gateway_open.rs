@@ -31,7 +31,7 @@ async fn open(kernel: &Arc<Kernel>, params: GatewayOpenParams) -> Result<Gateway
         LoginClient::Claude => gateway::VendorClient::Claude,
         LoginClient::Codex => gateway::VendorClient::Codex,
     });
-    let zone = kernel.init(Path::new(&params.path)).await.map_err(rpc_error)?.zone;
+    let zone = kernel.gate.init(Path::new(&params.path)).await.map_err(rpc_error)?.zone;
     let traffic = Traffic { record: params.record.map(Into::into), replay: params.replay.map(Into::into), timing: params.timing };
     kernel.open_gateway(zone, client, traffic).await.map_err(rpc_error)
 }

@@ -83,7 +83,7 @@ fn outcome(verdict: Action) -> PolicyOutcome {
 
 pub(crate) async fn trial(kernel: &Kernel, params: &PolicyTrialParams) -> Result<PolicyTrialResult, RpcError> {
     let range = CallRange { last: params.last, after_seq: params.after_seq, before_seq: params.before_seq };
-    let trial = kernel.try_policy(Path::new(&params.path), params.text.as_deref(), &range).await.map_err(rpc_error)?;
+    let trial = kernel.gate.try_policy(Path::new(&params.path), params.text.as_deref(), &range).await.map_err(rpc_error)?;
     let phrase = trial.phrase();
     let changes = trial.changes.into_iter().map(|change| TrialChange {
         seq: change.name.parse().unwrap_or(0),
@@ -98,7 +98,7 @@ pub(crate) async fn trial(kernel: &Kernel, params: &PolicyTrialParams) -> Result
 }
 
 pub(crate) async fn log(kernel: &Kernel, path: &str) -> Result<PolicyLogResult, RpcError> {
-    let versions = kernel.policies.policy_log(Path::new(path)).await.map_err(rpc_error)?;
+    let versions = kernel.gate.policies.policy_log(Path::new(path)).await.map_err(rpc_error)?;
     let shown = versions.into_iter().map(|past| PolicyVersion {
         version: past.version,
         seq: past.seq,
@@ -111,7 +111,7 @@ pub(crate) async fn log(kernel: &Kernel, path: &str) -> Result<PolicyLogResult, 
 }
 
 pub(crate) async fn suggest(kernel: &Kernel, path: &str) -> Result<PolicySuggestResult, RpcError> {
-    let suggestion = kernel.suggest_rules(Path::new(path)).await.map_err(rpc_error)?;
+    let suggestion = kernel.gate.suggest_rules(Path::new(path)).await.map_err(rpc_error)?;
     let because = suggestion.proposals.iter().map(|proposal| format!("{}: {} questions", proposal.condition, proposal.saved));
     Ok(PolicySuggestResult {
         questions: suggestion.asked as u64,

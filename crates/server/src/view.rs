@@ -94,10 +94,10 @@ pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::Z
             let tasks = world.tasks.values().filter(|task| task.zone == found.id);
             (mine.map(|p| proc_view(kernel, world, p)).collect(), tasks.map(|t| task_view(&waits, world, t)).collect())
         });
-        let proposal = kernel.policies.proposal(Path::new(&found.path)).await;
+        let proposal = kernel.gate.policies.proposal(Path::new(&found.path)).await;
         views.push(zone::ZoneView {
             zone: found.id,
-            branch: kernel.policies.branch(found.id).await,
+            branch: kernel.gate.policies.branch(found.id).await,
             policy_version: found.policy_version,
             // A tree that cannot be read is not the one that was trusted.
             drift: proposal.map_or(true, |proposal| !proposal.diff.is_empty()),
@@ -112,7 +112,7 @@ pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::Z
 /// The zone that holds `path`, by its own path.
 async fn zone_path(kernel: &Kernel, path: &str) -> Result<String, RpcError> {
     let top = kernel::locate(Path::new(path)).await.map_err(rpc_error)?;
-    Ok(kernel.policies.zone(&top).map_err(rpc_error)?.path)
+    Ok(kernel.gate.policies.zone(&top).map_err(rpc_error)?.path)
 }
 
 pub(crate) fn processes(kernel: &Kernel) -> Vec<ProcView> {
@@ -338,12 +338,12 @@ pub(crate) async fn templates(kernel: &Kernel, path: Option<&str>) -> Result<roo
         Some(path) => kernel::locate(Path::new(path)).await.ok(),
         None => None,
     };
-    let zone = top.and_then(|top| kernel.policies.zone(&top).ok());
+    let zone = top.and_then(|top| kernel.gate.policies.zone(&top).ok());
     let trusted = match zone {
-        Some(zone) => kernel.policies.trusted(zone.id).map_err(fault_error)?,
+        Some(zone) => kernel.gate.policies.trusted(zone.id).map_err(fault_error)?,
         None => None,
     };
-    let all = kernel.policies.templates(trusted.as_deref()).map_err(RpcError::from)?;
+    let all = kernel.gate.policies.templates(trusted.as_deref()).map_err(RpcError::from)?;
     let ms = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let name =
         |value: serde_json::Result<serde_json::Value>| value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();

@@ -44,8 +44,8 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
     runtime.block_on(async {
         let kernel = bed.boot_tuned(launcher, setup.tuning).await.map_err(|fault| fault.to_string())?;
         let opened = async {
-            let proposal = kernel.init(&bed.project()).await?;
-            let zone = kernel.trust(&bed.project(), &proposal.hash, None).await?.zone;
+            let proposal = kernel.gate.init(&bed.project()).await?;
+            let zone = kernel.gate.trust(&bed.project(), &proposal.hash, None).await?.zone;
             let new = bed.task("park", &script);
             let task = kernel.add(new).await?.task;
             kernel.tasks.settled(task).await?;

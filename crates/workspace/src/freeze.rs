@@ -20,7 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use world::{MergePath, PathChange, Stop, limits};
 
-/// What the gate knows changes of paths as.
+/// What the gate knows reads and changes of paths as.
+pub const READ: &str = "fs.read";
 pub const WRITE: &str = "fs.write";
 pub const MOVE: &str = "fs.move";
 
@@ -58,7 +59,7 @@ impl<'a> PathCall<'a> {
 }
 
 /// Who says whether a changed path may go into the project; the kernel's gate.
-pub trait Gate {
+pub trait ChangeGate {
     /// A question for a person, if there is one, or why the path stays out.
     fn may_change(&self, deed: &PathCall<'_>, path: &str) -> impl Future<Output = Result<Result<Option<String>, String>, Stop>>;
 
@@ -130,7 +131,7 @@ pub struct Freezer<'a, G> {
     pub tree: Tree,
 }
 
-impl<G: Gate> Freezer<'_, G> {
+impl<G: ChangeGate> Freezer<'_, G> {
     pub async fn freeze(&self, listed: RoomChanges) -> Result<FrozenChanges, Stop> {
         let RoomChanges { mut refused, swaps, wanted } = listed;
         let (mut changes, mut conflicts) = (Vec::new(), Vec::new());
@@ -210,7 +211,7 @@ struct Renames {
     to: BTreeMap<String, String>,
 }
 
-impl<G: Gate> PathFreezer<'_, G> {
+impl<G: ChangeGate> PathFreezer<'_, G> {
     /// A path that is gone and one that appeared with the same content are one file with another name.
     fn renames(&self, changes: &[Change]) -> Result<Renames, Stop> {
         let mut renames = Renames { from: BTreeMap::new(), to: BTreeMap::new() };

@@ -1,6 +1,6 @@
 //! A task's files from base to undo: what the project held, what a room changed, what goes in, and the way back.
 //!
-//! A driver over `sandbox`. It asks the gate through a trait ([`Gate`]), keeps and reads contents through functions that it is lent, and
+//! A driver over `sandbox`. It asks the gate through a trait ([`ChangeGate`]), keeps and reads contents through functions that it is lent, and
 //! reads a project's files in one bounded way ([`reader`]). **Invariant.** Nothing is overwritten that the task did not start from; a
 //! path holds its old or its new content and nothing between. *Does not know* the journal, processes, or who decides.
 #![forbid(unsafe_code)]
@@ -41,7 +41,7 @@ pub use aside::aside;
 pub use base::{Dirty, DirtyFile};
 pub use count::{Count, count};
 pub use diff::{FileDiff, FileVersion, MergeDiff};
-pub use freeze::{Freezer, FrozenChanges, Gate, MOVE, PathCall, RoomChanges, WRITE, unpair};
+pub use freeze::{ChangeGate, Freezer, FrozenChanges, MOVE, PathCall, READ, RoomChanges, WRITE, unpair};
 pub use frozen::{Conflict, Frozen, FrozenPath};
 pub use git_room::git;
 pub use host_binds::HostBinds;

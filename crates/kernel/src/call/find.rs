@@ -2,8 +2,8 @@
 //!
 //! Decides nothing about rights: what is refused here could never run, whoever asks.
 
-use super::Request;
 use crate::Kernel;
+use gate::Request;
 use tool::{BreakerGuard, PathLock, RegisteredTool};
 use world::{Code, Refusal, limits};
 

@@ -1,10 +1,7 @@
 //! The gate for a request to a model: admitted here, carried out by the gateway, settled by `model/settle.rs`.
 
-use super::facts;
-use super::gate::{self, Admission};
-use super::{Request, settle};
 use crate::Kernel;
-use std::time::Instant;
+use gate::{Details, GateDecision, Request};
 use world::{CallId, Fault, Refusal, Stop};
 
 /// What rules can know of a request to a model.
@@ -56,19 +53,26 @@ pub(crate) async fn admit_model(
     about: ModelFacts<'_>,
     with: &gate::OnAdmit<'_>,
 ) -> Result<ModelAdmission, Stop> {
-    let facts = facts::of_model(kernel, request, about).await?;
-    if let Some(no) = super::unsupported_override(kernel, request, &facts) {
-        settle::refuse(kernel, request, no.clone(), Instant::now()).await?;
+    let ModelFacts { tier, host, words, room } = about;
+    let details = Details {
+        run_mode: request.run_mode,
+        // Asked again after a crash it costs, but it changes nothing: it counts as a read.
+        read_only: true,
+        // For rules its provider and model are a command's words, `[anthropic, claude-opus-4-1]`.
+        command: Some(words),
+        host: (!host.is_empty()).then(|| host.to_owned()),
+        room,
+        tier: tier.to_owned(),
+        ..Details::of(&request.tool, request.input.clone())
+    };
+    let facts = kernel.gate.describe_without_files(request, details).await?;
+    if let Some(no) = kernel.gate.unsupported_override(request, &facts.call) {
+        kernel.gate.record_refusal(request, &no).await?;
         return Ok(ModelAdmission::Refused(no));
     }
-    match gate::admit_with(kernel, request, &facts, with).await? {
-        Some(Admission::Admitted { permit, .. }) => Ok(ModelAdmission::Admitted(ModelPermit(permit))),
-        Some(Admission::Refused { refusal, .. } | Admission::Pending { refusal, .. }) => Ok(ModelAdmission::Refused(refusal)),
-        None => Err(super::stale().into()),
+    match kernel.gate.admit_with(request, &facts, with).await? {
+        Some(GateDecision::Admitted { permit, .. }) => Ok(ModelAdmission::Admitted(ModelPermit(permit))),
+        Some(GateDecision::Refused { refusal, .. } | GateDecision::Pending { refusal, .. }) => Ok(ModelAdmission::Refused(refusal)),
+        None => Err(gate::stale().into()),
     }
-}
-
-/// Records the refusal of a call that no gate saw: a request to a model, or a trial.
-pub(crate) async fn record_refusal(kernel: &Kernel, request: &Request, refusal: Refusal) -> Result<(), Fault> {
-    settle::refuse(kernel, request, refusal, Instant::now()).await.map(drop)
 }

@@ -5,12 +5,12 @@
 //! for exactly this host, port and method, and the call of that permit ends after the last byte that it let out. A yes is good for
 //! new connections as long as what it rests on: the policy's version, the grant that was used, and no ban given since.
 
-use super::gate::{self, Admission, Permit};
 use super::run::Ran;
-use super::{Request, facts, settle};
+use super::settle;
 use crate::Kernel;
 use crate::model::{GATEWAY_PORT, RoomModels};
 use crate::work::WorkKey;
+use gate::{Details, GateDecision, Permit, Request, used_room};
 use parking_lot::Mutex;
 use sandbox::egress::{
     self, Behind, ConnectionMeter, Destination, EgressPermit, EgressPolicy, EgressVerdict, End, No, Swap, Tally, Timeouts,
@@ -44,7 +44,7 @@ pub(super) struct RoomNetwork {
 impl RoomNetwork {
     /// `call` is the one that runs the job.
     pub fn open(kernel: Arc<Kernel>, request: &Request, call: CallId, template: Template) -> Result<RoomNetwork, Fault> {
-        let models = template.models.then(|| RoomModels::open(&kernel, request, call, super::used(&template))).transpose()?;
+        let models = template.models.then(|| RoomModels::open(&kernel, request, call, used_room(&template))).transpose()?;
         let gate = EgressGate {
             kernel,
             request: request.clone(),
@@ -233,7 +233,7 @@ impl EgressGate {
     /// grant changes.
     async fn rule(&self, ask: &Destination) -> Result<ConnectionRecord, Stop> {
         let mut known = self.known.lock().await;
-        let version = self.kernel.policies.trusted(self.request.zone)?.map_or(0, |trusted| trusted.version);
+        let version = self.kernel.gate.policies.trusted(self.request.zone)?.map_or(0, |trusted| trusted.version);
         // Read before it is decided anew: what changes in between is found by the next to ask.
         let basis = (version, self.kernel.ledger.look(|world| world.bans.keys().copied().collect()));
         match known.get(ask).filter(|known| known.basis == basis && self.stands(&known.answer)).map(|known| &known.answer) {
@@ -275,7 +275,7 @@ impl EgressGate {
     fn stands(&self, answer: &EgressAnswer) -> bool {
         let EgressAnswer::Yes(open) = answer else { return true };
         let Some(grant) = &open.permit.grant else { return true };
-        let over = grant.terms.until.as_ref().is_some_and(|until| until.is_over(&self.kernel.instance.moment()));
+        let over = grant.terms.until.as_ref().is_some_and(|until| until.is_over(&self.kernel.gate.moment()));
         !over && self.kernel.ledger.look(|world| world.grants.contains_key(&grant.id))
     }
 
@@ -296,17 +296,29 @@ impl EgressGate {
             return refuse(Refusal::new(Code::Denied, format!("`{}` cannot be reached: {why}", ask.host)).hint(hint)).await;
         }
         for _ in 0..2 {
-            let facts = facts::of_connection(&self.kernel, request, ask, &self.template).await?;
-            if let Some(no) = super::unsupported_override(&self.kernel, request, &facts) {
+            let facts = self.kernel.gate.describe_without_files(request, self.details(ask, request)).await?;
+            if let Some(no) = self.kernel.gate.unsupported_override(request, &facts.call) {
                 return refuse(no).await;
             }
-            match gate::admit(&self.kernel, request, &facts).await? {
+            match self.kernel.gate.admit(request, &facts).await? {
                 None => {}
-                Some(Admission::Admitted { permit, .. }) => return Ok(permit),
-                Some(Admission::Refused { refusal, .. } | Admission::Pending { refusal, .. }) => return Err(refusal.into()),
+                Some(GateDecision::Admitted { permit, .. }) => return Ok(permit),
+                Some(GateDecision::Refused { refusal, .. } | GateDecision::Pending { refusal, .. }) => return Err(refusal.into()),
             }
         }
-        refuse(super::stale()).await
+        refuse(gate::stale()).await
+    }
+
+    /// What rules see of what the job asks for.
+    fn details(&self, ask: &Destination, request: &Request) -> Details {
+        Details {
+            run_mode: request.run_mode,
+            host: Some(ask.host.clone()),
+            method: ask.method.clone(),
+            port: Some(ask.port),
+            room: Some(used_room(&self.template)),
+            ..Details::of(&request.tool, request.input.clone())
+        }
     }
 
     fn leave(&self, ask: &Destination, meter: ConnectionRecord) -> EgressPermit {

@@ -2,16 +2,13 @@
 //!
 //! **Invariant.** When this is over nothing of the call runs any more: no process, no connection; and the end of its job is on record.
 
-use super::Request;
-use super::call_facts::CallFacts;
 use super::facts::Facts;
-use super::gate::Permit;
-use super::judge::CallerRights;
 use super::network::RoomNetwork;
 use super::subcall::Subcalls;
 use crate::Kernel;
 use crate::job::JobProcess;
 use crate::work::{Hold, WorkKey};
+use gate::{CallFacts, CallerRights, Permit, Request};
 use policy::Verdict;
 use sandbox::Template;
 use std::time::{Duration, Instant};
@@ -65,7 +62,7 @@ async fn carry_out(
         }
     };
     let work = async {
-        let result = use_tool(kernel, permit, tool, request, &facts, places, network.as_ref()).await?;
+        let result = use_tool(kernel, permit, tool, request, &facts, places, network.as_ref()).await;
         breaker.settle(&result, kernel.instance.tuning.clock.instant());
         result.map_err(|stop| stopped(request, stop))
     };
@@ -80,7 +77,7 @@ async fn carry_out(
     output.and_then(|output| closed.map(|()| output).map_err(Stop::Failed))
 }
 
-/// Gives the tool its context and waits for what it does. A fault of ours is outside, the tool's own result inside.
+/// Gives the tool its context and waits for what it does.
 async fn use_tool(
     kernel: &Kernel,
     permit: &Permit,
@@ -89,19 +86,16 @@ async fn use_tool(
     facts: &Facts,
     places: Vec<ResolvedPath>,
     network: Option<&RoomNetwork>,
-) -> Result<Result<Output, ToolStop>, Fault> {
-    let no_root =
-        || Fault::new(FaultKind::Bug, format!("`{}` was to run without a root", request.tool), kernel.instance.home.path.display());
-    let root = facts.root.fd().ok_or_else(no_root)?;
+) -> Result<Output, ToolStop> {
     // A walk shows nothing that a call on the path itself would not.
-    let walk = Walk::of(kernel, &facts.call);
+    let walk = Walk::of(kernel, &facts.gate.call);
     let visible = |path: &str| !facts.hides(path) && walk.shows(path, permit.grant.is_some());
     let secrets: Vec<tool::SentinelSecret> = kernel.rooms.host_services.secrets.iter().map(|(_, secret)| secret.clone()).collect();
     let context = Context {
-        root,
+        root: facts.root.fd(),
         project: &facts.project,
         room: facts.root.room(),
-        test_command: facts.call.trusted.config.test.command.as_deref(),
+        test_command: facts.gate.call.trusted.config.test.command.as_deref(),
         output_max: limits::OUTPUT_KEPT_MAX,
         visible: &visible,
         mode: request.run_mode,
@@ -115,7 +109,7 @@ async fn use_tool(
         },
         secrets: &secrets,
     };
-    Ok(tool.run(&request.input, places, &context).await)
+    tool.run(&request.input, places, &context).await
 }
 
 fn stopped(request: &Request, stop: ToolStop) -> Stop {
@@ -192,8 +186,7 @@ struct Walk {
 impl Walk {
     fn of(kernel: &Kernel, call: &CallFacts) -> Walk {
         let call = call.by_policy_alone();
-        let now = kernel.instance.moment();
-        let rights = kernel.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).without_grants();
+        let rights = kernel.gate.rights(&call).without_grants();
         Walk { call, rights }
     }
 

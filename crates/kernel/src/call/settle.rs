@@ -1,10 +1,9 @@
 //! Settle: the end of a call. Redacts, caps, keeps what is large as a blob, records.
 
-use super::gate::Permit;
-use super::record::{RedactedInput, shorten};
 use super::run::Ran;
-use super::{CallEnd, CallOutcome, Request};
+use super::{CallEnd, CallOutcome};
 use crate::Kernel;
+use gate::{Permit, Request, shorten};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::RegisteredTool;
@@ -13,45 +12,38 @@ use world::{CallId, Constraints, Event, Fault, FaultKind, Observe, Refusal, Stop
 
 /// Records a refusal that needed no policy: no such tool, bad input, no such file.
 pub(super) async fn refuse(kernel: &Kernel, request: &Request, refusal: Refusal, start: Instant) -> Result<CallOutcome, Fault> {
-    let redacted = RedactedInput::of(kernel, request);
-    let pending = kernel.ledger.commit(|world, _| {
-        let call = world.next_call();
-        (vec![redacted.refused(request, call, &refusal).into()], call)
-    })?;
-    let call = pending.durable().await?;
+    let call = kernel.gate.record_refusal(request, &refusal).await?;
     Ok(CallOutcome { call: Some(call), rules: Vec::new(), end: CallEnd::Refused(refusal), gate: start.elapsed(), run: Duration::ZERO })
 }
 
-impl Permit {
-    /// Takes out of an output what the grant keeps from the caller.
-    fn narrow(&self, value: &mut Value) {
-        let Some(Constraints { output_redact_fields, output_allow_fields, .. }) = self.constraints() else { return };
-        if !output_allow_fields.is_empty() {
-            match value.as_object_mut() {
-                Some(fields) => fields.retain(|key, _| output_allow_fields.contains(key)),
-                // What has no fields has none that may be seen.
-                None => *value = Value::Null,
-            }
+/// Takes out of an output what the grant keeps from the caller.
+fn narrow(permit: &Permit, value: &mut Value) {
+    let Some(Constraints { output_redact_fields, output_allow_fields, .. }) = permit.constraints() else { return };
+    if !output_allow_fields.is_empty() {
+        match value.as_object_mut() {
+            Some(fields) => fields.retain(|key, _| output_allow_fields.contains(key)),
+            // What has no fields has none that may be seen.
+            None => *value = Value::Null,
         }
-        hide(value, output_redact_fields);
     }
+    hide(value, output_redact_fields);
+}
 
-    /// What the grant wants written down besides the call itself: sizes, and for `detailed` what went in and came out.
-    fn observed(&self, kernel: &Kernel, request: &Request, whole: &Value, bytes_out: u64, ms: u64) -> Option<Event> {
-        let grant = self.grant.as_ref()?;
-        let level = grant.terms.observe?;
-        let detail = (level == Observe::Detailed).then(|| {
-            let mut detail = json!({"input": request.input, "output": whole});
-            kernel.ledger.redactor.value(&mut detail);
-            shorten(&mut detail);
-            detail
-        });
-        let bytes_in = request.input.to_string().len() as u64;
-        Some(
-            CallObserved { pid: request.pid, task: request.task, call: self.call, grant: grant.id, level, bytes_in, bytes_out, ms, detail }
-                .into(),
-        )
-    }
+/// What the grant wants written down besides the call itself: sizes, and for `detailed` what went in and came out.
+fn observed(kernel: &Kernel, permit: &Permit, request: &Request, whole: &Value, bytes_out: u64, ms: u64) -> Option<Event> {
+    let grant = permit.grant.as_ref()?;
+    let level = grant.terms.observe?;
+    let detail = (level == Observe::Detailed).then(|| {
+        let mut detail = json!({"input": request.input, "output": whole});
+        kernel.ledger.redactor.value(&mut detail);
+        shorten(&mut detail);
+        detail
+    });
+    let bytes_in = request.input.to_string().len() as u64;
+    Some(
+        CallObserved { pid: request.pid, task: request.task, call: permit.call, grant: grant.id, level, bytes_in, bytes_out, ms, detail }
+            .into(),
+    )
 }
 
 /// Takes the secrets out of an output, also those with escape codes inside: what a reader sees must hold none. Codes that hid one are
@@ -104,9 +96,9 @@ pub(super) async fn finish(
         }
     };
     redact(kernel, &mut whole);
-    permit.narrow(&mut whole);
+    narrow(permit, &mut whole);
     let mut value = whole.clone();
-    if let (Some(tool), Some(trusted)) = (tool, kernel.policies.trusted(request.zone)?) {
+    if let (Some(tool), Some(trusted)) = (tool, kernel.gate.policies.trusted(request.zone)?) {
         trusted.sanitizer.clean(tool.manifest(), &mut value);
     }
     let bytes = serde_json::to_vec(&whole).map_err(|error| Fault::new(FaultKind::Bug, "an output cannot be written", error))?;
@@ -130,7 +122,7 @@ pub(super) async fn finish(
     let event = CallFinished { pid: request.pid, task: request.task, call: permit.call, ok, output: inline, blob, blob_bytes, ms };
     let mut events = vec![event.into()];
     events.extend(dropped.map(Event::from));
-    events.extend(permit.observed(kernel, request, &whole, bytes.len() as u64, ms));
+    events.extend(observed(kernel, permit, request, &whole, bytes.len() as u64, ms));
     let pending = kernel.ledger.commit(|world, _| match world.calls.contains_key(&permit.call) {
         true => (events, true),
         // Its task was cancelled, and its end is on record with that.

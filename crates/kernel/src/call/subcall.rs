@@ -3,10 +3,10 @@
 //! **Invariant.** A part passes the same gate as any call, with the rights of whoever made the whole, and has its own records that
 //! name the call it is part of. A part never uses the token or the grant of its whole.
 
-use super::gate::Admission;
 use super::run::Ran;
-use super::{Request, consider, settle};
+use super::{consider, settle};
 use crate::Kernel;
+use gate::{GateDecision, Request};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::{GateAnswer, Output, PatchedFile, Redirect, SubcallGate};
@@ -47,8 +47,8 @@ impl Subcalls<'_> {
             Err(failed) => return Err(failed),
         };
         match considered.admission {
-            Admission::Refused { refusal, .. } | Admission::Pending { refusal, .. } => Err(refusal.into()),
-            Admission::Admitted { permit, .. } => {
+            GateDecision::Refused { refusal, .. } | GateDecision::Pending { refusal, .. } => Err(refusal.into()),
+            GateDecision::Admitted { permit, .. } => {
                 let same = considered.request.input == request.input;
                 let whole = json!({ "part_of": self.call });
                 let output = Output { ok: same, value: whole, retries: 0 };

@@ -5,8 +5,8 @@
 
 use super::{Frozen, tree_of};
 use crate::Kernel;
-use crate::config::Config;
 use crate::throwaway_room::RoomContent;
+use gate::Config;
 use sandbox::{Act, Exit, JobSpec};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,11 +39,11 @@ pub(super) async fn doubts(kernel: &Kernel, task: &Task, frozen: &Frozen, config
 pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &Frozen, config: &Config) -> Result<Option<String>, Stop> {
     let Some(command) = config.test.command.clone() else { return Ok(Some("no test command is trusted".into())) };
     let project = kernel.ledger.project_of(task.zone)?;
-    let manifest = kernel.tools.template_of("test.run");
-    let templates = kernel.policies.templates(kernel.policies.trusted(task.zone)?.as_deref())?;
+    let manifest = kernel.gate.template_named_by("test.run");
+    let templates = kernel.gate.policies.templates(kernel.gate.policies.trusted(task.zone)?.as_deref())?;
     let template = templates.of_tool("test.run", manifest.as_deref())?;
     let throwaway =
-        kernel.throwaway_room_for(task.zone, &project, RoomContent::Project(kernel.owner(task.id)?), Some(&template.name)).await?;
+        kernel.throwaway_room_for(task.zone, &project, RoomContent::Project(kernel.gate.owner(task.id)?), Some(&template.name)).await?;
     for change in &frozen.changes {
         let path = PathBuf::from(&change.path);
         let (act, stdin) = match &change.new {

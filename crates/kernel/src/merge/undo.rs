@@ -2,9 +2,8 @@
 //!
 //! **Invariant.** It happens once; a path that somebody edited since stays as it is and is named. A boot finishes what a crash interrupted.
 
-use super::rights;
-use crate::call::{self, CallFacts, CallerRights, Details, Who};
 use crate::{Kernel, MERGE};
+use gate::{CallFacts, CallerRights, Details, Who, path_details, used_room};
 use policy::{OwnedPath, Verdict};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -57,7 +56,7 @@ impl Kernel {
         let snapshot = merge.snapshot.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
         let plan = MergePlan::parse(&self.ledger.blob(&snapshot)?)?;
         let calls = self.ways_back(&task, &plan).await?;
-        let (phrase, now) = (format!("undo {id} anyway"), self.instance.moment());
+        let (phrase, now) = (format!("undo {id} anyway"), self.gate.moment());
         let pending = self.ledger.commit(|world, now_ms| {
             let state = match world.merges.get(&merge.id).map(|merge| merge.state) {
                 Some(MergeState::Applied) => Ok(()),
@@ -85,16 +84,16 @@ impl Kernel {
 
     /// The way back as calls of the operator: the whole, and every path. Questions are answered by the command itself.
     async fn ways_back(&self, task: &Task, plan: &MergePlan) -> Result<Vec<CallFacts>, Stop> {
-        let trusted = self.policies.in_force(task.zone)?;
+        let trusted = self.gate.policies.in_force(task.zone)?;
         let who = Who { pid: Pid::OPERATOR, zone: task.zone, task: None };
         let mut calls = Vec::with_capacity(plan.steps.len() + 1);
         let shows_content = !trusted.bundle.rules.is_empty();
         for details in aside(|| details(self, plan, shows_content))? {
-            let manifest = self.tools.template_of(&details.tool);
+            let manifest = self.gate.template_named_by(&details.tool);
             // The room that the operator's own call of this tool has.
-            let room = call::used(self.policies.templates(Some(&trusted))?.of_tool(&details.tool, manifest.as_deref())?);
-            let mut call = CallFacts::new(self, who, trusted.clone(), Details { room: Some(room), ..details })?;
-            call.ask_extensions(self).await;
+            let room = used_room(self.gate.policies.templates(Some(&trusted))?.of_tool(&details.tool, manifest.as_deref())?);
+            let mut call = CallFacts::new(&self.ledger, who, trusted.clone(), Details { room: Some(room), ..details })?;
+            call.ask_extensions(&self.gate).await;
             calls.push(call.without_input());
         }
         Ok(calls)
@@ -130,7 +129,7 @@ fn details(kernel: &Kernel, plan: &MergePlan, shows_content: bool) -> Result<Vec
             State::File { .. } if shows_content => deed.with_content(&before.bytes(&|blob| kernel.ledger.blob(blob))?),
             _ => deed,
         };
-        all.push(rights::details(&deed));
+        all.push(path_details(&deed));
     }
     let paths = plan.steps.iter().map(|step| OwnedPath::Inside(step.path.path.clone())).collect();
     let input = json!({ "undo": plan.steps.iter().map(|step| &step.path.path).collect::<Vec<_>>() });

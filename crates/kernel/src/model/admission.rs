@@ -8,7 +8,8 @@ use super::settle::Paid;
 use super::wait::{Wait, Waited};
 use super::{REQUEST, settle};
 use crate::Kernel;
-use crate::call::{self, ExtraEvents, Request};
+use crate::call;
+use gate::{ExtraEvents, Request};
 use gateway::price::Price;
 use gateway::{Admission, Admitted, BoxedFuture, Denial, DenialKind, Endpoint, GatewayRefusal, ModelNames, ModelRequest, ParsedRequest};
 use ledger::name_of;
@@ -57,7 +58,7 @@ enum Payment {
 
 impl Admission for ProcessAdmission {
     fn names(&self) -> Arc<ModelNames> {
-        let trusted = self.kernel.upgrade().and_then(|kernel| kernel.policies.trusted(self.zone).ok().flatten());
+        let trusted = self.kernel.upgrade().and_then(|kernel| kernel.gate.policies.trusted(self.zone).ok().flatten());
         trusted.map(|trusted| Arc::new(trusted.config.models.clone())).unwrap_or_default()
     }
 
@@ -93,7 +94,7 @@ impl Admission for ProcessAdmission {
         Box::pin(async move {
             let Ok(kernel) = self.kernel() else { return };
             let refusal = Refusal::new(Code::Denied, refusal.reason.clone()).hint(refusal.hint.clone());
-            if let Err(fault) = call::record_refusal(&kernel, &self.request(&kernel, model_request, None), refusal).await {
+            if let Err(fault) = kernel.gate.record_refusal(&self.request(&kernel, model_request, None), &refusal).await {
                 // It is refused all the same.
                 eprintln!("skep: a refusal could not be recorded: {fault}");
             }
@@ -164,14 +165,14 @@ impl ProcessAdmission {
         if kernel.instance.stopping() {
             return Err(Denied::Final(denial(DenialKind::Cancelled, "the kernel is going down")));
         }
-        let allowed = kernel.policies.trusted(self.zone).map_err(failed)?.and_then(|trusted| trusted.config.providers.clone());
+        let allowed = kernel.gate.policies.trusted(self.zone).map_err(failed)?.and_then(|trusted| trusted.config.providers.clone());
         let task = self.task(kernel);
         // A recording is the project's own traffic, whoever answered it then.
         let replayed = kernel.models.cassette_player(self.pid, task).is_some();
         if !replayed && allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == model_request.provider)) {
             let reason = format!("this project does not use `{}`", model_request.provider);
             let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
-            let recorded = call::record_refusal(kernel, &self.request(kernel, model_request, None), refusal.clone()).await;
+            let recorded = kernel.gate.record_refusal(&self.request(kernel, model_request, None), &refusal).await;
             recorded.map_err(failed)?;
             return Err(self.no(kernel, model_request.tier.as_str(), refusal, None).await);
         }

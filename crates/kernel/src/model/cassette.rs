@@ -4,7 +4,6 @@
 //! traffic is to be recorded asks no model unrecorded: a cassette that can't be opened or written is a refusal.
 
 use super::Models;
-use crate::replay::RecordedApprovals;
 use gateway::Provider;
 use gateway::cassette::{CassetteWriter, Player, Redact};
 use parking_lot::Mutex;
@@ -34,8 +33,6 @@ pub(crate) struct Cassettes {
     players: Mutex<HashMap<Whose, Arc<Provider>>>,
     /// Tasks whose recorded pauses are kept in a replay.
     pub timed: Mutex<HashSet<TaskId>>,
-    /// What was said yes to in tasks that are being replayed.
-    pub approvals: Mutex<HashMap<TaskId, Arc<RecordedApprovals>>>,
 }
 
 impl Cassettes {

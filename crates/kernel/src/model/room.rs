@@ -5,7 +5,7 @@
 
 use super::ProcessAdmission;
 use crate::Kernel;
-use crate::call::Request;
+use gate::Request;
 use gateway::{Gateway, Session};
 use std::sync::Arc;
 use tokio::net::TcpListener;

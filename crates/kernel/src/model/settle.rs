@@ -6,7 +6,8 @@
 
 use super::flight::Place;
 use crate::Kernel;
-use crate::call::{ModelPermit, Request};
+use crate::call::ModelPermit;
+use gate::Request;
 use gateway::price::Price;
 use gateway::{BoxedFuture, Bytes, Denial, DenialKind, ExchangeOutcome, Metered, ModelRequest, Settlement, TokenUsage, UsageSource};
 use serde_json::json;

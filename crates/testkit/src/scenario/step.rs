@@ -136,9 +136,9 @@ impl<'a> Story<'a> {
     /// Puts the project's own files in force, and gives what a look at them warned of.
     pub async fn trust(&mut self) -> Result<String, Stop> {
         let project = self.bed.project();
-        let proposal = self.kernel()?.init(&project).await?;
+        let proposal = self.kernel()?.gate.init(&project).await?;
         if !proposal.ready() || !proposal.diff.is_empty() {
-            self.kernel()?.trust(&project, &proposal.hash, None).await?;
+            self.kernel()?.gate.trust(&project, &proposal.hash, None).await?;
         }
         let warnings = self.kernel()?.check_policy(&project, None).await?.warnings;
         // Every project of a scenario is committed: what its store gives away is told where a story asks (`stored`).
@@ -233,7 +233,7 @@ impl<'a> Story<'a> {
             }
             Step::Trust => drop(self.trust().await?),
             Step::Token(name, wish) => {
-                let zone = self.kernel()?.policies.zone(&self.project().await?)?.id;
+                let zone = self.kernel()?.gate.policies.zone(&self.project().await?)?.id;
                 let (text, _) = self.kernel()?.issue_token(Pid::OPERATOR, zone, wish.clone(), Who::Operator.peer()).await?;
                 self.tokens.insert(name.clone(), text);
             }

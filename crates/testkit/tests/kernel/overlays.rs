@@ -103,8 +103,8 @@ fn play(part: u64) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let kernel = bed.boot(launcher).await.map_err(|fault| fault.to_string())?;
-        let proposal = kernel.init(&bed.project()).await.map_err(|stop| stop.to_string())?;
-        kernel.trust(&bed.project(), &proposal.hash, None).await.map_err(|stop| stop.to_string())?;
+        let proposal = kernel.gate.init(&bed.project()).await.map_err(|stop| stop.to_string())?;
+        kernel.gate.trust(&bed.project(), &proposal.hash, None).await.map_err(|stop| stop.to_string())?;
         let (mut merged, cases) = (0, cases());
         for seed in (0..cases).map(|number| part * cases + number) {
             bed.commit()?;
@@ -129,8 +129,8 @@ fn guarded() -> Result<(), String> {
             let tuning = Tuning { exchanges_files, ..Tuning::default() };
             let kernel = bed.boot_tuned(launcher?, tuning).await.map_err(|fault| fault.to_string())?;
             let run = async {
-                let proposal = kernel.init(&bed.project()).await?;
-                kernel.trust(&bed.project(), &proposal.hash, None).await?;
+                let proposal = kernel.gate.init(&bed.project()).await?;
+                kernel.gate.trust(&bed.project(), &proposal.hash, None).await?;
                 let new = bed.task("work", &script);
                 let task = kernel.add(new).await?.task;
                 kernel.tasks.settled(task).await?;

@@ -51,8 +51,8 @@ fn play<F: Future<Output = Result<(), Stop>>>(test: fn(Ground) -> F) -> Result<(
     runtime.block_on(async {
         let kernel = bed.boot(launcher).await.map_err(|fault| fault.to_string())?;
         let played = async {
-            let proposal = kernel.init(&bed.project()).await?;
-            let zone = kernel.trust(&bed.project(), &proposal.hash, None).await?.zone;
+            let proposal = kernel.gate.init(&bed.project()).await?;
+            let zone = kernel.gate.trust(&bed.project(), &proposal.hash, None).await?.zone;
             let worker = ProcSpawned {
                 pid: Pid(4),
                 task: None,
@@ -184,7 +184,7 @@ async fn tried(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
     };
     kernel.ledger.record(asked("one", "lost-call")).await?;
     kernel.ledger.record(asked("two", "asks")).await?;
-    let trial = kernel.try_policy(&project, Some(candidate), &kernel::CallRange::default()).await?;
+    let trial = kernel.gate.try_policy(&project, Some(candidate), &kernel::CallRange::default()).await?;
     let changed: Vec<(&str, policy::VerdictChangeKind)> = trial.changes.iter().map(|change| (change.tool.as_str(), change.kind)).collect();
     assert_eq!(changed, [("fs.exists", policy::VerdictChangeKind::Looser), ("fs.read", policy::VerdictChangeKind::Looser)], "{trial:?}");
     assert_eq!(trial.cases, 4, "{trial:?}");
@@ -248,11 +248,11 @@ async fn raced(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
         }
         let text = policy(if round % 2 == 0 { "deny" } else { "allow" });
         std::fs::write(project.join(".skep/policy.yaml"), text).unwrap_or_else(|error| panic!("{error}"));
-        let proposal = kernel.init(&project).await?;
+        let proposal = kernel.gate.init(&project).await?;
         // More than five breaking changes want a phrase, and their number changes while the callers call.
         loop {
-            let phrase = kernel.try_proposal(&project).await?.phrase();
-            match kernel.trust(&project, &proposal.hash, phrase.as_deref()).await {
+            let phrase = kernel.gate.try_proposal(&project).await?.phrase();
+            match kernel.gate.trust(&project, &proposal.hash, phrase.as_deref()).await {
                 Err(Stop::Refused(_)) => {}
                 done => break drop(done?),
             }

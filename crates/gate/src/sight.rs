@@ -1,13 +1,11 @@
 //! Which sight a process has of its project, remembered while policy, grants and bans stay the same.
 //!
-//! Rooms are masked before each job (`open_workspace.rs`), and the door refuses calls on masked paths by the same sight, so that a program in a room
+//! Rooms are masked before each job by the kernel, and the door refuses calls on masked paths by the same sight, so that a program in a room
 //! and a tool of the kernel agree. **Invariant.** A change of policy, grant, ban or project counts for the next job that starts.
 
-mod given;
-
-use crate::Kernel;
-use crate::call::{ReaderFacts, Who};
-use crate::zone::Trusted;
+use crate::Gate;
+use crate::call_facts::{ReaderFacts, Who};
+use crate::zone::{self, Bundle, Trusted};
 use parking_lot::Mutex;
 use policy::ReadView;
 use std::collections::BTreeSet;
@@ -15,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use workspace::reader;
 use workspace::{Hidden, MaskSet, Sight, Walks};
-use world::{Pid, Refusal, Stop, TaskId};
+use world::{Pid, Refusal, Stop, TaskId, ZoneId};
 
 /// What a sight was made of: as long as it is the same, so is the sight.
 #[derive(Debug, PartialEq)]
@@ -34,7 +32,7 @@ impl SightKey {
 
 /// What is remembered of projects and of who looks at them.
 #[derive(Default)]
-pub(crate) struct Masks {
+pub struct Masks {
     walks: Walks,
     /// The last ones with what each was made of, newest last.
     sights: Mutex<Vec<(SightKey, Arc<Sight>)>>,
@@ -63,32 +61,32 @@ impl Masks {
 
 impl Masks {
     /// What is to be masked in a room of this sight.
-    pub(crate) async fn find(self: &Arc<Self>, sight: &Arc<Sight>) -> Result<Arc<MaskSet>, Stop> {
+    pub async fn find(self: &Arc<Self>, sight: &Arc<Sight>) -> Result<Arc<MaskSet>, Stop> {
         let (masks, sight) = (Arc::clone(self), Arc::clone(sight));
         reader::bounded_walk(move || masks.walks.find(sight.project(), &sight)).await?
     }
 
     /// The pipes and devices of a project, which git must not open.
-    pub(crate) async fn special_files(self: &Arc<Self>, project: &Path) -> Result<BTreeSet<PathBuf>, Stop> {
+    pub async fn special_files(self: &Arc<Self>, project: &Path) -> Result<BTreeSet<PathBuf>, Stop> {
         let (masks, project) = (Arc::clone(self), project.to_owned());
         reader::bounded_walk(move || masks.walks.special(&project)).await?
     }
 
     /// Why a call may not touch an existing path by its innocent name: it is another name of a hidden file.
-    pub(crate) async fn other_name(self: &Arc<Self>, sight: &Arc<Sight>, path: &str) -> Result<Option<Hidden>, Stop> {
+    pub async fn other_name(self: &Arc<Self>, sight: &Arc<Sight>, path: &str) -> Result<Option<Hidden>, Stop> {
         Ok(self.find(sight).await?.same.get(Path::new(path)).map(|of| Hidden::Same(of.clone())))
     }
 }
 
-impl Kernel {
+impl Gate {
     /// The process that a task's room belongs to.
-    pub(crate) fn owner(&self, task: TaskId) -> Result<Who, Stop> {
+    pub fn owner(&self, task: TaskId) -> Result<Who, Stop> {
         let task = self.ledger.task(task)?;
         Ok(Who { pid: task.pid, zone: task.zone, task: Some(task.id) })
     }
 
     /// What a process may see; in a task, what both it and the task's own process may, who share the room.
-    pub(crate) fn sight(&self, who: Who) -> Result<Arc<Sight>, Stop> {
+    pub fn sight(&self, who: Who) -> Result<Arc<Sight>, Stop> {
         let trusted = self.policies.in_force(who.zone)?;
         let (project, owner) = self.ledger.look(|world| {
             let owner = who.task.and_then(|task| world.tasks.get(&task)).map(|task| task.pid);
@@ -101,8 +99,17 @@ impl Kernel {
     }
 
     fn made_of(&self, project: PathBuf, whos: &[Who], trusted: &Arc<Trusted>) -> Result<SightKey, Stop> {
-        let rooms = self.policies.usable_rooms(&self.tools.registry, trusted, whos.iter().any(|who| who.pid == Pid::OPERATOR))?;
+        let rooms = self.policies.usable_rooms(&self.tools, trusted, whos.iter().any(|who| who.pid == Pid::OPERATOR))?;
         let readers = self.readers(whos, &rooms, trusted)?;
         Ok(SightKey { project, version: trusted.version, extra: trusted.config.mask.clone(), readers })
+    }
+
+    /// What the zone's process could see if these files were in force; `None` where nobody works there yet.
+    pub fn proposed_sight(&self, zone: ZoneId, top: &Path, bundle: &Bundle) -> Result<Option<Sight>, Stop> {
+        let Some(pid) = self.ledger.look(|world| zone::zone_process(world, zone).map(|process| process.pid)) else { return Ok(None) };
+        // What does not parse is told by the check itself.
+        let Ok(proposed) = self.policies.proposed(zone, bundle) else { return Ok(None) };
+        let made_of = self.made_of(top.to_owned(), &[Who { pid, zone, task: None }], &proposed)?;
+        Ok(Some(made_of.sight(&proposed.policy)?))
     }
 }

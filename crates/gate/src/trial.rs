@@ -1,14 +1,16 @@
 //! The policy for people: checked, explained, tried on the past, and its own past.
 
-use crate::call::{self, CallFacts, CallerRights, Details, Request, Who};
+use crate::call_facts::{CallFacts, Details, Who, used_room};
 use crate::config::Config;
+use crate::describe::network_target;
+use crate::judge::{CallerRights, LOST};
 use crate::policies::Policies;
+use crate::token::ISSUE;
 use crate::zone::{self, Bundle, POLICY_FILE};
-use crate::{Kernel, locate};
+use crate::{Gate, MODEL_REQUEST, Request, locate};
 use journal::Filter;
-use ledger::Ledger;
-use ledger::event_of;
-use policy::{Action, Case, Explanation, KnownNames, OwnedPath, Policy, PolicyError, Trial, Warning};
+use ledger::{Ledger, MERGE, event_of};
+use policy::{Action, Case, KnownNames, OwnedPath, Policy, PolicyError, Trial, Warning};
 use serde_json::Value;
 use std::path::Path;
 use workspace::MaskedNames;
@@ -72,17 +74,15 @@ impl Policies {
     }
 }
 
-impl Kernel {
-    /// Parses a candidate, or the project's own file, and puts nothing in force.
-    pub async fn check_policy(&self, path: &Path, text: Option<&str>) -> Result<Checked, Stop> {
-        let top = locate(path).await?;
-        let (bundle, _) = zone::read_bundle(&top).await?;
+impl Gate {
+    /// Parses a candidate, or the project's own file, and puts nothing in force. What masks do not keep from rooms, the kernel adds.
+    pub async fn check_policy(&self, bundle: &Bundle, text: Option<&str>) -> Result<Checked, Stop> {
         let text = text.map_or(bundle.policy.as_str(), |text| text);
         let (rules, error, warnings) = match Policy::parse(text, POLICY_FILE) {
             Ok((policy, mut warnings)) => {
                 // A rule about a tool that is judged as another would never speak.
-                let tools = self.tools.registry.list().filter(|tool| !tool.is_adapted()).map(|tool| tool.manifest().name.as_str());
-                let calls = [crate::MERGE, crate::token::ISSUE, "policy.update", "model.request", "net.connect", "net.request"];
+                let tools = self.tools.list().filter(|tool| !tool.is_adapted()).map(|tool| tool.manifest().name.as_str());
+                let calls = [MERGE, ISSUE, "policy.update", MODEL_REQUEST, "net.connect", "net.request"];
                 let calls: Vec<&str> = tools.chain(calls).collect();
                 let rooms: Vec<&str> = self.policies.templates.list().map(|template| template.name.as_str()).collect();
                 let roles = roles(&self.ledger);
@@ -96,22 +96,8 @@ impl Kernel {
             }
             Err(error) => (0, Some(error), Vec::new()),
         };
-        let mut warnings = warnings;
-        if error.is_none() {
-            warnings.extend(self.room_warnings(&top, &Bundle { policy: text.to_owned(), ..bundle.clone() }).await?);
-        }
         let flaws = self.policies.check_extensions(&bundle.rules).await?;
         Ok(Checked { rules, extensions: bundle.rules.len(), error, warnings, flaws })
-    }
-
-    /// Says who would speak about a call of the operator's, and why. Nothing is recorded and nothing runs.
-    pub async fn explain(&self, path: &Path, task: Option<TaskId>, tool: &str, input: Value, candidate: bool) -> Result<Explanation, Stop> {
-        let top = locate(path).await?;
-        let zone = self.policies.zone(&top)?.id;
-        let pid = task.map(|task| self.ledger.task(task)).transpose()?.map_or(Pid::OPERATOR, |task| task.pid);
-        let request = Request::new(pid, task, zone, tool, input);
-        let candidate = if candidate { Some(parse(&zone::read_bundle(&top).await?.0.policy)?) } else { None };
-        call::explain(self, &request, candidate.as_ref()).await
     }
 
     /// Tries a candidate, or the project's own file, on calls of the past.
@@ -142,7 +128,7 @@ impl Kernel {
     /// Tries a whole bundle: its rules, what its `mask` hides, and its extensions. By the same judgement as a call at the door, so that a
     /// trial says what `explain` says.
     async fn tried(&self, zone: &Zone, bundle: &Bundle, range: &CallRange) -> Result<Trial, Stop> {
-        let policy = parse(&bundle.policy)?;
+        let policy = parse_policy(&bundle.policy)?;
         let config = Config::parse(&bundle.config).map_err(|error| Refusal::new(Code::BadInput, format!("skep.yml: {error}")))?;
         let mut past = self.past_calls(zone, range, &config.mask)?;
         if !bundle.rules.is_empty() && !past.is_empty() {
@@ -239,15 +225,15 @@ impl Kernel {
                 let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
                 (self.facts_of(&past, None, zone, mask)?, Action::Deny, false, None)
             }
-            Event::ReviewAsked(e) if is_of(&self.ledger, e.pid, e.task, zone) && e.tool != crate::MERGE => {
+            Event::ReviewAsked(e) if is_of(&self.ledger, e.pid, e.task, zone) && e.tool != MERGE => {
                 let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
-                let lost = e.rules.iter().any(|rule| rule == call::LOST).then_some(e.bind);
+                let lost = e.rules.iter().any(|rule| rule == LOST).then_some(e.bind);
                 (self.facts_of(&past, None, zone, mask)?, Action::RequireReview, false, lost)
             }
             _ => return Ok(None),
         };
         let Some(mut call) = found else { return Ok(None) };
-        let now = self.instance.moment();
+        let now = self.moment();
         let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).for_past_call(lost.as_deref());
         let case = Case { name, facts: call.seen().clone(), then, by_token };
         call.bind = lost.unwrap_or_default();
@@ -257,14 +243,14 @@ impl Kernel {
     /// A call of the past as it would be described now; `None` where nobody is left who made it.
     fn facts_of(&self, past: &Past<'_>, read_only: Option<bool>, zone: &Zone, mask: &[String]) -> Result<Option<CallFacts>, Stop> {
         let Past { pid, task, tool, input, paths, size, rooms, run_mode } = *past;
-        let found = self.tools.registry.find(tool).ok();
+        let found = self.tools.find(tool).ok();
         let trusted = self.policies.in_force(zone.id)?;
-        let (mut host, mut port, mut method) = call::network_target(input);
+        let (mut host, mut port, mut method) = network_target(input);
         let (mut command, mut tier) = (found.and_then(|tool| tool.command(input)), String::new());
         let text = |key: &str| input[key].as_str().map(str::to_owned);
         let mut room = found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).and_then(|found| {
             let request = Request::new(pid, task, zone.id, tool, input.clone());
-            self.policies.template_of(&trusted, &request, found).ok().map(|template| call::used(&template))
+            self.policies.template_of(&trusted, &request, found).ok().map(|template| used_room(&template))
         });
         match tool {
             // What a job asked for at a door.
@@ -274,9 +260,8 @@ impl Kernel {
                 let network = sandbox::Network::Restricted.as_str().to_owned();
                 room = Some(UsedRoom { template: text("room").unwrap_or_default(), network });
             }
-            crate::model::REQUEST => {
-                let provider = text("provider").and_then(|name| self.models.gateway.providers().find(|provider| provider.name == name));
-                host = provider.map(|provider| provider.host().to_owned()).filter(|host| !host.is_empty());
+            MODEL_REQUEST => {
+                host = text("provider").and_then(|name| self.host_of_provider(&name)).filter(|host| !host.is_empty());
                 command = Some(text("provider").into_iter().chain(text("model")).collect());
                 tier = text("tier").unwrap_or_default();
             }
@@ -289,7 +274,7 @@ impl Kernel {
         let path = |path: &String| if path.starts_with('/') { OwnedPath::Outside(path.clone()) } else { OwnedPath::Inside(path.clone()) };
         let details = Details {
             run_mode: run_mode.and_then(tool::RunMode::parse).unwrap_or(tool::RunMode::Live),
-            read_only: read_only.unwrap_or_else(|| found.is_some_and(|tool| tool.reads_only(input)) || tool == crate::model::REQUEST),
+            read_only: read_only.unwrap_or_else(|| found.is_some_and(|tool| tool.reads_only(input)) || tool == MODEL_REQUEST),
             paths: paths.iter().map(path).collect(),
             command,
             host,
@@ -300,7 +285,9 @@ impl Kernel {
             tier,
             ..Details::of(tool, input.clone())
         };
-        let Ok(mut call) = CallFacts::new(self, Who { pid, zone: zone.id, task }, trusted.clone(), details) else { return Ok(None) };
+        let Ok(mut call) = CallFacts::new(&self.ledger, Who { pid, zone: zone.id, task }, trusted.clone(), details) else {
+            return Ok(None);
+        };
         // A record from before paths were written down with a mask has none.
         let named = found.filter(|_| paths.is_empty()).map(|tool| tool.touches_by_name(input)).unwrap_or_default();
         let inside = paths.iter().filter(|path| !path.starts_with('/')).cloned().chain(named.into_iter().map(|target| target.path));
@@ -349,12 +336,14 @@ fn by_ban(rules: &[String]) -> bool {
     rules.iter().any(|rule| rule.parse::<world::BanId>().is_ok())
 }
 
-fn parse(text: &str) -> Result<Policy, Refusal> {
+/// A candidate, if it is a policy at all.
+pub fn parse_policy(text: &str) -> Result<Policy, Refusal> {
     match Policy::parse(text, POLICY_FILE) {
         Ok((policy, _)) => Ok(policy),
         Err(error) => Err(Refusal::new(Code::BadInput, error.to_string()).hint("mend the file").remedy(world::Remedy::CheckPolicy)),
     }
 }
+
 /// The roles that callers have, or will have with the first task.
 fn roles(ledger: &Ledger) -> std::collections::BTreeSet<String> {
     let seen = ledger.look(|world| world.processes.values().map(|process| process.role.clone()).collect::<Vec<_>>());
@@ -363,7 +352,7 @@ fn roles(ledger: &Ledger) -> std::collections::BTreeSet<String> {
 
 /// Was this exact call asked about because a crash had interrupted it?
 fn was_lost(ledger: &Ledger, bind: &str) -> bool {
-    let asked = |review: &world::Review| review.bind == bind && review.rules.iter().any(|rule| rule == call::LOST);
+    let asked = |review: &world::Review| review.bind == bind && review.rules.iter().any(|rule| rule == LOST);
     ledger.look(|world| world.reviews.values().any(asked))
 }
 

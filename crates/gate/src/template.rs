@@ -4,7 +4,8 @@
 //! that is no wider than its own; a caller that is not the operator may name one that is no wider than the tool's, but for a way out,
 //! which is the policy's to give.
 
-use crate::call::{self, Request};
+use crate::Request;
+use crate::call_facts::used_room;
 use crate::config::Config;
 use crate::policies::Policies;
 use crate::runtime::RoomRuntime;
@@ -178,7 +179,7 @@ impl Templates {
     }
 
     /// What a tool has: by configuration, else by its manifest, else the default.
-    pub(crate) fn of_tool(&self, tool: &str, manifest: Option<&str>) -> Result<&Template, Refusal> {
+    pub fn of_tool(&self, tool: &str, manifest: Option<&str>) -> Result<&Template, Refusal> {
         self.find(self.tools.get(tool).map(String::as_str).or(manifest).unwrap_or(Template::DEFAULT))
     }
 
@@ -205,7 +206,7 @@ impl Policies {
     }
 
     /// The bounds of a call's job, narrowed to what its tool's manifest asks for.
-    pub(crate) fn template_of(&self, trusted: &Trusted, request: &Request, tool: &tool::RegisteredTool) -> Result<Template, Stop> {
+    pub fn template_of(&self, trusted: &Trusted, request: &Request, tool: &tool::RegisteredTool) -> Result<Template, Stop> {
         let mut template = self.template_asked(trusted, request, tool)?;
         let manifest = tool.manifest();
         if !manifest.may_use_network() {
@@ -248,7 +249,7 @@ impl Policies {
             let own = templates.of_tool(&manifest.name, manifest.template.as_deref())?;
             let named = templates.list().filter(|named| named.profile != Profile::Strict && named.name != "brain");
             let usable = named.filter(|named| operator || templates.widens(own, named).is_none());
-            rooms.extend(std::iter::once(own).chain(usable).map(|template| (template.name.clone(), call::used(template))));
+            rooms.extend(std::iter::once(own).chain(usable).map(|template| (template.name.clone(), used_room(template))));
         }
         Ok(rooms.into_values().collect())
     }

@@ -3,8 +3,8 @@
 //! Pure: reads [`CallFacts`] and the world. **Invariant.** Nothing else in the tree asks `policy::decide` about a call, so a call at the
 //! door, a path of a merge, a request to a model and an explanation get the same verdict for the same facts.
 
-use super::call_facts::{CallFacts, Who, tags};
-use crate::Kernel;
+use crate::call_facts::{CallFacts, Who, tags};
+use crate::{Gate, Request};
 use policy::{Explanation, Policy, RealPath, Standing, TokenFacts, Verdict};
 use serde_json::Value;
 use world::{Alternative, Ban, BootTime, Code, Grant, GrantId, Pid, Process, Refusal, Used, World};
@@ -62,7 +62,7 @@ impl CallFacts {
 }
 
 /// Who asks about a call that a crash interrupted.
-pub(crate) const LOST: &str = "lost-call";
+pub const LOST: &str = "lost-call";
 
 fn lost() -> Verdict {
     let reasons = vec!["this exact call was interrupted by a crash and may have taken effect".to_owned()];
@@ -70,7 +70,7 @@ fn lost() -> Verdict {
 }
 
 /// The verdict on a call.
-pub(crate) struct Judgement {
+pub struct Judgement {
     pub verdict: Verdict,
     /// The grant that answered a review, as it was before this use.
     pub used: Option<Grant>,
@@ -84,10 +84,10 @@ impl Judgement {
 
 /// What the world holds for and against calls of one process with these tools, at one moment.
 #[derive(Clone)]
-pub(crate) struct CallerRights {
-    pub(super) bans: Vec<Ban>,
+pub struct CallerRights {
+    pub(crate) bans: Vec<Ban>,
     grants: Vec<Grant>,
-    pub(super) ancestors: Vec<Ancestor>,
+    pub(crate) ancestors: Vec<Ancestor>,
     calls_left: Option<u64>,
     /// Binds of calls that a crash interrupted.
     lost: Vec<String>,
@@ -98,7 +98,7 @@ pub(crate) struct CallerRights {
 
 /// A process above the caller, as rules know it.
 #[derive(Clone)]
-pub(super) struct Ancestor {
+pub(crate) struct Ancestor {
     pub name: String,
     pub role: String,
     pub user: String,
@@ -212,30 +212,46 @@ fn ban_refusal(ban: &Ban) -> Refusal {
     }
 }
 
-pub(super) fn alternative_hint(alternative: &Alternative) -> String {
+pub(crate) fn alternative_hint(alternative: &Alternative) -> String {
     match &alternative.input {
         Value::Null => format!("use `{}` instead", alternative.tool),
         input => format!("use `{}` with {input} instead", alternative.tool),
     }
 }
 
-/// The grant that demands another input than was asked, and the input that it demands.
-pub(super) fn demanded_input(kernel: &Kernel, call: &CallFacts, input: &Value) -> Option<(GrantId, Value)> {
-    let now = kernel.instance.moment();
-    let rights = kernel.ledger.look(|world| CallerRights::call(world, call, &now, world.now_ms));
-    let grant = rights.grant_of(call)?;
-    let demanded = demanded_by(grant, input)?;
-    // A call that needs no grant is nobody's to change.
-    let id = grant.id;
-    let is_needed = matches!(call.judge(&rights).used, Some(used) if used.id == id);
-    is_needed.then_some((id, demanded))
-}
-
 /// The input as a grant wants it, where that is another.
-pub(super) fn demanded_by(grant: &Grant, input: &Value) -> Option<Value> {
+pub(crate) fn demanded_by(grant: &Grant, input: &Value) -> Option<Value> {
     let overrides = &grant.terms.constraints.as_ref()?.input_overrides;
     let mut wanted = input.clone();
     let fields = wanted.as_object_mut()?;
     overrides.iter().for_each(|(key, value)| drop(fields.insert(key.clone(), value.clone())));
     (wanted != *input).then_some(wanted)
+}
+
+impl Gate {
+    /// The grant that demands another input than was asked, and the input that it demands.
+    pub fn demanded_input(&self, call: &CallFacts, input: &Value) -> Option<(GrantId, Value)> {
+        let rights = self.rights(call);
+        let grant = rights.grant_of(call)?;
+        let demanded = demanded_by(grant, input)?;
+        // A call that needs no grant is nobody's to change.
+        let id = grant.id;
+        let is_needed = matches!(call.judge(&rights).used, Some(used) if used.id == id);
+        is_needed.then_some((id, demanded))
+    }
+
+    /// What the world holds now for and against a call.
+    pub fn rights(&self, call: &CallFacts) -> CallerRights {
+        let now = self.moment();
+        self.ledger.look(|world| CallerRights::call(world, call, &now, world.now_ms))
+    }
+
+    /// Why a call whose input nobody can change does not run: its grant demands another.
+    pub fn unsupported_override(&self, request: &Request, call: &CallFacts) -> Option<Refusal> {
+        let (grant, _) = self.demanded_input(call, &request.input)?;
+        Some(
+            Refusal::new(Code::Denied, format!("{grant} demands another input, and `{}` takes none from a grant", request.tool))
+                .remedy(world::Remedy::RevokeGrant { grant }),
+        )
+    }
 }

@@ -5,22 +5,23 @@
 //! **Invariant.** Nothing else in the tree makes `policy::Facts` or `policy::OwnedFacts` (`cargo xtask lint` looks), so what holds for a
 //! call at the door holds for it everywhere. `judge.rs` decides on them.
 
-use super::judge::{Ancestor, CallerRights};
-use super::record;
+use crate::judge::{Ancestor, CallerRights};
 use crate::token::Presented;
 use crate::zone::Trusted;
-use crate::{Kernel, extension};
+use crate::{Gate, extension, record};
+use ledger::Ledger;
 use plugin::Extensions;
 use policy::{Opinion, OwnedFacts, OwnedPath, Policy};
 use sandbox::Template;
 use serde_json::Value;
 use std::sync::Arc;
 use tool::RunMode;
+use workspace::READ;
 use world::{Ban, Code, Grant, Mode, Pid, Process, Refusal, Stop, TaskId, Terms, UsedRoom, World, ZoneId};
 
 /// Who acts, where, and as part of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Who {
+pub struct Who {
     pub pid: Pid,
     pub zone: ZoneId,
     pub task: Option<TaskId>,
@@ -28,7 +29,7 @@ pub(crate) struct Who {
 
 /// What a call is, besides who makes it.
 #[derive(Clone, Debug)]
-pub(crate) struct Details {
+pub struct Details {
     pub tool: String,
     /// For extensions; rules see what is below.
     pub input: Value,
@@ -68,28 +69,28 @@ impl Details {
 }
 
 /// A room in the words of rules.
-pub(crate) fn used(template: &Template) -> UsedRoom {
+pub fn used_room(template: &Template) -> UsedRoom {
     UsedRoom { template: template.name.clone(), network: template.network.as_str().to_owned() }
 }
 
 /// A described call: everything that can be judged of it, made or not.
 #[derive(Clone)]
-pub(crate) struct CallFacts {
+pub struct CallFacts {
     pub who: Who,
     pub trusted: Arc<Trusted>,
     /// Hash of the exact call, which a person's answer is bound to; empty for what is no call of its own, such as a path of a merge.
     pub bind: String,
     /// Why no policy is asked at all: it touches what is masked.
     pub masked: Option<Refusal>,
-    pub token: Option<Presented>,
+    pub(crate) token: Option<Presented>,
     input: Value,
     seen: OwnedFacts,
 }
 
 impl CallFacts {
     /// Describes a call by the world as it is now.
-    pub fn new(kernel: &Kernel, who: Who, trusted: Arc<Trusted>, details: Details) -> Result<CallFacts, Refusal> {
-        let found = kernel.ledger.look(|world| CallFacts::at(world, who, trusted, details));
+    pub fn new(ledger: &Ledger, who: Who, trusted: Arc<Trusted>, details: Details) -> Result<CallFacts, Refusal> {
+        let found = ledger.look(|world| CallFacts::at(world, who, trusted, details));
         found.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no process {}", who.pid)))
     }
 
@@ -136,7 +137,7 @@ impl CallFacts {
     }
 
     /// The same call without what is for it alone: a person's answer, a mask, a token, opinions.
-    pub(super) fn by_policy_alone(&self) -> CallFacts {
+    pub fn by_policy_alone(&self) -> CallFacts {
         let mut plain = CallFacts { bind: String::new(), masked: None, token: None, ..self.clone() };
         plain.seen.opinions.clear();
         plain
@@ -150,30 +151,30 @@ impl CallFacts {
     }
 
     /// Asks the zone's extensions, where their word can still matter: never after a deny, a mask or a valid token.
-    pub async fn ask_extensions(&mut self, kernel: &Kernel) {
+    pub async fn ask_extensions(&mut self, gate: &Gate) {
         if self.trusted.bundle.rules.is_empty() || self.masked.is_some() {
             return;
         }
-        let now = kernel.instance.moment();
-        let token = self.token.as_ref().and_then(|token| kernel.ledger.look(|world| token.facts(world, &now)));
+        let now = gate.moment();
+        let token = self.token.as_ref().and_then(|token| gate.ledger.look(|world| token.facts(world, &now)));
         if self.seen.with_token(token.as_ref(), |facts| policy::preview(&self.trusted.policy, facts).is_settled()) {
             return;
         }
-        self.seen.opinions = kernel.policies.opinions(self.who.zone, &self.trusted, &self.described(kernel)).await;
+        self.seen.opinions = gate.policies.opinions(self.who.zone, &self.trusted, &self.described(gate)).await;
     }
 
     /// The same of extensions that are in force nowhere yet, beside a policy that is not either.
-    pub async fn ask_candidates(&mut self, kernel: &Kernel, policy: &Policy, extensions: &Extensions) {
+    pub(crate) async fn ask_candidates(&mut self, gate: &Gate, policy: &Policy, extensions: &Extensions) {
         if self.masked.is_none() && !self.seen.with(|facts| policy::preview(policy, facts).is_settled()) {
-            self.seen.opinions = extensions.opinions(&self.described(kernel)).await;
+            self.seen.opinions = extensions.opinions(&self.described(gate)).await;
         }
     }
 
     /// The call as extensions see it. A rule judges what a call is about; a long text is cut as in a record, so that no call is too large
     /// to ask about.
-    fn described(&self, kernel: &Kernel) -> Value {
+    fn described(&self, gate: &Gate) -> Value {
         let mut input = self.input.clone();
-        kernel.ledger.redactor.value(&mut input);
+        gate.ledger.redactor.value(&mut input);
         record::shorten(&mut input);
         extension::described(&self.seen, &input)
     }
@@ -194,7 +195,7 @@ impl CallFacts {
 /// What kind of caller it is: its role, `operator` or `brain`, and what the operator called it for the task that is its own. A child has
 /// nothing of its parent's: what is denied to a tag of the parent's is denied to it as a descendant, and what is allowed to one is not
 /// allowed to it.
-pub(super) fn tags(world: &World, process: &Process, task: Option<TaskId>) -> Vec<String> {
+pub(crate) fn tags(world: &World, process: &Process, task: Option<TaskId>) -> Vec<String> {
     let kind = if process.pid == Pid::OPERATOR { "operator" } else { "brain" };
     let own = task.and_then(|task| world.tasks.get(&task)).filter(|task| task.pid == process.pid);
     let given = own.map(|task| task.tags.as_slice()).unwrap_or_default();
@@ -216,15 +217,15 @@ impl ReaderFacts {
     }
 }
 
-impl Kernel {
+impl Gate {
     /// These processes as readers in each of these rooms. A grant counts if it is live for all of them, whatever its rate: what a room shows
     /// is not read once. Opinions of extensions are not asked.
     pub(crate) fn readers(&self, whos: &[Who], rooms: &[UsedRoom], trusted: &Arc<Trusted>) -> Result<ReaderFacts, Stop> {
-        let now = self.instance.moment();
+        let now = self.moment();
         let mut readers = ReaderFacts { own: Vec::new(), ancestors: Vec::new(), bans: Vec::new(), grants: Vec::new() };
         for (number, who) in whos.iter().enumerate() {
             let details = Details { read_only: true, ..Details::of(READ, Value::Null) };
-            let read = CallFacts::new(self, *who, Arc::clone(trusted), details)?;
+            let read = CallFacts::new(&self.ledger, *who, Arc::clone(trusted), details)?;
             let (rights, grants) = self.ledger.look(|world| {
                 let whenever =
                     |grant: &Grant| Grant { used: Vec::new(), terms: Terms { rate: None, ..grant.terms.clone() }, ..grant.clone() };
@@ -251,6 +252,3 @@ impl Kernel {
         Ok(readers)
     }
 }
-
-/// The tool whose rules say what a room shows.
-pub(crate) const READ: &str = "fs.read";

@@ -3,13 +3,11 @@
 //! Waits for nobody. **Invariant.** What it decides on and what it changes are one commit, so sixty-four racing calls against the last
 //! use of a grant or budget admit exactly one.
 
-use super::Request;
-use super::facts::Facts;
-use super::judge::{CallerRights, Judgement, alternative_hint, demanded_by};
-use super::record::RedactedInput;
-use crate::Kernel;
-use crate::replay;
+use crate::describe::GateFacts;
+use crate::judge::{CallerRights, Judgement, alternative_hint, demanded_by};
+use crate::record::RedactedInput;
 use crate::token::Presented;
+use crate::{Gate, Request, approval};
 use ledger::Unrecorded;
 use policy::{Verdict, Warrant};
 use tool::RunMode;
@@ -17,14 +15,15 @@ use world::Fault;
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
 use world::{BootTime, CallId, Code, Constraints, Event, Grant, Pid, Refusal, ReviewState, World, limits};
 
-pub(super) enum Admission {
+/// The gate's word on a call.
+pub enum GateDecision {
     Admitted { permit: Permit, rules: Vec<String> },
     Refused { call: CallId, refusal: Refusal, rules: Vec<String> },
     Pending { refusal: Refusal, rules: Vec<String> },
 }
 
 /// Leave to run one call: a warrant whose admission is on disk, or covered by what is.
-pub(super) struct Permit {
+pub struct Permit {
     pub call: CallId,
     /// The grant that let it pass, with what it demands.
     pub grant: Option<Box<Grant>>,
@@ -64,55 +63,57 @@ enum Ruling {
 
 /// What is recorded with an admission.
 #[derive(Default)]
-pub(crate) struct ExtraEvents {
+pub struct ExtraEvents {
     pub events: Vec<Event>,
     /// The call need not wait for them: what it may cost is on disk already.
     pub ahead: bool,
 }
 
 /// What goes with an admission, or why there is none after all. Sees the world that the decision is made on.
-pub(crate) type OnAdmit<'a> = dyn Fn(&World, CallId, i64) -> Result<ExtraEvents, Refusal> + Sync + 'a;
+pub type OnAdmit<'a> = dyn Fn(&World, CallId, i64) -> Result<ExtraEvents, Refusal> + Sync + 'a;
 
-/// `None` when policy or grants changed after the facts were gathered.
-pub(super) async fn admit(kernel: &Kernel, request: &Request, facts: &Facts) -> Result<Option<Admission>, Fault> {
-    admit_with(kernel, request, facts, &|_, _, _| Ok(ExtraEvents::default())).await
-}
+impl Gate {
+    /// `None` when policy or grants changed after the facts were gathered.
+    pub async fn admit(&self, request: &Request, facts: &GateFacts) -> Result<Option<GateDecision>, Fault> {
+        self.admit_with(request, facts, &|_, _, _| Ok(ExtraEvents::default())).await
+    }
 
-/// Decides, and records in the same commit what goes with a yes.
-pub(super) async fn admit_with(kernel: &Kernel, request: &Request, facts: &Facts, with: &OnAdmit<'_>) -> Result<Option<Admission>, Fault> {
-    let redacted = RedactedInput::of(kernel, request);
-    // The clock is read once: nothing runs out between two looks.
-    let now = kernel.instance.moment();
-    let pending = kernel
-        .ledger
-        .commit(|world, now_ms| decide_locked(world, &GateInput { request, facts, redacted: &redacted, now: &now, now_ms, with }))?;
-    let (ruling, unrecorded) = match pending.value() {
-        Ruling::Admit { ahead: true, .. } => {
-            let (ruling, unrecorded) = pending.ahead();
-            (ruling, Some(unrecorded))
-        }
-        _ => (pending.durable().await?, None),
-    };
-    Ok(match ruling {
-        Ruling::Stale => None,
-        Ruling::Admit { call, warrant, grant, rules, .. } => {
-            redacted.keep_original(kernel, call)?;
-            Some(Admission::Admitted { permit: Permit { call, grant, unrecorded, _warrant: warrant }, rules })
-        }
-        Ruling::Refuse { call, refusal, rules } => Some(Admission::Refused { call, refusal, rules }),
-        Ruling::Ask { refusal, rules } => {
-            if let Some(review) = refusal.review {
-                redacted.keep_original(kernel, review)?;
+    /// Decides, and records in the same commit what goes with a yes.
+    pub async fn admit_with(&self, request: &Request, facts: &GateFacts, with: &OnAdmit<'_>) -> Result<Option<GateDecision>, Fault> {
+        let redacted = RedactedInput::of(&self.ledger, request);
+        // The clock is read once: nothing runs out between two looks.
+        let now = self.moment();
+        let pending = self
+            .ledger
+            .commit(|world, now_ms| decide_locked(world, &GateInput { request, facts, redacted: &redacted, now: &now, now_ms, with }))?;
+        let (ruling, unrecorded) = match pending.value() {
+            Ruling::Admit { ahead: true, .. } => {
+                let (ruling, unrecorded) = pending.ahead();
+                (ruling, Some(unrecorded))
             }
-            Some(Admission::Pending { refusal, rules })
-        }
-    })
+            _ => (pending.durable().await?, None),
+        };
+        Ok(match ruling {
+            Ruling::Stale => None,
+            Ruling::Admit { call, warrant, grant, rules, .. } => {
+                redacted.keep_original(&self.ledger, call)?;
+                Some(GateDecision::Admitted { permit: Permit { call, grant, unrecorded, _warrant: warrant }, rules })
+            }
+            Ruling::Refuse { call, refusal, rules } => Some(GateDecision::Refused { call, refusal, rules }),
+            Ruling::Ask { refusal, rules } => {
+                if let Some(review) = refusal.review {
+                    redacted.keep_original(&self.ledger, review)?;
+                }
+                Some(GateDecision::Pending { refusal, rules })
+            }
+        })
+    }
 }
 
 /// Everything one decision is made on, besides the world.
 struct GateInput<'a> {
     request: &'a Request,
-    facts: &'a Facts,
+    facts: &'a GateFacts,
     redacted: &'a RedactedInput,
     now: &'a BootTime,
     now_ms: i64,
@@ -160,7 +161,7 @@ fn decide_locked(world: &World, asked: &GateInput<'_>) -> (Vec<Event>, Ruling) {
                 rules: rules.clone(),
                 grant: used.as_ref().map(|grant| grant.id),
                 token: warrant.token().and(facts.call.token.as_ref()).map(Presented::id),
-                paths: facts.real_paths(),
+                paths: facts.paths.clone(),
                 size: facts.call.seen().size,
                 of: request.of,
                 up: used.as_ref().filter(|grant| grant.terms.rate.is_some()).map(|_| now.until()),
@@ -178,7 +179,7 @@ fn decide_locked(world: &World, asked: &GateInput<'_>) -> (Vec<Event>, Ruling) {
 
 fn refuse(world: &World, asked: &GateInput<'_>, refusal: Refusal, rules: Vec<String>) -> (Vec<Event>, Ruling) {
     let call = world.next_call();
-    let (paths, size) = (asked.facts.real_paths(), asked.facts.call.seen().size);
+    let (paths, size) = (asked.facts.paths.clone(), asked.facts.call.seen().size);
     let event = CallRefused { rules: rules.clone(), paths, size, ..asked.redacted.refused(asked.request, call, &refusal) };
     (vec![event.into()], Ruling::Refuse { call, refusal, rules })
 }
@@ -207,7 +208,7 @@ fn ask(world: &World, asked: &GateInput<'_>, reasons: Vec<String>, rules: Vec<St
     let GateInput { request, facts, redacted, .. } = asked;
     let (pid, task) = (request.pid, request.task);
     if let Some(then) = &facts.then {
-        return match replay::answer(world, request, then, &facts.call.bind, facts.stays_inside(request)) {
+        return match approval::answer(world, request, then, &facts.call.bind, facts.stays_inside) {
             // Decided anew, with the grant.
             Ok(given) => (vec![given], Ruling::Stale),
             Err(refusal) => refuse(world, asked, refusal, rules),
@@ -250,10 +251,15 @@ fn ask(world: &World, asked: &GateInput<'_>, reasons: Vec<String>, rules: Vec<St
         like: facts.like.clone(),
         reasons: reasons.clone(),
         rules: rules.clone(),
-        paths: facts.real_paths(),
+        paths: facts.paths.clone(),
         size: facts.call.seen().size,
         zone: Some(request.zone),
         whole: redacted.digest_if_redacted(),
     };
     (vec![event.into()], Ruling::Ask { refusal: pending(review), rules })
+}
+
+/// The refusal of a call that was to be decided on what changed meanwhile, twice.
+pub fn stale() -> Refusal {
+    Refusal::new(Code::Denied, "the policy or a grant changed while the call was being decided").hint("ask again")
 }

@@ -2,14 +2,13 @@
 //! store holds.
 
 use crate::Kernel;
-use crate::call::Who;
 use crate::throwaway_room::RoomContent;
-use crate::zone::{self, Bundle, POLICY_FILE};
+use gate::{Bundle, POLICY_FILE};
 use policy::Warning;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
-use workspace::{Sight, git};
+use workspace::git;
 use world::ZoneId;
 use world::{Fault, FaultKind, Stop};
 
@@ -26,8 +25,8 @@ impl Kernel {
                 "extension rules are not asked about what rooms show: programs there read what only an extension denies to `fs.read`";
             warnings.push(warning(what.into(), "deny it by its path in .skep/policy.yaml too, or name it in `mask` of skep.yml"));
         }
-        let Ok(zone) = self.policies.zone(top) else { return Ok(warnings) };
-        let Some(sight) = self.proposed_sight(zone.id, top, bundle)? else { return Ok(warnings) };
+        let Ok(zone) = self.gate.policies.zone(top) else { return Ok(warnings) };
+        let Some(sight) = self.gate.proposed_sight(zone.id, top, bundle)? else { return Ok(warnings) };
         match self.stored(zone.id, top).await {
             Ok((paths, whole)) => {
                 let given: Vec<String> = paths.iter().filter_map(|path| sight.hides(path).map(|by| format!("`{path}` ({by})"))).collect();
@@ -50,15 +49,6 @@ impl Kernel {
             }
         }
         Ok(warnings)
-    }
-
-    /// What the zone's process could see if these files were in force; `None` where nobody works there yet.
-    fn proposed_sight(&self, zone: ZoneId, top: &Path, bundle: &Bundle) -> Result<Option<Sight>, Stop> {
-        let Some(pid) = self.ledger.look(|world| zone::zone_process(world, zone).map(|process| process.pid)) else { return Ok(None) };
-        // What does not parse is told by the check itself.
-        let Ok(proposed) = self.policies.proposed(zone, bundle) else { return Ok(None) };
-        let made_of = self.made_of(top.to_owned(), &[Who { pid, zone, task: None }], &proposed)?;
-        Ok(Some(made_of.sight(&proposed.policy)?))
     }
 
     /// Every path that git's store has a content of, by commits, reflogs and the index; false where only the index was looked at.

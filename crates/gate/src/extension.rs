@@ -106,7 +106,8 @@ impl Policies {
     }
 }
 
-pub(crate) fn program() -> PathBuf {
+/// This program, which rooms and extension rules run again as their first process.
+pub fn program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "skep".into())
 }
 

@@ -1,13 +1,13 @@
 //! A call as the journal may hold it: secrets taken out, long texts cut, a keyed hash of what was really said.
 
-use super::Request;
-use crate::Kernel;
+use crate::{Gate, Request};
+use ledger::Ledger;
 use serde_json::Value;
 use world::event::CallRefused;
 use world::{CallId, Fault, Refusal};
 
 /// The input of a call as its records hold it.
-pub(super) struct RedactedInput {
+pub struct RedactedInput {
     pub input: Value,
     /// Keyed hash of the exact input.
     pub digest: String,
@@ -16,20 +16,20 @@ pub(super) struct RedactedInput {
 }
 
 impl RedactedInput {
-    pub fn of(kernel: &Kernel, request: &Request) -> RedactedInput {
+    pub fn of(ledger: &Ledger, request: &Request) -> RedactedInput {
         let original = request.input.to_string().into_bytes();
-        let digest = kernel.ledger.journal().vault().digest(&original);
+        let digest = ledger.journal().vault().digest(&original);
         let mut input = request.input.clone();
-        kernel.ledger.redactor.value(&mut input);
+        ledger.redactor.value(&mut input);
         shorten(&mut input);
         let original = (input != request.input).then_some(original);
         RedactedInput { input, digest, original }
     }
 
     /// Keeps the original until the call or the question that it belongs to is settled, so that nobody ever runs the redacted one.
-    pub fn keep_original(&self, kernel: &Kernel, of: impl std::fmt::Display) -> Result<(), Fault> {
+    pub fn keep_original(&self, ledger: &Ledger, of: impl std::fmt::Display) -> Result<(), Fault> {
         match &self.original {
-            Some(bytes) => kernel.ledger.keep_original(of, bytes),
+            Some(bytes) => ledger.keep_original(of, bytes),
             None => Ok(()),
         }
     }
@@ -61,11 +61,23 @@ impl RedactedInput {
     }
 }
 
+impl Gate {
+    /// Records a refusal that needed no policy: no such tool, bad input, no such file.
+    pub async fn record_refusal(&self, request: &Request, refusal: &Refusal) -> Result<CallId, Fault> {
+        let redacted = RedactedInput::of(&self.ledger, request);
+        let pending = self.ledger.commit(|world, _| {
+            let call = world.next_call();
+            (vec![redacted.refused(request, call, refusal).into()], call)
+        })?;
+        pending.durable().await
+    }
+}
+
 /// Bytes of a long text that its record holds.
-pub(crate) const KEPT_CHARS: usize = 2_000;
+pub const KEPT_CHARS: usize = 2_000;
 
 /// A long value is named in a record, not repeated there; the digest covers it whole.
-pub(super) fn shorten(value: &mut Value) {
+pub fn shorten(value: &mut Value) {
     match value {
         Value::String(text) if text.len() > KEPT_CHARS => {
             let cut = text.floor_char_boundary(KEPT_CHARS);

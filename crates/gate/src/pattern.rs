@@ -2,21 +2,21 @@
 //!
 //! **Invariant.** Whatever a wider answer covers, its reviewer could read off the question: nothing of the call that a rule can see is left out.
 
-use super::Request;
+use crate::Request;
 use tool::{Real, ResolvedPath, RunMode};
 use workspace::hash;
 use world::{Hands, TaskId, What};
 
 /// Where in the network a call goes, and what it does there.
 #[derive(Clone, Copy, Default)]
-pub(super) struct NetworkTarget<'a> {
+pub(crate) struct NetworkTarget<'a> {
     pub host: Option<&'a str>,
     pub port: Option<u16>,
     pub method: Option<&'a str>,
 }
 
 /// Hash of the exact call: who asks for what, where, how real, and on which base.
-pub(super) fn bind(request: &Request, task: Option<TaskId>, session: &str, zone: &str, base: &str) -> String {
+pub(crate) fn bind(request: &Request, task: Option<TaskId>, session: &str, zone: &str, base: &str) -> String {
     let task = task.map(|task| task.to_string()).unwrap_or_default();
     let hands = if request.hands == Hands::Caller { "caller" } else { "kernel" };
     let parts = [session, zone, &task, &request.tool, &request.input.to_string(), base, request.run_mode.as_str(), hands];
@@ -25,7 +25,7 @@ pub(super) fn bind(request: &Request, task: Option<TaskId>, session: &str, zone:
 
 /// The kind of call this is: the same tool on the same paths, with the same command, to the same host and port by the same method.
 /// A call that is not of a kind is only itself: one that leaves the project, and one that is not made in earnest.
-pub(super) fn similar_calls(
+pub(crate) fn similar_calls(
     request: &Request,
     bind: &str,
     places: &[ResolvedPath],

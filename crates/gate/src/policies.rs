@@ -1,7 +1,7 @@
 //! Zones with the policy in force in each, the extension rules that belong to it, and the bounds that operator and project give to rooms.
 //!
-//! Reads the ledger and the operator's settings; decides nothing about a call. Methods stand beside what they are about: `zone.rs`,
-//! `extension.rs`, `template.rs`, `runtime.rs`.
+//! Reads the ledger and what it is given of the operator's settings; decides nothing about a call. Methods stand beside what they are
+//! about: `zone.rs`, `extension.rs`, `template.rs`, `runtime.rs`.
 
 use crate::extension::ZoneExtensions;
 use crate::runtime::RoomRuntime;
@@ -33,7 +33,7 @@ pub struct Policies {
 }
 
 impl Policies {
-    pub(crate) fn new(
+    pub fn new(
         ledger: Arc<Ledger>,
         launcher: Arc<sandbox::Launcher>,
         home: &Path,
@@ -54,7 +54,7 @@ impl Policies {
     }
 
     /// Ends the children of extension rules.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.extensions.lock().clear();
     }
 

@@ -4,8 +4,7 @@
 //! reaches beyond the workspace. It answers a question and never a no: policy, parents and bans are asked before, and a wide yes that
 //! was taken back since is none.
 
-use crate::call::Request;
-use crate::model::Models;
+use crate::{Gate, Request};
 use std::collections::HashMap;
 use std::sync::Arc;
 use world::Fault;
@@ -34,21 +33,26 @@ pub(crate) struct RecordedApproval {
 /// Every yes of a task by tool and bind, in the order in which they were used.
 pub(crate) type RecordedApprovals = HashMap<(String, String), Vec<RecordedApproval>>;
 
-impl Models {
+impl Gate {
     /// What this call was in the task that is replayed.
     pub(crate) fn original_call(&self, of: TaskId, tool: &str, bind: String) -> Result<OriginalCall, Fault> {
-        let known = self.cassettes.approvals.lock().get(&of).cloned();
+        let known = self.approvals.lock().get(&of).cloned();
         let all = match known {
             Some(all) => all,
             None => {
                 let all = Arc::new(self.recorded_approvals(of)?);
-                self.cassettes.approvals.lock().insert(of, all.clone());
+                self.approvals.lock().insert(of, all.clone());
                 all
             }
         };
         let key = (tool.to_owned(), bind);
         let approvals = all.get(&key).cloned().unwrap_or_default();
         Ok(OriginalCall { of, bind: key.1, approvals })
+    }
+
+    /// A replay of this task has ended: what was said yes to in it is read again by the next.
+    pub fn forget_approvals(&self, of: TaskId) {
+        self.approvals.lock().remove(&of);
     }
 
     fn recorded_approvals(&self, of: TaskId) -> Result<RecordedApprovals, Fault> {

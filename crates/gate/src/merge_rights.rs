@@ -3,16 +3,18 @@
 //! **Invariant.** A path is judged at the merge by the facts that a call on it has at the door: the task's process with its tags, zone and
 //! mode, the bytes that change, and every room in which a job of the task ran. One no is a no, one question makes it a question.
 
-use crate::call::{CallFacts, CallerRights, Details, Judgement, Who, used};
+use crate::Gate;
+use crate::call_facts::{CallFacts, Details, Who, used_room};
+use crate::judge::{CallerRights, Judgement};
 use crate::zone::Trusted;
-use crate::{Kernel, MERGE};
+use ledger::MERGE;
 use parking_lot::Mutex;
 use policy::{OwnedPath, Verdict};
 use sandbox::{Profile, Template};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use workspace::{Frozen, Gate, MOVE, PathCall, State, WRITE, aside};
+use workspace::{ChangeGate, Frozen, MOVE, PathCall, State, WRITE, aside};
 use world::Stop;
 use world::{BootTime, GrantId, Task, UsedRoom, World};
 
@@ -22,8 +24,8 @@ const TOOLS: [&str; 4] = [MERGE, WRITE, "fs.delete", MOVE];
 /// What a move from one path to another was found to be.
 type Moves = BTreeMap<(String, String), Result<Option<String>, String>>;
 
-pub(super) struct Rights<'a> {
-    kernel: &'a Kernel,
+pub struct MergeRights<'a> {
+    gate: &'a Gate,
     trusted: Arc<Trusted>,
     who: Who,
     rooms: Vec<UsedRoom>,
@@ -34,7 +36,7 @@ pub(super) struct Rights<'a> {
 }
 
 /// A change of a path, in the words of rules.
-pub(super) fn details(deed: &PathCall<'_>) -> Details {
+pub fn path_details(deed: &PathCall<'_>) -> Details {
     let input = match (&deed.paths[..], &deed.content) {
         ([from, to], _) => json!({ "from": from, "to": to }),
         (paths, Some(content)) => json!({ "path": paths[0], "content": content }),
@@ -45,22 +47,22 @@ pub(super) fn details(deed: &PathCall<'_>) -> Details {
 }
 
 /// A call under every room, ready to be judged.
-pub(super) struct Described {
+struct Described {
     path: String,
     /// A person has been shown that this path asks.
     is_seen: bool,
     calls: Vec<CallFacts>,
 }
 
-impl<'a> Rights<'a> {
-    pub fn of(kernel: &'a Kernel, task: &Task) -> Result<Rights<'a>, Stop> {
-        let trusted = kernel.policies.in_force(task.zone)?;
+impl<'a> MergeRights<'a> {
+    pub fn of(gate: &'a Gate, task: &Task) -> Result<MergeRights<'a>, Stop> {
+        let trusted = gate.policies.in_force(task.zone)?;
         let who = Who { pid: task.pid, zone: task.zone, task: Some(task.id) };
         // As it is now: the one that an episode began with knows no job.
-        let rooms = kernel.rooms_of(&trusted, &kernel.ledger.task(task.id)?)?;
-        let now = kernel.instance.moment();
-        let rights = kernel.ledger.look(|world| rights_of(world, who, &now, world.now_ms));
-        Ok(Rights { kernel, trusted, who, rooms, rights: Mutex::new(rights), moves: Mutex::default() })
+        let rooms = gate.rooms_of(&trusted, &gate.ledger.task(task.id)?)?;
+        let now = gate.moment();
+        let rights = gate.ledger.look(|world| rights_of(world, who, &now, world.now_ms));
+        Ok(MergeRights { gate, trusted, who, rooms, rights: Mutex::new(rights), moves: Mutex::default() })
     }
 
     /// The merge as a whole; rules about single paths have spoken in `may_change`.
@@ -80,10 +82,10 @@ impl<'a> Rights<'a> {
 
     /// The same call in each room, with the extensions' opinion where one of the rooms leaves room for it.
     async fn calls(&self, details: Details) -> Result<Vec<CallFacts>, Stop> {
-        let first = CallFacts::new(self.kernel, self.who, self.trusted.clone(), details)?;
+        let first = CallFacts::new(&self.gate.ledger, self.who, self.trusted.clone(), details)?;
         let mut calls: Vec<CallFacts> = self.rooms.iter().map(|room| first.in_room(Some(room.clone()))).collect();
         for at in 0..calls.len() {
-            calls[at].ask_extensions(self.kernel).await;
+            calls[at].ask_extensions(self.gate).await;
             if !calls[at].seen().opinions.is_empty() {
                 let opinions = calls[at].seen().opinions.clone();
                 return Ok(calls.into_iter().map(|call| call.with_opinions(&opinions).without_input()).collect());
@@ -93,23 +95,23 @@ impl<'a> Rights<'a> {
     }
 
     /// Everything that a merge will ask when it starts.
-    pub async fn describe(&self, frozen: &Frozen, chosen: impl Fn(&str) -> bool) -> Result<Start, Stop> {
+    pub async fn describe(&self, frozen: &Frozen, chosen: impl Fn(&str) -> bool) -> Result<MergeStart, Stop> {
         let mut changes = Vec::with_capacity(frozen.changes.len());
         // A file with another name is one move, and was asked about under both names.
         for frost in frozen.changes.iter().filter(|frost| frost.to.is_none()) {
             let mut deed = PathCall::of_frozen(frost);
             if self.reads_content() && matches!(frost.new, State::File { .. }) {
-                deed = deed.with_content(&aside(|| frost.new.bytes(&|blob| self.kernel.ledger.blob(blob)))?);
+                deed = deed.with_content(&aside(|| frost.new.bytes(&|blob| self.gate.ledger.blob(blob)))?);
             }
-            let calls = self.calls(details(&deed)).await?;
+            let calls = self.calls(path_details(&deed)).await?;
             let is_seen = frost.question.is_some() || chosen(&frost.path);
             changes.push(Described { path: frost.path.clone(), is_seen, calls });
         }
-        Ok(Start { who: self.who, whole: self.described_whole(frozen).await?, changes })
+        Ok(MergeStart { who: self.who, whole: self.described_whole(frozen).await?, changes })
     }
 }
 
-impl Gate for Rights<'_> {
+impl ChangeGate for MergeRights<'_> {
     async fn may_change(&self, deed: &PathCall<'_>, path: &str) -> Result<Result<Option<String>, String>, Stop> {
         let names = match deed.paths[..] {
             [from, to] => Some((from.to_owned(), to.to_owned())),
@@ -119,7 +121,7 @@ impl Gate for Rights<'_> {
         if let Some(said) = names.as_ref().and_then(|names| self.moves.lock().get(names).cloned()) {
             return Ok(asked(said));
         }
-        let calls = self.calls(details(deed)).await?;
+        let calls = self.calls(path_details(deed)).await?;
         let said = match judge(&calls, &mut self.rights.lock()).verdict {
             Verdict::Allow(_) => Ok(None),
             Verdict::Review { reasons, .. } => Ok(Some(reasons.join("; "))),
@@ -137,13 +139,13 @@ impl Gate for Rights<'_> {
 }
 
 /// A merge that is about to start.
-pub(super) struct Start {
+pub struct MergeStart {
     who: Who,
     whole: Vec<CallFacts>,
     changes: Vec<Described>,
 }
 
-impl Start {
+impl MergeStart {
     /// Decides once more, by the world that the start is recorded in: the grants that are used up by it, one entry for each use, or why
     /// what was decided or answered before no longer holds. `by_person` is a merge that somebody said yes to.
     pub fn decide(&self, world: &World, now: &BootTime, now_ms: i64, by_person: bool) -> Result<Vec<GrantId>, String> {
@@ -219,7 +221,7 @@ fn judge(calls: &[CallFacts], rights: &mut CallerRights) -> Judged {
     Judged { verdict, used }
 }
 
-impl Kernel {
+impl Gate {
     /// The rooms in which jobs of a task ran, in the words of rules. Where a record does not say, it may have been any that a caller gets;
     /// where none ran, it is the one of the tool that writes.
     fn rooms_of(&self, trusted: &Trusted, task: &Task) -> Result<Vec<UsedRoom>, Stop> {
@@ -227,11 +229,11 @@ impl Kernel {
         let mut rooms = task.rooms.clone();
         if task.in_unknown_room {
             let for_callers = |template: &&Template| template.profile != Profile::Strict && template.name != "brain";
-            rooms.extend(templates.list().filter(for_callers).map(used));
+            rooms.extend(templates.list().filter(for_callers).map(used_room));
         }
         if rooms.is_empty() {
-            let own = self.tools.template_of(WRITE);
-            rooms.insert(used(templates.of_tool(WRITE, own.as_deref())?));
+            let own = self.template_named_by(WRITE);
+            rooms.insert(used_room(templates.of_tool(WRITE, own.as_deref())?));
         }
         Ok(rooms.into_iter().collect())
     }

@@ -3,7 +3,7 @@
 //! Files in the project are proposals. **Invariant.** What decides is the bundle named by the zone's last `policy.updated`, kept as a
 //! blob; a pull, a checkout or a hostile clone changes nothing until the operator trusts the exact hash.
 
-use crate::Kernel;
+use crate::Gate;
 use crate::config::{self, Config};
 use crate::policies::Policies;
 use policy::{Builtin, Guard, Policy};
@@ -19,7 +19,8 @@ use world::{Code, Missing, Pid, Refusal, Zone, ZoneId};
 use world::{Fault, FaultKind, Stop};
 
 const CONFIG_FILE: &str = "skep.yml";
-pub(crate) const POLICY_FILE: &str = ".skep/policy.yaml";
+/// The rules of a project, in its tree.
+pub const POLICY_FILE: &str = ".skep/policy.yaml";
 const RULES_FOLDER: &str = ".skep/rules";
 const RULES_MAX: usize = 64;
 /// Of all kinds; whoever has more has a flood.
@@ -103,7 +104,7 @@ pub async fn locate(path: &Path) -> Result<PathBuf, Stop> {
 }
 
 impl Policies {
-    /// RoomContent what is in the tree beside what is in force.
+    /// What is in the tree beside what is in force.
     pub async fn proposal(&self, top: &Path) -> Result<PolicyProposal, Stop> {
         let zone = self.zone(top)?;
         let (bundle, hash) = read_bundle(top).await?;
@@ -129,6 +130,14 @@ impl Policies {
         })
     }
 
+    /// The branch a zone is on now.
+    pub async fn branch(&self, zone: ZoneId) -> String {
+        match self.ledger.look(|world| world.zones.get(&zone).map(|zone| zone.path.clone())) {
+            Some(path) => repository::branch(path.as_ref(), &self.home).await,
+            None => String::new(),
+        }
+    }
+
     /// The bundle in force, parsed once for each version.
     pub fn trusted(&self, zone: ZoneId) -> Result<Option<Arc<Trusted>>, Fault> {
         let Some((blob, version)) =
@@ -145,7 +154,7 @@ impl Policies {
     }
 
     /// The policy that holds in a zone; without one nothing may happen there.
-    pub(crate) fn in_force(&self, zone: ZoneId) -> Result<Arc<Trusted>, Stop> {
+    pub fn in_force(&self, zone: ZoneId) -> Result<Arc<Trusted>, Stop> {
         let none = || Refusal::new(Code::Untrusted, "no policy is in force in this zone").remedy(world::Remedy::TrustProject);
         Ok(self.trusted(zone)?.ok_or_else(none)?)
     }
@@ -185,7 +194,7 @@ impl Policies {
     }
 }
 
-impl Kernel {
+impl Gate {
     /// Binds a work tree. Writes the default files where there are none and puts them in force; what a repository brings waits for trust.
     pub async fn init(&self, path: &Path) -> Result<PolicyProposal, Stop> {
         let top = locate(path).await?;
@@ -245,8 +254,8 @@ impl Kernel {
 
     async fn open_zone(&self, top: &Path) -> Result<Zone, Stop> {
         let path = top.to_string_lossy().into_owned();
-        let branch = repository::branch(top, &self.instance.home.path).await;
-        let user = self.instance.user.clone();
+        let branch = repository::branch(top, &self.policies.home).await;
+        let user = self.user.clone();
         let pending = self.ledger.commit(|world, _| {
             if let Some(zone) = world.zone_at(&path) {
                 return (Vec::new(), zone.id);
@@ -296,7 +305,7 @@ impl Kernel {
 }
 
 /// The process that does a zone's work.
-pub(crate) fn zone_process(world: &world::World, zone: ZoneId) -> Option<&world::Process> {
+pub fn zone_process(world: &world::World, zone: ZoneId) -> Option<&world::Process> {
     world.processes.values().find(|process| process.zone == Some(zone) && process.state.alive())
 }
 
@@ -309,7 +318,8 @@ fn parse(bundle: &Bundle) -> Result<(Policy, Config, Sanitizer), Refusal> {
     Ok((policy, config, sanitizer))
 }
 
-pub(crate) async fn read_bundle(top: &Path) -> Result<(Bundle, String), Stop> {
+/// The files of a tree as they are, and their hash.
+pub async fn read_bundle(top: &Path) -> Result<(Bundle, String), Stop> {
     let path = top.to_owned();
     let bundle = reader::bounded(move || {
         let project = Folder::open(&path).map_err(|why| unread(".", why))?;

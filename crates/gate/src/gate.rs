@@ -1,0 +1,58 @@
+//! The gate's parts, joined.
+
+use crate::approval::RecordedApprovals;
+use crate::policies::Policies;
+use crate::sight::Masks;
+use ledger::{Clock, Ledger};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+use world::{BootTime, TaskId};
+
+pub struct Gate {
+    pub ledger: Arc<Ledger>,
+    /// Zones, and the policy in force in each.
+    pub policies: Policies,
+    /// The tools that there are: what they take, and which rooms they need.
+    pub(crate) tools: Arc<tool::Registry>,
+    /// Where each project keeps what no room shows.
+    pub masks: Arc<Masks>,
+    /// The operating-system user that the kernel acts for.
+    pub(crate) user: String,
+    clock: Clock,
+    /// Where each provider of models is asked, for trials of a policy on requests of the past.
+    provider_hosts: OnceLock<BTreeMap<String, String>>,
+    /// What was said yes to in tasks that are being replayed.
+    pub(crate) approvals: Mutex<HashMap<TaskId, Arc<RecordedApprovals>>>,
+}
+
+impl Gate {
+    pub fn new(policies: Policies, tools: Arc<tool::Registry>, clock: Clock, user: String) -> Gate {
+        let ledger = policies.ledger.clone();
+        Gate { ledger, policies, tools, masks: Arc::default(), user, clock, provider_hosts: OnceLock::new(), approvals: Mutex::default() }
+    }
+
+    /// Now, as grants measure it; read once for a whole decision.
+    pub fn moment(&self) -> BootTime {
+        self.clock.now()
+    }
+
+    /// The end of a grant that lasts `ms` from now.
+    pub fn until(&self, ms: u64) -> world::Deadline {
+        self.clock.after(ms)
+    }
+
+    /// Says where each provider is asked. Told once, when the gateway is open.
+    pub fn know_providers(&self, hosts: impl Iterator<Item = (String, String)>) {
+        self.provider_hosts.get_or_init(|| hosts.collect());
+    }
+
+    pub(crate) fn host_of_provider(&self, name: &str) -> Option<String> {
+        self.provider_hosts.get()?.get(name).cloned()
+    }
+
+    /// The template that a tool's manifest names.
+    pub fn template_named_by(&self, tool: &str) -> Option<String> {
+        self.tools.find(tool).ok().and_then(|tool| tool.manifest().template.clone())
+    }
+}

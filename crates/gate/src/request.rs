@@ -1,0 +1,69 @@
+//! A call that somebody wants made, before anything is known of it.
+
+use crate::call_facts::Who;
+use policy::Peer;
+use serde_json::Value;
+use tool::RunMode;
+use world::{Budget, CallId, Hands, Pid, Refusal, TaskId, ZoneId};
+
+/// The call that a request to a model is.
+pub const MODEL_REQUEST: &str = "model.request";
+
+/// A call that somebody wants made.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub pid: Pid,
+    /// The work it is part of; without one only reads are possible.
+    pub task: Option<TaskId>,
+    pub zone: ZoneId,
+    pub tool: String,
+    pub input: Value,
+    pub hands: Hands,
+    pub run_mode: RunMode,
+    /// A capability token and who presents it.
+    pub token: Option<(String, Peer)>,
+    /// The running call that this one is part of.
+    pub of: Option<CallId>,
+    /// Whoever follows its job.
+    pub live: Option<std::sync::Arc<tool::JobFollower>>,
+    /// What the process of its job is called, and may spend.
+    pub job: JobTerms,
+}
+
+impl Request {
+    /// A live call by the kernel's hands, without a token.
+    pub fn new(pid: Pid, task: Option<TaskId>, zone: ZoneId, tool: &str, input: Value) -> Request {
+        Request {
+            pid,
+            task,
+            zone,
+            tool: tool.to_owned(),
+            input,
+            hands: Hands::Kernel,
+            run_mode: RunMode::Live,
+            token: None,
+            live: None,
+            job: JobTerms::default(),
+            of: None,
+        }
+    }
+
+    pub fn who(&self) -> Who {
+        Who { pid: self.pid, zone: self.zone, task: self.task }
+    }
+}
+
+/// What an operator says of a job's process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobTerms {
+    /// Instead of the program's own name.
+    pub name: Option<String>,
+    pub budget: Option<Budget>,
+}
+
+impl JobTerms {
+    /// Refuses a budget that caps nothing or names unknown tiers.
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.budget.as_ref().map_or(Ok(()), ledger::check_budget)
+    }
+}

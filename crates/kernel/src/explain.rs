@@ -1,0 +1,32 @@
+//! What a policy says to people, where that needs a room: a check of the project's rules, and who would speak about a call.
+
+use crate::{Kernel, call};
+use gate::{Bundle, Checked, Request, locate, parse_policy, read_bundle};
+use policy::Explanation;
+use serde_json::Value;
+use std::path::Path;
+use world::{Pid, Stop, TaskId};
+
+impl Kernel {
+    /// Parses a candidate, or the project's own file, and puts nothing in force.
+    pub async fn check_policy(&self, path: &Path, text: Option<&str>) -> Result<Checked, Stop> {
+        let top = locate(path).await?;
+        let (bundle, _) = read_bundle(&top).await?;
+        let mut checked = self.gate.check_policy(&bundle, text).await?;
+        if checked.error.is_none() {
+            let policy = text.map_or_else(|| bundle.policy.clone(), str::to_owned);
+            checked.warnings.extend(self.room_warnings(&top, &Bundle { policy, ..bundle }).await?);
+        }
+        Ok(checked)
+    }
+
+    /// Says who would speak about a call of the operator's, and why. Nothing is recorded and nothing runs.
+    pub async fn explain(&self, path: &Path, task: Option<TaskId>, tool: &str, input: Value, candidate: bool) -> Result<Explanation, Stop> {
+        let top = locate(path).await?;
+        let zone = self.gate.policies.zone(&top)?.id;
+        let pid = task.map(|task| self.ledger.task(task)).transpose()?.map_or(Pid::OPERATOR, |task| task.pid);
+        let request = Request::new(pid, task, zone, tool, input);
+        let candidate = if candidate { Some(parse_policy(&read_bundle(&top).await?.0.policy)?) } else { None };
+        call::explain(self, &request, candidate.as_ref()).await
+    }
+}

@@ -191,7 +191,7 @@ impl Drop for Group {
 /// Our own group in the tree of version 2, which a hybrid host has beside those of version 1.
 pub(crate) fn unified() -> Option<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mounts = mounts()?;
     let mount = mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(1);
         let (path, kind) = (fields.next()?, fields.next()?);
@@ -201,10 +201,15 @@ pub(crate) fn unified() -> Option<PathBuf> {
     Some(mount.join(path))
 }
 
+/// What is mounted on this host, a line for each. Others mount what they like, and names of theirs that are no text hide nothing.
+fn mounts() -> Option<String> {
+    fs::read("/proc/self/mounts").ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// The group this process is in for a controller.
 pub(crate) fn controller(name: &str) -> Option<Controller> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mounts = mounts()?;
     let mounted = |kind: &str, option: Option<&str>| {
         mounts.lines().find_map(|line| {
             let mut fields = line.split(' ').skip(1);

@@ -117,7 +117,7 @@ pub async fn unvisited(listener: &TcpListener) -> bool {
 
 pub fn ended(told: &Receiver<Heard>) -> Tally {
     loop {
-        if let Heard::Ended(tally) = told.recv_timeout(Duration::from_secs(20)).expect("an end") {
+        if let Heard::Ended(tally) = told.recv_timeout(Duration::from_secs(60)).expect("an end") {
             return tally;
         }
     }

@@ -34,7 +34,7 @@ impl Runtime for Child {
         // By this name the user may run it whatever folder it lies in.
         let me = format!("/proc/{}/exe", std::process::id());
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=1", "30"]).arg(me).arg(FLAG).arg(&library).arg(profile);
+        command.args(["--kill-after=1", "120"]).arg(me).arg(FLAG).arg(&library).arg(profile);
         let output = command.current_dir(scene.home()).stdin(Stdio::null()).env_clear().envs(scene.env(true)).output().unwrap();
         // `timeout` dies as its child did, or tells of it by its own code.
         let exit = match output.status.code() {

@@ -183,7 +183,7 @@ impl Scene {
     pub fn run_outside(&self, how: Outside, argv: &[String]) -> Ran {
         // An attempt that hangs where nothing stops it proves nothing.
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=1", "30"]);
+        command.args(["--kill-after=1", "120"]);
         if how == Outside::Namespace {
             command.args(["unshare", "-Urmpfniu", "--mount-proc", "--kill-child", "--"]);
         }

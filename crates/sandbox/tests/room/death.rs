@@ -31,18 +31,18 @@ fn stubborn(marker: &str) -> String {
 }
 
 /// A number of seconds that no other process sleeps.
-fn marker() -> String {
+pub fn marker() -> String {
     format!("98{}", std::process::id())
 }
 
 /// How many processes of this host are the daemons of `marker`.
-fn alive(marker: &str) -> usize {
+pub fn alive(marker: &str) -> usize {
     let wanted = format!("sleep\0{marker}\0");
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes.filter(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == wanted.as_bytes())).count()
 }
 
-fn wait_until(what: &str, done: impl Fn() -> bool) {
+pub fn wait_until(what: &str, done: impl Fn() -> bool) {
     let began = Instant::now();
     while !done() {
         assert!(began.elapsed() < Duration::from_secs(60), "{what}");

@@ -98,34 +98,27 @@ fn a_job_waits_for_a_paused_room(host: &Host) {
 
 fn a_pause_is_no_time(host: &Host) {
     let workspace = host.open();
-    let run = |paused: bool| {
+    // A job that waits for a file, which comes after more than its time.
+    let run = |wall: Duration, paused: bool| {
         let mut job = sh("while ! [ -e go ]; do sleep 0.01; done; echo went");
-        job.limits.wall = Some(Duration::from_millis(1500));
-        host.block_on(async {
-            let job = workspace.run(job, None);
-            let meanwhile = async {
-                if paused {
-                    workspace.pause().await.unwrap();
-                }
-                tokio::time::sleep(Duration::from_millis(2000)).await;
-                workspace.run(JobSpec::write("go"), Some(Vec::new())).await.ok();
-            };
-            let meanwhile = async {
-                if paused {
-                    tokio::join!(meanwhile, async {
-                        tokio::time::sleep(Duration::from_millis(2000)).await;
-                        workspace.resume();
-                    });
-                } else {
-                    meanwhile.await;
-                }
-            };
-            tokio::join!(job, meanwhile).0.unwrap()
-        })
+        job.limits.wall = Some(wall);
+        let meanwhile = async {
+            if paused {
+                workspace.pause().await.unwrap();
+            }
+            tokio::time::sleep(wall + Duration::from_millis(500)).await;
+            workspace.resume();
+            workspace.run(JobSpec::write("go"), Some(Vec::new())).await.ok();
+        };
+        let ended = host.block_on(async { tokio::join!(workspace.run(job, None), meanwhile).0.unwrap() });
+        host.block_on(workspace.run(JobSpec::new(sandbox::Act::Delete { path: "go".into() }), None)).unwrap();
+        ended
     };
-    assert!(!run(true).timed_out);
-    host.block_on(workspace.run(JobSpec::new(sandbox::Act::Delete { path: "go".into() }), None)).unwrap();
-    assert!(run(false).timed_out, "the control: the same wait without a pause");
+    let short = Duration::from_millis(500);
+    assert!(run(short, false).timed_out, "the control: the same wait without a pause");
+    // Each time twice as long, until it was long enough on this machine for what the job does while it is awake. Were the pause counted,
+    // no time would be.
+    assert!((0..7).any(|times| !run(short * (1 << times), true).timed_out), "a pause counts");
 }
 
 fn figures_are_of_the_tree(host: &Host) {

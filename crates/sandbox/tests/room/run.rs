@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use sandbox::{Act, Enforcement, Exit, JobSpec, Limits, Profile, SandboxError, Stdio};
 
+use super::death::{alive, marker, wait_until};
 use super::host::{Host, Test, sh, text};
 
 /// Needs a toolchain that the user can reach.
@@ -189,11 +190,16 @@ fn long_arguments(host: &Host) {
 
 fn the_clock_ends_a_job(host: &Host) {
     let workspace = host.open();
-    let mut slow = sh("trap '' TERM INT HUP; echo started; sleep 60 & sleep 60");
-    slow.limits.wall = Some(Duration::from_secs(2));
-    let outcome = host.run(&workspace, slow).unwrap();
-    assert!(outcome.timed_out);
-    assert_eq!((outcome.exit, outcome.stdout.as_slice()), (Exit::Signal(9), b"started\n".as_slice()));
+    let mut slow = sh("trap '' TERM INT HUP; echo started; sleep 600 & sleep 600");
+    // Each time twice as long, until it was long enough on this machine for the job to start.
+    let started = (0..8).any(|times| {
+        slow.limits.wall = Some(Duration::from_millis(500) * (1 << times));
+        let outcome = host.run(&workspace, slow.clone()).unwrap();
+        assert!(outcome.timed_out);
+        assert_eq!(outcome.exit, Exit::Signal(9));
+        outcome.stdout == b"started\n"
+    });
+    assert!(started, "what it said before its end is lost");
     let mut quick = sh("true");
     quick.limits.wall = Some(Duration::from_secs(120));
     assert!(!host.run(&workspace, quick).unwrap().timed_out);
@@ -201,20 +207,25 @@ fn the_clock_ends_a_job(host: &Host) {
 
 fn a_dropped_future_kills(host: &Host) {
     let workspace = host.open();
+    let marker = marker();
+    // It lives until somebody ends it, and tells if its shell outlives it.
+    let job = sh(&format!("echo > begun; sleep {marker}; echo > late"));
     host.block_on(async {
         let begun = async {
-            while !workspace.work().join("upper/begun").exists() {
+            while alive(&marker) == 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         tokio::select! {
-            ran = workspace.run(sh("echo > begun; sleep 0.7; echo > late"), None) => panic!("it ended: {ran:?}"),
+            ran = workspace.run(job.clone(), None) => panic!("it ended: {ran:?}"),
             () = begun => {}
         }
-        // Dropped before the holder has confirmed the start.
-        drop(tokio::time::timeout(Duration::ZERO, workspace.run(sh("sleep 0.7; echo > late"), None)).await);
-        tokio::time::sleep(Duration::from_millis(900)).await;
     });
+    wait_until("the job ends with its future", || alive(&marker) == 0);
+    // Dropped before the holder has confirmed the start. It has come to it when it runs the next job.
+    host.block_on(async { drop(tokio::time::timeout(Duration::ZERO, workspace.run(job, None)).await) });
+    assert!(host.sh(&workspace, "true").exit.success());
+    wait_until("the job ends with its future", || alive(&marker) == 0);
     assert_eq!(text(&host.sh(&workspace, "ls")), "begun");
 }
 

@@ -250,8 +250,8 @@ async fn bodies_and_heads_are_capped() {
 #[tokio::test]
 async fn time_is_kept_and_the_connection_ends_with_it() {
     let server = Server::start(|_| Vec::new()).await;
-    match call_with(&json!({ "url": server.url("/"), "timeout_ms": 1500 }), &allowing(&[&server]), &NoSubcalls).await {
-        Err(ToolStop::Failed(ToolFault::TimedOut { ms: 1500 })) => {}
+    match call_with(&json!({ "url": server.url("/"), "timeout_ms": 4000 }), &allowing(&[&server]), &NoSubcalls).await {
+        Err(ToolStop::Failed(ToolFault::TimedOut { ms: 4000 })) => {}
         other => panic!("{other:?}"),
     }
     assert_eq!(server.heard().len(), 1, "a call that used up its time is not made twice");

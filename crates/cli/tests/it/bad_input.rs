@@ -102,14 +102,17 @@ fn a_chatty_brain_is_cut_and_counted() {
     let brain = site.script(&script);
     site.ok(&["act", "talk", "--brain", &brain, "--await"]);
     let records = site.records(&[]);
-    let said = records.iter().filter(|record| record["type"] == "brain.said").count();
+    let said: Vec<&str> =
+        records.iter().filter(|record| record["type"] == "brain.said").map(|record| &record["timestamp"].as_str().unwrap()[..19]).collect();
     let dropped: u64 = records
         .iter()
         .filter(|record| record["type"] == "records.dropped")
         .map(|record| record["payload"]["count"].as_u64().unwrap())
         .sum();
-    assert_eq!(said as u64 + dropped, 5_000);
-    assert!(said < 3_000, "{said} records of one talkative brain");
+    assert_eq!(said.len() as u64 + dropped, 5_000);
+    // However long it talked on this machine: a second of the clock touches two windows.
+    let most = 2 * world::limits::PROGRESS_BURST_MAX as usize;
+    assert!(said.chunk_by(|one, next| one == next).all(|second| second.len() <= most), "{} records of one talkative brain", said.len());
     assert_eq!(records.iter().filter(|record| record["type"] == "call.finished").count(), 1);
 }
 

@@ -21,8 +21,9 @@ pub fn tests() -> Vec<Test> {
 /// Files of the task, and bytes of each.
 const FILES: usize = 40;
 const BYTES: usize = 32 << 10;
-/// Different states of the work that others must see at least, of some forty.
-const SEEN_MIN: usize = 10;
+/// Different states of the work that others must see at least, of some forty: one between its beginning and its end. How many more they see is up
+/// to the machine.
+const SEEN_MIN: usize = 3;
 
 fn play<F: Future<Output = Result<(), String>>>(test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
     let policy = "  - { name: runs, match: { syscall: '*' }, action: allow }\n".to_owned();
@@ -112,5 +113,5 @@ async fn control(stage: Arc<Stage>) -> Result<(), String> {
         Ok(())
     };
     let ((), seen) = watched(&stage, folder, work).await?;
-    if seen <= 2 { Ok(()) } else { Err(format!("the watcher saw {seen} states, so it proves nothing")) }
+    if seen < SEEN_MIN { Ok(()) } else { Err(format!("the watcher saw {seen} states, so it proves nothing")) }
 }

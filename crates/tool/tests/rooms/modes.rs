@@ -61,18 +61,18 @@ pub fn dry_runs_and_mocks_do_nothing(host: &Host) {
 
 pub fn a_foreign_tool_runs_in_the_room_and_is_held_to_its_manifest(host: &Host) {
     let folder = host.folder.path().join("tools");
-    let put = |name: &str, script: &str| {
+    let put = |name: &str, script: &str, timeout_ms: u32| {
         let text = format!(
             "name: {name}\nversion: 1.0.0\ndescription: d\nrunner: shell\ncommand: [sh, -c, '{script}']\n\
-             input_schema: {{type: object}}\noutput_schema: {{type: object, required: [n]}}\ntimeout_ms: 500\n"
+             input_schema: {{type: object}}\noutput_schema: {{type: object, required: [n]}}\ntimeout_ms: {timeout_ms}\n"
         );
         let made = fs::create_dir_all(folder.join(name)).and_then(|()| fs::write(folder.join(name).join("tool.yaml"), text));
         assert!(made.is_ok(), "{made:?}");
     };
-    put("echo", "cat");
-    put("liar", "echo 7");
-    put("loud", "echo no >&2; exit 1");
-    put("slow", "sleep 60");
+    put("echo", "cat", 60_000);
+    put("liar", "echo 7", 60_000);
+    put("loud", "echo no >&2; exit 1", 60_000);
+    put("slow", "sleep 600", 500);
     let mut registry = Registry::builtin();
     registry.load(&folder);
     assert_eq!(registry.left_out(), []);

@@ -65,7 +65,7 @@ fn admitted(door: &Stage, what: &str) -> Result<bool, String> {
 }
 
 const FLAKY: &str = "{ name: flaky, version: 1.0.0, description: d, runner: shell, input_schema: {type: object}, output_schema: {}, \
-    timeout_ms: 5000, command: [echo, broken] }";
+    timeout_ms: 60000, command: [echo, broken] }";
 
 pub fn rests() -> Result<(), String> {
     play(Setup { tools: &[FLAKY], ..setup() }, async |door| {

@@ -19,6 +19,8 @@ const SOAKS: &[(&str, &str)] = &[
     ("view", "what_is_shown_may_be_read"),
     ("budgets", "nobody_overspends"),
     ("books", "the_books_say_what_went_out"),
+    ("clients", "completes_a_scripted_task"),
+    ("agents", "works_in_a_container"),
 ];
 
 /// All soaks, or those that are named.

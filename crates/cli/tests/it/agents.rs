@@ -77,18 +77,8 @@ fn claude_works_in_a_room() {
 }
 
 #[test]
-fn claude_works_in_a_container() {
-    check(&CLAUDE, PODMAN, &Kept::Environment);
-}
-
-#[test]
 fn codex_works_in_a_room() {
     check(&CODEX, "", &Kept::File);
-}
-
-#[test]
-fn codex_works_in_a_container() {
-    check(&CODEX, PODMAN, &Kept::File);
 }
 
 #[test]
@@ -97,18 +87,19 @@ fn opencode_works_in_a_room() {
 }
 
 #[test]
-fn opencode_works_in_a_container() {
-    check(&OPENCODE, PODMAN, &Kept::File);
-}
-
-#[test]
 fn gemini_works_in_a_room() {
     check(&GEMINI, "", &Kept::Environment);
 }
 
+/// Codex, which starts the fastest; in `cargo xtask soak agents` all of them. What a container does for a client does not depend on which it is.
 #[test]
-fn gemini_works_in_a_container() {
-    check(&GEMINI, PODMAN, &Kept::Environment);
+fn codex_works_in_a_container() {
+    check(&CODEX, PODMAN, &Kept::File);
+    if std::env::var_os("SKEP_SOAK").is_some() {
+        check(&CLAUDE, PODMAN, &Kept::Environment);
+        check(&OPENCODE, PODMAN, &Kept::File);
+        check(&GEMINI, PODMAN, &Kept::Environment);
+    }
 }
 
 /// Prints where in the room a text is that is given backwards: in the environment and the command line of every process, and in files.

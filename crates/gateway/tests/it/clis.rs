@@ -20,8 +20,8 @@ const OPENCODE: &str = "opencode-ai@1.18.33";
 const GEMINI: &str = "@google/gemini-cli@0.61.0";
 const PROMPT: &str = "Please write the greeting";
 const SAID: &str = "All done: the file says hello.";
-/// A client takes some seconds; a busy machine may take ten times that.
-const RUN_MAX: Duration = Duration::from_secs(120);
+/// A client takes some seconds; a busy machine may take ten times that, and this only ends what hangs.
+const RUN_MAX: Duration = Duration::from_secs(240);
 
 fn claude(base: &str, _: &Path, command: &mut Command) {
     command.env("ANTHROPIC_BASE_URL", base).env("ANTHROPIC_API_KEY", "test").env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
@@ -65,20 +65,17 @@ fn claude_completes_a_scripted_task() {
     check("claude", CLAUDE, Dialect::Anthropic, claude);
 }
 
+/// Of two clients in the tests. The other two take half a minute of processor each: they are in `cargo xtask soak clients`, and what they do with a
+/// script is in the tests of rooms too (`crates/cli/tests/it/agents.rs`).
 #[test]
 fn codex_completes_a_scripted_task() {
     check("codex", CODEX, Dialect::Responses, codex);
+    if std::env::var_os("SKEP_SOAK").is_some() {
+        check("opencode", OPENCODE, Dialect::Chat, opencode);
+        check("gemini", GEMINI, Dialect::Gemini, gemini);
+    }
 }
 
-#[test]
-fn opencode_completes_a_scripted_task() {
-    check("opencode", OPENCODE, Dialect::Chat, opencode);
-}
-
-#[test]
-fn gemini_completes_a_scripted_task() {
-    check("gemini", GEMINI, Dialect::Gemini, gemini);
-}
 
 /// Codex with the model that it takes by itself, whose tools come within the conversation.
 fn codex_by_default(base: &str, home: &Path, command: &mut Command) {

@@ -1,8 +1,8 @@
 # tries: to use up the file system's inodes with folders in folders
 # limits: inodes=200 wall=120
 # inside: overfull
-# outside: 1000 folders
+# outside: 400 folders
 n=0
-while [ $n -lt 1000 ]; do mkdir d && cd d || exit 1; n=$((n + 1)); done
+while [ $n -lt 400 ]; do mkdir d && cd d || exit 1; n=$((n + 1)); done
 [ "$VICTIM" = 1 ] && sleep 100
-echo "1000 folders"
+echo "400 folders"

@@ -52,8 +52,7 @@ impl Config {
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             return Ok(Config::default());
         }
-        let options = serde_saphyr::options! { strict_booleans: true };
-        let config: Config = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+        let config: Config = yaml::from_str(text).map_err(|error| error.to_string())?;
         policy::Globs::parse(&config.merge.safe).map_err(|bad| format!("merge.safe: {bad} ({})", bad.hint))?;
         Ok(config)
     }

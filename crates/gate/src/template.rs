@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> SandboxConfig {
-        serde_saphyr::from_str(text).unwrap()
+        yaml::from_str(text).unwrap()
     }
 
     fn operator(text: &str) -> Result<Templates, String> {
@@ -286,7 +286,7 @@ mod tests {
         assert!(operator("templates: {default: {memory: lots}}").unwrap_err().starts_with("sandbox.templates.default.memory: `lots`"));
         assert!(operator("templates: {default: {cpu: '-1'}}").unwrap_err().contains("is not a number of processors"));
         assert!(operator("tools: {test.run: nothing}").unwrap_err().contains("no template `nothing`"));
-        assert!(serde_saphyr::from_str::<SandboxConfig>("templates: {default: {memry: 1}}").is_err());
+        assert!(yaml::from_str::<SandboxConfig>("templates: {default: {memry: 1}}").is_err());
     }
 
     #[test]

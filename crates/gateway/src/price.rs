@@ -135,7 +135,7 @@ impl Prices {
     }
 
     pub fn parse(text: &str) -> Result<Prices, PriceError> {
-        let file: TableFile = serde_saphyr::from_str(text).map_err(|error| PriceError(error.to_string()))?;
+        let file: TableFile = yaml::from_str(text).map_err(|error| PriceError(error.to_string()))?;
         let mut providers = BTreeMap::new();
         for (name, provider) in file.providers {
             let models = provider.models.into_iter().map(|(model, price)| Ok((model.clone(), price.read(&model)?)));

@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     fn provider(yaml: &str) -> Result<Provider, BadSettings> {
-        Provider::new("p", &serde_saphyr::from_str(yaml).unwrap())
+        Provider::new("p", &yaml::from_str(yaml).unwrap())
     }
 
     #[test]

@@ -154,12 +154,12 @@ mod tests {
     use super::*;
 
     fn names(pairs: &[(&str, &str)]) -> ModelNames {
-        pairs.iter().map(|(name, targets)| ((*name).to_owned(), serde_saphyr::from_str(targets).unwrap())).collect()
+        pairs.iter().map(|(name, targets)| ((*name).to_owned(), yaml::from_str(targets).unwrap())).collect()
     }
 
     fn routes(pairs: &[(&str, &str)]) -> Routes {
         let provider = |name: &str, yaml: &str| {
-            let provider = Provider::new(name, &serde_saphyr::from_str(yaml).unwrap()).unwrap();
+            let provider = Provider::new(name, &yaml::from_str(yaml).unwrap()).unwrap();
             (name.to_owned(), Arc::new(provider))
         };
         let providers = BTreeMap::from([

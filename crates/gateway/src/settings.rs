@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn one_or_several_and_a_typo_is_told() {
-        let read = |yaml: &str| serde_saphyr::from_str::<ProviderSettings>(yaml).map_err(|error| error.to_string());
+        let read = |yaml: &str| yaml::from_str::<ProviderSettings>(yaml).map_err(|error| error.to_string());
         assert_eq!(read("{url: u, dialect: chat}").unwrap().dialect.0, [Dialect::Chat]);
         assert_eq!(read("{url: u, dialect: [chat, gemini]}").unwrap().dialect.0, [Dialect::Chat, Dialect::Gemini]);
         for bad in ["{url: u, dialect: claude}", "{url: u, dialect: [chat, claude]}"] {
@@ -215,7 +215,7 @@ mod tests {
         }
         let said = read("{url: u, dialect: {a: b}}").unwrap_err();
         assert!(said.contains("anthropic, responses, chat or gemini, or a list of them"), "{said}");
-        let names = |yaml: &str| serde_saphyr::from_str::<ModelNames>(yaml).map_err(|error| error.to_string());
+        let names = |yaml: &str| yaml::from_str::<ModelNames>(yaml).map_err(|error| error.to_string());
         assert_eq!(names("{a: b/c, d: [e/f, g]}").unwrap()["d"].iter().collect::<Vec<_>>(), ["e/f", "g"]);
         let said = names("{a: {b: c}}").unwrap_err();
         assert!(said.contains("`provider/model`, or a list of them"), "{said}");
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_key_is_named_and_one_that_is_written_is_forgotten() {
-        let read = |yaml: &str| serde_saphyr::from_str::<KeySettings>(yaml).map_err(|error| error.to_string());
+        let read = |yaml: &str| yaml::from_str::<KeySettings>(yaml).map_err(|error| error.to_string());
         assert_eq!(read("{env: A}"), Ok(KeySettings::Env("A".into())));
         assert_eq!(read("{file: /a}"), Ok(KeySettings::File("/a".into())));
         assert_eq!(read("{keyring: [pass, show, x]}"), Ok(KeySettings::Keyring(vec!["pass".into(), "show".into(), "x".into()])));
@@ -234,7 +234,7 @@ mod tests {
             let said = read(bad).unwrap_err();
             assert!(said.contains(why), "{said}");
         }
-        let provider = serde_saphyr::from_str("{url: 'https://h', dialect: chat, key: sk-very-secret}").unwrap();
+        let provider = yaml::from_str("{url: 'https://h', dialect: chat, key: sk-very-secret}").unwrap();
         let said = crate::Provider::new("p", &provider).unwrap_err();
         assert_eq!(said.to_string(), "`providers.p`: its key is written there, where everybody can read it");
         assert!(said.fix.unwrap().contains("{env: NAME}") && !format!("{provider:?}").contains("sk-very"));

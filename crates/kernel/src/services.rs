@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str, home: &Path) -> Result<HostServices, String> {
-        HostServices::read(&serde_saphyr::from_str(text).unwrap(), home, &[("FROM".into(), "battery staple".into())])
+        HostServices::read(&yaml::from_str(text).unwrap(), home, &[("FROM".into(), "battery staple".into())])
     }
 
     #[test]

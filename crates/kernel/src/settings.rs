@@ -69,8 +69,7 @@ impl OperatorSettings {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(OperatorSettings::default()),
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };
-        let settings: OperatorSettings = serde_saphyr::from_str_with_options(&text, serde_saphyr::options! { strict_booleans: true })
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let settings: OperatorSettings = yaml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         if let Some(deadline) = &settings.review.deadline {
             policy::parse_duration(deadline).map_err(|error| format!("{}: review.deadline: {error}", path.display()))?;
         }

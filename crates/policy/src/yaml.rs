@@ -10,8 +10,8 @@ mod shadow;
 pub(crate) mod typo;
 
 use crate::rule::{Action, Rule};
+use ::yaml::{Spanned, YamlError, YamlFault};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
-use serde_saphyr::{DefaultMessageFormatter, Location, MessageFormatter, Spanned};
 use std::fmt;
 use world::Remedy;
 use world::near::distance;
@@ -57,9 +57,7 @@ pub(crate) fn parse(text: &str, name: &str) -> Result<Compiled, PolicyError> {
         let hint = Some("write globs and lists instead of one rule for each file".to_owned());
         return Err(PolicyError { file: name.to_owned(), line: 1, column: 1, what, hint });
     }
-    // `no`, `y` and `on` are words: a role may be called so, and a rule about it must not become one about `false`.
-    let options = serde_saphyr::options! { strict_booleans: true };
-    let file: Option<File> = serde_saphyr::from_str_with_options(text, options).map_err(|error| unreadable(&error, name))?;
+    let file: Option<File> = ::yaml::from_str(text).map_err(|error| unreadable(error, name))?;
     let capabilities = file.and_then(|file| file.capabilities).unwrap_or_default();
     let none = capabilities.is_empty();
     let mut compiled = compile::rules(capabilities, name)?;
@@ -233,38 +231,38 @@ impl<'de> Deserialize<'de> for Excepts {
     }
 }
 
-/// serde's and the YAML reader's complaints in our three lines.
-fn unreadable(error: &serde_saphyr::Error, file: &str) -> PolicyError {
-    use serde_saphyr::Error as E;
-    let error = error.without_snippet();
-    let location = error.location().unwrap_or(Location::UNKNOWN);
-    let (what, hint) = match error {
-        E::SerdeUnknownField { field, expected, .. } => {
-            (format!("nobody knows the key `{field}`"), Some(suggestion(field, expected, "keys")))
-        }
-        E::SerdeUnknownVariant { variant, expected, .. } => {
-            (format!("nobody knows the action `{variant}`"), Some(suggestion(variant, expected, "actions")))
-        }
-        E::DuplicateMappingKey { key, .. } => {
-            let key = key.as_deref().map_or_else(|| "a key".to_owned(), |key| format!("the key `{key}`"));
-            (format!("{key} stands here twice"), Some("keep one of them; several values are one list".to_owned()))
-        }
-        E::MultipleDocuments { .. } => ("the file goes on after its end".to_owned(), Some("take the line `---` away".to_owned())),
-        E::SerdeMissingField { field, .. } => (format!("the key `{field}` is missing"), None),
-        other => plainly(&DefaultMessageFormatter.format_message(other)),
+/// What cannot be read, and what to write instead.
+fn unreadable(error: YamlError, file: &str) -> PolicyError {
+    let (what, hint) = match error.fault {
+        YamlFault::UnknownKey { key, known } => (format!("nobody knows the key `{key}`"), Some(suggestion(&key, known, "keys"))),
+        YamlFault::UnknownWord { word, known } => (format!("nobody knows the action `{word}`"), Some(suggestion(&word, known, "actions"))),
+        YamlFault::Other(said) => plainly(said),
+        fault => (fault.to_string(), remedy(&fault).map(str::to_owned)),
     };
-    PolicyError { file: file.to_owned(), line: location.line(), column: location.column(), what, hint }
+    PolicyError { file: file.to_owned(), line: error.at.line(), column: error.at.column(), what, hint }
+}
+
+fn remedy(fault: &YamlFault) -> Option<&'static str> {
+    match fault {
+        YamlFault::DuplicateKey(_) => Some("keep one of them; several values are one list"),
+        YamlFault::SecondDocument => Some("take the line `---` away"),
+        YamlFault::NoValue => Some("write one, or take the key away"),
+        YamlFault::NotAList => Some("put `- ` before each of its parts"),
+        YamlFault::NotAMap => Some("write `key: value`"),
+        _ => None,
+    }
 }
 
 /// The reader's own words where they help, and better ones for what people often write.
-fn plainly(said: &str) -> (String, Option<String>) {
-    let (what, hint) = match said {
-        "expected sequence start" => ("this is to be a list", "put `- ` before each of its parts"),
-        "expected mapping start" => ("these are to be keys with their values", "write `key: value`"),
-        _ if said.contains("unit value") || said.contains("null") => ("there is no value here", "write one, or take the key away"),
-        _ if said.starts_with("invalid type: map") => ("this is to be a word or a list of words", "take the braces away"),
-        _ if said.starts_with("tabs disallowed") => ("a line begins with a tab", "use blanks: YAML takes no tabs there"),
-        _ => return (said.to_owned(), None),
+fn plainly(said: String) -> (String, Option<String>) {
+    let (what, hint) = if said.contains("unit value") {
+        ("there is no value here", "write one, or take the key away")
+    } else if said.starts_with("invalid type: map") {
+        ("this is to be a word or a list of words", "take the braces away")
+    } else if said.starts_with("tabs disallowed") {
+        ("a line begins with a tab", "use blanks: YAML takes no tabs there")
+    } else {
+        return (said, None);
     };
     (what.to_owned(), Some(hint.to_owned()))
 }

@@ -130,14 +130,9 @@ pub struct ManifestError {
 impl Manifest {
     /// Reads a `tool.yaml`. `file` is how messages call it.
     pub fn parse(text: &str, file: &str) -> Result<Manifest, ManifestError> {
-        use serde_saphyr::MessageFormatter as _;
-        // As KarnEvil9's parser reads it: `n` and `yes` are words.
-        let options = serde_saphyr::options! { strict_booleans: true };
-        serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-            let error = error.without_snippet();
-            let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
-            let what = serde_saphyr::DefaultMessageFormatter.format_message(error).into_owned();
-            ManifestError { file: file.to_owned(), line, column, what }
+        yaml::from_str(text).map_err(|error| {
+            let (line, column) = (error.at.line(), error.at.column());
+            ManifestError { file: file.to_owned(), line, column, what: error.fault.to_string() }
         })
     }
 

@@ -13,7 +13,7 @@ const GEMINI: &str = r#"{"contents":[]}"#;
 async fn bed() -> Bed {
     Bed::with("", None, |settings, port| {
         for provider in settings.providers.values_mut() {
-            provider.dialect = serde_saphyr::from_str("[anthropic, responses, chat, gemini]").unwrap();
+            provider.dialect = yaml::from_str("[anthropic, responses, chat, gemini]").unwrap();
             provider.url = format!("http://127.0.0.1:{port}/below/here");
         }
     })

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 const ASK: &str = r#"{"model":"m"}"#;
 
 fn put(settings: &mut ModelSettings, name: &str, yaml: &str) {
-    settings.providers.insert(name.to_owned(), serde_saphyr::from_str(yaml).unwrap());
+    settings.providers.insert(name.to_owned(), yaml::from_str(yaml).unwrap());
 }
 
 fn refusal(status: u16, headers: &str, body: &str) -> Vec<Said> {
@@ -69,7 +69,7 @@ async fn a_second_try_that_is_abandoned_was_not_refused() {
 #[tokio::test]
 async fn a_wait_in_the_body_of_a_refusal_is_heeded() {
     let gemini = |settings: &mut ModelSettings, _: u16| {
-        settings.providers.values_mut().for_each(|provider| provider.dialect = serde_saphyr::from_str("gemini").unwrap());
+        settings.providers.values_mut().for_each(|provider| provider.dialect = yaml::from_str("gemini").unwrap());
     };
     let path = "/v1beta/models/m:generateContent";
     let body = |delay: &str| {

@@ -8,7 +8,7 @@ async fn bed(dialect: &str, runs: &[&str]) -> Bed {
     let runs = Runs(runs.iter().map(|name| (*name).to_owned()).collect());
     Bed::with("", None, |settings, _| {
         for provider in settings.providers.values_mut() {
-            provider.dialect = serde_saphyr::from_str(dialect).unwrap();
+            provider.dialect = yaml::from_str(dialect).unwrap();
             provider.runs = runs.clone();
         }
     })
@@ -92,7 +92,7 @@ async fn the_next_in_line_is_not_asked_instead() {
 fn a_name_that_is_mistyped_is_told_with_the_one_that_was_meant() {
     let made = |runs: &str| {
         let yaml = format!("{{url: 'https://h', dialect: anthropic, runs: {runs}}}");
-        let provider: ProviderSettings = serde_saphyr::from_str(&yaml).map_err(|error| error.to_string())?;
+        let provider: ProviderSettings = yaml::from_str(&yaml).map_err(|error| error.to_string())?;
         let settings = ModelSettings { providers: [("p".to_owned(), provider)].into(), ..ModelSettings::default() };
         let made = Gateway::new(&settings, Upstream::new(&[]), None);
         made.map(drop).map_err(|bad| format!("{bad}; {}", bad.fix.clone().unwrap_or_default()))

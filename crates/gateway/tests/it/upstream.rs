@@ -253,7 +253,7 @@ async fn with_login(dir: &std::path::Path, client: Option<gateway::VendorClient>
              login: {{client: claude, file: {}, token_url: 'http://127.0.0.1:{port}/oauth/token'}}\n",
             file.display()
         );
-        settings.providers.insert("login".into(), serde_saphyr::from_str(&yaml).unwrap());
+        settings.providers.insert("login".into(), yaml::from_str(&yaml).unwrap());
     })
     .await
 }

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 fn put(settings: &mut ModelSettings, name: &str, yaml: &str) {
-    settings.providers.insert(name.to_owned(), serde_saphyr::from_str(yaml).unwrap());
+    settings.providers.insert(name.to_owned(), yaml::from_str(yaml).unwrap());
 }
 
 /// A body of one piece.
@@ -82,7 +82,7 @@ async fn every_dialect_passes_byte_for_byte_and_is_metered() {
         let asked = String::from_utf8(asked).unwrap();
         let bed = Bed::with("", None, |settings, _| {
             for provider in settings.providers.values_mut() {
-                provider.dialect = serde_saphyr::from_str(dialect).unwrap();
+                provider.dialect = yaml::from_str(dialect).unwrap();
             }
         })
         .await;

@@ -5,7 +5,7 @@ use super::{Capability, Compiled, Fields, Limits, PolicyError, Tree, Warning};
 use crate::rule::{Action, Command, Condition, Constraints, Room, Rule, SizeTest, Syscall};
 use crate::scope::{BadGlob, Globs, Word};
 use crate::units::parse_size;
-use serde_saphyr::{Location, Spanned};
+use ::yaml::{Location, Spanned};
 use std::collections::HashMap;
 
 /// Names that the gate itself speaks under.

@@ -5,7 +5,7 @@ use super::{PolicyError, Spelled, Tree, written};
 use crate::facts::{OwnedFacts, OwnedPath};
 use crate::rule::Rule;
 use crate::units::parse_size;
-use serde_saphyr::{Location, Spanned};
+use ::yaml::{Location, Spanned};
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]

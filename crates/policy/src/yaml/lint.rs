@@ -3,7 +3,7 @@
 use super::compile::Compiler;
 use super::{Capability, Spelled};
 use crate::rule::{Action, Condition, Rule, Syscall};
-use serde_saphyr::Location;
+use ::yaml::Location;
 
 /// Calls, by the beginning of their names, that never have some fields. Tools that nobody knows yet may have any.
 const NEVER_HAVE: &[(&str, &[&str])] = &[

@@ -3,7 +3,7 @@
 use super::compile::Compiler;
 use crate::rule::{Action, Rule};
 use crate::scope::Key;
-use serde_saphyr::Location;
+use ::yaml::Location;
 use std::collections::HashMap;
 
 /// Pairs of rules that are compared, about a tenth of a second's work.

@@ -48,7 +48,7 @@ impl Candidate {
 
     /// How many examples its rules carry. Whether they hold is found out where rules are understood.
     pub fn examples(&self) -> u64 {
-        let Ok(policy) = serde_saphyr::from_str::<Value>(&self.text) else { return 0 };
+        let Ok(policy) = yaml::from_str::<Value>(&self.text) else { return 0 };
         let rules = policy.get("capabilities").and_then(Value::as_array);
         let lists = rules.into_iter().flatten().filter_map(|rule| rule.get("examples")?.as_object()).flat_map(|lists| lists.values());
         lists.filter_map(Value::as_array).map(|list| list.len() as u64).sum()

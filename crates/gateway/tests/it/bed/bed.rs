@@ -184,7 +184,7 @@ impl Bed {
         let provider = Arc::new(Provider::default());
         let upstream = tokio::spawn(accept(listener, provider.clone()));
         let yaml = format!("url: http://127.0.0.1:{port}\ndialect: anthropic\nkey: {{file: {}}}\n", key.display());
-        let parse = |yaml: &str| serde_saphyr::from_str::<ProviderSettings>(yaml).unwrap();
+        let parse = |yaml: &str| yaml::from_str::<ProviderSettings>(yaml).unwrap();
         let providers = BTreeMap::from([
             ("anthropic".to_owned(), parse(&format!("{yaml}{more}\n"))),
             ("spare".to_owned(), parse(&format!("{yaml}models: [none]\n"))),

@@ -4,7 +4,7 @@
 //! that are matched or found again by what they say are never changed: an event that has a secret there is not recorded at all.
 
 use journal::Redactor;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 use world::Event;
 use world::{Fault, FaultKind};
@@ -23,11 +23,11 @@ const EXACT: [(&str, &[&str]); 6] = [
 
 pub(crate) fn clean<'a>(redactor: &Redactor, event: &'a Event) -> Result<Cow<'a, Event>, Fault> {
     let unwritable = |error: serde_json::Error| Fault::new(FaultKind::Bug, "an event cannot be written", error);
-    if !redactor.suspects(event.payload().map_err(unwritable)?.get()) {
+    let payload = event.payload().map_err(unwritable)?;
+    if !redactor.suspects(payload.get()) {
         return Ok(Cow::Borrowed(event));
     }
-    let mut whole = serde_json::to_value(event).map_err(unwritable)?;
-    let Some(fields) = whole.get_mut("payload").and_then(Value::as_object_mut) else { return Ok(Cow::Borrowed(event)) };
+    let mut fields: Map<String, Value> = serde_json::from_str(payload.get()).map_err(unwritable)?;
     let exact = EXACT.iter().find(|(kind, _)| *kind == event.kind()).map_or(&[][..], |(_, fields)| *fields);
     let mut is_changed = false;
     for (name, field) in fields.iter_mut() {
@@ -48,7 +48,8 @@ pub(crate) fn clean<'a>(redactor: &Redactor, event: &'a Event) -> Result<Cow<'a,
     if !is_changed {
         return Ok(Cow::Borrowed(event));
     }
-    serde_json::from_value(whole).map(Cow::Owned).map_err(unwritable)
+    let cleaned = serde_json::to_string(&fields).map_err(unwritable)?;
+    Event::parse(event.kind(), &cleaned).map(Cow::Owned).map_err(unwritable)
 }
 
 #[cfg(test)]

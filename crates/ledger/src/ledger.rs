@@ -356,10 +356,16 @@ impl State {
     }
 }
 
+/// As text, which is how events are read too: types that both hold are compiled once.
+fn read_world(bytes: &[u8]) -> Result<World, serde_json::Error> {
+    let text = std::str::from_utf8(bytes).map_err(<serde_json::Error as serde::de::Error>::custom)?;
+    serde_json::from_str(text)
+}
+
 /// Folds a journal to its present. An unknown kind or version stops here and is never skipped.
 fn fold(journal: &Journal) -> Result<(World, Vec<Finding>), Fault> {
     let (mut world, from) = match journal.snapshot().map_err(fault)? {
-        Some(snapshot) => match serde_json::from_slice::<World>(&snapshot.bytes) {
+        Some(snapshot) => match read_world(&snapshot.bytes) {
             Ok(world) => (world, snapshot.seq + 1),
             // Written by another version: the records are the truth, the snapshot only a shortcut.
             Err(_) => (World::default(), 0),

@@ -5,6 +5,7 @@
 
 use crate::frame::Frames;
 use crate::method::Method;
+use crate::read::from_json;
 use crate::{ErrorCode, FrameError, Message, Notification, RpcError, RpcId, RpcRequest, RpcResponse, frame, socket_path};
 use rustix::process::geteuid;
 use serde::Serialize;
@@ -115,7 +116,7 @@ impl KernelClient {
                 Err(_) => return Err(ClientError::Late { method: M::ID.name(), ms }),
             },
         };
-        serde_json::from_str(result.get()).map_err(|error| ClientError::Unreadable { method: M::ID.name(), why: error.to_string() })
+        from_json(result.get()).map_err(|error| ClientError::Unreadable { method: M::ID.name(), why: error.to_string() })
     }
 
     /// Sends `M` and splits the connection: one half receives notes and the answer, the other sends notes meanwhile.
@@ -198,7 +199,7 @@ impl<M: Method> ResponseStream<M> {
                 Message::Notification(note) => return Ok(StreamItem::Note(note)),
                 Message::Response(RpcResponse { id, outcome }) if id == self.id || id == RpcId::Null => {
                     let unreadable = |error: serde_json::Error| ClientError::Unreadable { method: M::ID.name(), why: error.to_string() };
-                    return Ok(StreamItem::Answer(serde_json::from_str(outcome?.get()).map_err(unreadable)?));
+                    return Ok(StreamItem::Answer(from_json(outcome?.get()).map_err(unreadable)?));
                 }
                 Message::Request(_) | Message::Response(_) => {}
             }

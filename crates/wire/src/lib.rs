@@ -11,6 +11,7 @@ pub mod frame;
 pub mod jsonrpc;
 pub mod method;
 pub mod principal;
+mod read;
 pub mod socket;
 pub mod table;
 

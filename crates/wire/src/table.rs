@@ -33,6 +33,7 @@ use crate::method::task::{
 };
 use crate::method::zone::{ZoneInitParams, ZoneInitResult, ZoneStatusParams, ZoneStatusResult, ZoneTrustParams, ZoneTrustResult};
 use crate::method::{Method, Nothing};
+use crate::read;
 use crate::{ErrorCode, Principal, PrincipalKind, RpcError};
 use serde_json::value::RawValue;
 use world::Refusal;
@@ -101,7 +102,7 @@ pub fn allows(principal: &Principal, method: MethodId) -> Result<(), Refusal> {
 
 /// Reads the parameters of `M`; none at all is `{}`.
 fn parse<M: Method>(params: Option<&RawValue>) -> Result<M::Params, RpcError> {
-    serde_json::from_str(params.map_or("{}", RawValue::get)).map_err(|error| {
+    read::from_json(params.map_or("{}", RawValue::get)).map_err(|error| {
         RpcError::new(ErrorCode::BadInput, format!("the parameters of `{}` are wrong", M::ID.name())).why(error.to_string())
     })
 }

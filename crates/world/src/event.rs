@@ -9,8 +9,11 @@ use crate::{
     Alternative, Answer, BanId, Budget, CallId, Code, Deadline, Ending, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, Remedy,
     ReviewId, Scope, Side, TaskId, Terms, TokenId, UsageTotals, UsedRoom, What, World, ZoneId,
 };
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// How durable a fact must be before anyone is told of it.
@@ -45,7 +48,7 @@ macro_rules! events {
         )*
 
         /// One fact. Its serde form is `{"type": kind, "payload": {…}}`, a part of the stored line.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(tag = "type", content = "payload")]
         pub enum Event {
             $(#[serde(rename = $kind)] $name($name),)*
@@ -80,8 +83,16 @@ macro_rules! events {
                 match self { $(Event::$name(event) => event.apply(world, at_ms),)* }
             }
 
+            /// Reads the payload of an event of this kind.
+            pub fn parse(kind: &str, payload: &str) -> serde_json::Result<Event> {
+                match kind {
+                    $($kind => serde_json::from_str(payload).map(Event::$name),)*
+                    _ => Err(serde_json::Error::unknown_variant(kind, Event::KINDS)),
+                }
+            }
+
             /// The payload's bytes as the journal stores them.
-            pub fn payload(&self) -> serde_json::Result<Box<serde_json::value::RawValue>> {
+            pub fn payload(&self) -> serde_json::Result<Box<RawValue>> {
                 match self { $(Event::$name(event) => serde_json::value::to_raw_value(event),)* }
             }
         }
@@ -258,6 +269,23 @@ events! {
     RecordsDropped = "records.dropped", Fact { kind: String, count: u64 }
 }
 
+/// An event before it is known what its kind means.
+#[derive(Deserialize)]
+struct StoredEvent<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    payload: Box<RawValue>,
+}
+
+/// The payload is taken as text first. So each kind is compiled for one reader of JSON, and not once more for a payload that stands before
+/// its kind and for every source that an event is read from.
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Event, D::Error> {
+        let stored = StoredEvent::deserialize(deserializer)?;
+        Event::parse(&stored.kind, stored.payload.get()).map_err(D::Error::custom)
+    }
+}
+
 /// A field that most records of its kind leave out.
 fn is_zero(n: &u64) -> bool {
     *n == 0
@@ -273,6 +301,9 @@ mod tests {
         let line = serde_json::to_string(&event).unwrap();
         assert_eq!(line, r#"{"type":"brain.said","payload":{"pid":3,"task":"task-1","text":"hi"}}"#);
         assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
+        let turned = r#"{"payload":{"pid":3,"task":"task-1","text":"hi"},"seq":7,"type":"brain.said"}"#;
+        assert_eq!(serde_json::from_str::<Event>(turned).unwrap(), event);
+        assert_eq!(serde_json::from_value::<Event>(serde_json::from_str(turned).unwrap()).unwrap(), event);
         assert!(serde_json::from_str::<Event>(&line.replace("brain.said", "brain.sang")).is_err());
         assert!(serde_json::from_str::<Event>(&line.replace("\"text\"", "\"txet\"")).is_err());
     }

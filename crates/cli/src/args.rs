@@ -1,6 +1,10 @@
 //! The command line: its shape, and its help.
 
+mod mistake;
+
 use crate::command;
+use crate::command_error::CommandError;
+use crate::show::ColourChoice;
 use clap::builder::styling::{AnsiColor, Style, Styles};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -33,6 +37,12 @@ pub struct Cli {
     /// Print the answer as JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// When to print colours: auto, always or never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true, hide_possible_values = true)]
+    pub color: ColourChoice,
+    /// Print what is longer than the screen without a pager
+    #[arg(long, global = true)]
+    pub no_pager: bool,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -77,6 +87,12 @@ pub enum Command {
     Supervise(command::supervise::SuperviseArgs),
 }
 
+/// A command line that cannot be read, and whether whoever typed it wants JSON.
+pub struct UsageError {
+    pub error: CommandError,
+    pub json: bool,
+}
+
 /// What belongs together in `skep --help`.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Work", &["act", "ask", "call", "cancel", "demo"]),
@@ -104,14 +120,32 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Sandbox", &["sandbox run", "sandbox shell", "sandbox templates", "sandbox ps", "sandbox pause", "sandbox resume", "sandbox doctor"]),
     ("Journal", &["journal log", "journal follow", "journal verify", "journal export"]),
-    ("Kernel", &["kernel start", "kernel stop", "kernel status", "doctor", "completions", "man", "help"]),
+    (
+        "Kernel",
+        &[
+            "kernel start",
+            "kernel stop",
+            "kernel restart",
+            "kernel status",
+            "kernel install",
+            "kernel uninstall",
+            "doctor",
+            "completions",
+            "man",
+            "help",
+        ],
+    ),
 ];
 
 impl Cli {
-    /// Reads the process's arguments; a mistake or a wish for help ends here, with clap's own words.
-    pub fn read() -> Cli {
-        let matches = command().get_matches();
-        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    /// Reads the process's arguments. A wish for help ends here; a mistake is told as JSON where `--json` stands.
+    pub fn read() -> Result<Cli, UsageError> {
+        let arguments: Vec<String> = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+        let read = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+        read.map_err(|error| match mistake::explain(&error, &arguments) {
+            Some(error) => UsageError { error, json: arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json") },
+            None => error.exit(),
+        })
     }
 }
 

@@ -64,19 +64,19 @@ impl Console {
         Ok(kernel)
     }
 
-    /// Prints a result: as a page, or as JSON with `--json`. Lines are cut at the edge of a terminal.
+    /// Prints a result: as a page, through a pager where it is longer than the screen, or as JSON with `--json`. Lines are cut at the edge of a terminal.
     pub fn show<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
-        if self.json { self.out.json(result) } else { self.out.page(&page(result)) }
+        if self.json { self.out.json(result) } else { self.out.long(&self.out.render_cut(&page(result))) }
     }
 
     /// The same, and no line is cut.
     pub fn show_uncut<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
-        if self.json { self.out.json(result) } else { self.out.uncut(&page(result)) }
+        if self.json { self.out.json(result) } else { self.out.long(&self.out.render_uncut(&page(result))) }
     }
 
     /// The same, and lines that are too long are wrapped between words.
     pub fn show_wrapped<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
-        if self.json { self.out.json(result) } else { self.out.wrapped(&page(result)) }
+        if self.json { self.out.json(result) } else { self.out.long(&self.out.render_wrapped(&page(result))) }
     }
 
     /// Prints a remark on stderr, unless with `--json`.

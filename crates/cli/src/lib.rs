@@ -18,7 +18,7 @@ mod start;
 mod terminal;
 mod units;
 
-use args::{Cli, Command};
+use args::{Cli, Command, UsageError};
 use command_error::CommandError;
 use console::Console;
 use show::Screen;
@@ -31,11 +31,21 @@ pub fn run() -> ExitCode {
     if let Some(code) = server::guest() {
         return ExitCode::from(code);
     }
-    let cli = Cli::read();
+    let (out, err) = (Screen::stdout(), Screen::stderr());
+    let cli = match Cli::read() {
+        Ok(cli) => cli,
+        Err(UsageError { error, json }) => {
+            if json {
+                err.json(&error.json())
+            } else {
+                err.wrapped(&error.page())
+            }
+            return ExitCode::from(error.code.exit());
+        }
+    };
     if let Command::ExtensionChild(child) = &cli.command {
         return child.run();
     }
-    let (out, err) = (Screen::stdout(), Screen::stderr());
     let home = match home::path() {
         Ok(home) => home,
         Err(error) => {
@@ -49,7 +59,8 @@ pub fn run() -> ExitCode {
     {
         return run.run(&home);
     }
-    let console = Console { home, json: cli.json, out, err };
+    let out = if cli.no_pager { out.without_pager() } else { out };
+    let console = Console { home, json: cli.json, out: out.with_colour(cli.color), err: err.with_colour(cli.color) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(command::run(cli.command, &console)),

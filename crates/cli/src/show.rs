@@ -13,6 +13,7 @@ pub mod kernel;
 pub mod line;
 pub mod measure;
 pub mod model;
+pub mod pager;
 pub mod policy;
 pub mod process;
 pub mod progress;
@@ -29,7 +30,7 @@ pub mod visible;
 pub mod zone;
 
 pub use line::{Line, Page, Tone};
-pub use screen::{Screen, before_end};
+pub use screen::{ColourChoice, Screen, before_end};
 pub use table::table;
 pub use tree::{Node, tree};
 pub use visible::visible;

@@ -13,7 +13,8 @@ pub enum Action {
     Pass,
     /// A yes that a review or a deny of any other rule outweighs.
     Allow,
-    /// A person answers.
+    /// A person answers. Policies may write `ask`.
+    #[serde(alias = "ask")]
     RequireReview,
     /// Final.
     Deny,

@@ -235,7 +235,7 @@ impl<'de> Deserialize<'de> for Excepts {
 fn unreadable(error: YamlError, file: &str) -> PolicyError {
     let (what, hint) = match error.fault {
         YamlFault::UnknownKey { key, known } => (format!("nobody knows the key `{key}`"), Some(suggestion(&key, known, "keys"))),
-        YamlFault::UnknownWord { word, known } => (format!("nobody knows the action `{word}`"), Some(suggestion(&word, known, "actions"))),
+        YamlFault::UnknownWord { word, known } => (format!("nobody knows the action `{word}`"), Some(action_suggestion(&word, known))),
         YamlFault::Other(said) => plainly(said),
         fault => (fault.to_string(), remedy(&fault).map(str::to_owned)),
     };
@@ -274,9 +274,42 @@ fn suggestion(word: &str, known: &[&str], kind: &str) -> String {
     }
 }
 
+/// An action that was surely meant. One that lets through is proposed only for a word one letter away, and never where a stricter one is as near.
+fn action_suggestion(word: &str, known: &[&str]) -> String {
+    let lower = word.to_lowercase();
+    let strictness = |name: &str| match name {
+        "deny" => 0,
+        "require_review" | "ask" => 1,
+        _ => 2,
+    };
+    let near = known.iter().map(|name| (distance(&lower, name), strictness(name), name)).min();
+    match near {
+        Some((0 | 1, _, name)) | Some((2, 0 | 1, name)) => format!("did you mean `{name}`?"),
+        _ => format!("the actions here are {}", known.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mistyped_action_is_never_made_weaker() {
+        let known = &["pass", "allow", "require_review", "ask", "deny"];
+        for (word, meant) in [("denny", "deny"), ("Deny", "deny"), ("akk", "ask"), ("Allow", "allow"), ("require-review", "require_review")]
+        {
+            assert_eq!(action_suggestion(word, known), format!("did you mean `{meant}`?"));
+        }
+        for word in ["block", "pss_", "dllow_", "review"] {
+            assert!(action_suggestion(word, known).starts_with("the actions here are"), "{word}");
+        }
+    }
+
+    #[test]
+    fn ask_is_a_word_for_review() {
+        let rules = parse("capabilities:\n  - { name: a, match: { syscall: fs.write }, action: ask }\n", "p").unwrap().rules;
+        assert_eq!(rules[0].action, Action::RequireReview);
+    }
 
     #[test]
     fn words_that_yaml_once_took_for_booleans_are_words() {

@@ -45,6 +45,7 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
         MethodCall::TaskCancel(params) => to.answer::<table::TaskCancel>(task::cancel(kernel, params.task, by).await).await,
         MethodCall::TaskDiff(params) => to.answer::<table::TaskDiff>(task::diff(kernel, params.task).await).await,
         MethodCall::TaskFile(params) => to.answer::<table::TaskFile>(task::file(kernel, &params).await).await,
+        MethodCall::TaskPatch(params) => to.answer::<table::TaskPatch>(task::patch(kernel, &params).await).await,
         MethodCall::TaskMerge(params) => to.answer::<table::TaskMerge>(task::merge(kernel, params, by).await).await,
         MethodCall::TaskReplay(params) => to.answer::<table::TaskReplay>(task::replay(kernel, &params).await).await,
         MethodCall::TaskTry(params) => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use wire::method::merge::{MergeUndoParams, MergeUndoResult};
 use wire::method::task::{
     DivergenceView, TaskAddParams, TaskAddResult, TaskAwaitParams, TaskDiffResult, TaskFileParams, TaskFileResult, TaskMergeParams,
-    TaskMergeResult, TaskRejectParams, TaskReplayParams, TaskReplayResult, TaskView,
+    TaskMergeResult, TaskPatchParams, TaskPatchResult, TaskRejectParams, TaskReplayParams, TaskReplayResult, TaskView,
 };
 use wire::{ErrorCode, RpcError};
 use world::{Mode, TaskId};
@@ -64,9 +64,20 @@ pub(crate) async fn diff(kernel: &Kernel, id: TaskId) -> Result<TaskDiffResult, 
 pub(crate) async fn file(kernel: &Kernel, params: &TaskFileParams) -> Result<TaskFileResult, RpcError> {
     let version = if params.before { kernel::FileVersion::Before } else { kernel::FileVersion::After };
     let bytes = kernel.changed_file(params.task, &params.path, version).await.map_err(rpc_error)?;
-    let from = usize::try_from(params.offset).unwrap_or(usize::MAX).min(bytes.len());
+    Ok(piece(&bytes, params.offset))
+}
+
+/// A piece of a task's changes as a patch for git.
+pub(crate) async fn patch(kernel: &Kernel, params: &TaskPatchParams) -> Result<TaskPatchResult, RpcError> {
+    let (whole, digest) = kernel.git_patch(params.task).await.map_err(rpc_error)?;
+    let TaskFileResult { bytes, data } = piece(&whole, params.offset);
+    Ok(TaskPatchResult { bytes, digest, data })
+}
+
+fn piece(bytes: &[u8], offset: u64) -> TaskFileResult {
+    let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
     let piece = &bytes[from..bytes.len().min(from + FILE_PIECE_BYTES)];
-    Ok(TaskFileResult { bytes: bytes.len() as u64, data: wire::base64::encode(piece) })
+    TaskFileResult { bytes: bytes.len() as u64, data: wire::base64::encode(piece) }
 }
 
 pub(crate) async fn merge(kernel: &Kernel, params: TaskMergeParams, by: &str) -> Result<TaskMergeResult, RpcError> {

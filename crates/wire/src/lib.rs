@@ -26,5 +26,5 @@ pub use socket::{SocketError, open_socket_dir, socket_path};
 pub use world::{
     Account, Alternative, Answer, AtCap, BanId, Budget, By, CallId, Constraints, Event, GrantId, Listing, MergeId, MergePath, MergeState,
     Mode, NetUse, Observe, PathChange, Pid, ProcessState, Rate, Refusal, Remedy, ReviewId, Scope, Side, Spend, TaskId, Terms, TokenId,
-    UsageTotals, What, ZoneId, budget, event, limits,
+    UsageTotals, What, ZoneId, budget, event, limits, near,
 };

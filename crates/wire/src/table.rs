@@ -28,8 +28,8 @@ use crate::method::review::{ReviewAnswerParams, ReviewListParams, ReviewListResu
 use crate::method::sandbox::{SandboxListResult, SandboxRunParams, SandboxTemplatesParams, SandboxTemplatesResult};
 use crate::method::task::{
     TaskAddParams, TaskAddResult, TaskAwaitParams, TaskDiffResult, TaskFileParams, TaskFileResult, TaskIdParams, TaskListParams,
-    TaskListResult, TaskMergeParams, TaskMergeResult, TaskRejectParams, TaskReplayParams, TaskReplayResult, TaskTryParams, TaskTryResult,
-    TaskView,
+    TaskListResult, TaskMergeParams, TaskMergeResult, TaskPatchParams, TaskPatchResult, TaskRejectParams, TaskReplayParams,
+    TaskReplayResult, TaskTryParams, TaskTryResult, TaskView,
 };
 use crate::method::zone::{ZoneInitParams, ZoneInitResult, ZoneStatusParams, ZoneStatusResult, ZoneTrustParams, ZoneTrustResult};
 use crate::method::{Method, Nothing};
@@ -213,6 +213,8 @@ table! {
     TaskDiff = "task.diff" (TaskIdParams) -> TaskDiffResult, [Operator] Reads Once Drops OPEN;
     /// A changed file itself, for what a diff does not show.
     TaskFile = "task.file" (TaskFileParams) -> TaskFileResult, [Operator] Reads Once Drops OPEN;
+    /// A task's changes as a patch that `git apply` takes.
+    TaskPatch = "task.patch" (TaskPatchParams) -> TaskPatchResult, [Operator] Reads Once Drops OPEN;
     /// Puts a task's changes into the project.
     TaskMerge = "task.merge" (TaskMergeParams) -> TaskMergeResult, [Operator] Changes Once Finishes OPEN;
     /// Runs a task's brain again on its recorded traffic and compares.

@@ -78,7 +78,7 @@ pub enum FileVersion {
 pub type Kept<'a> = dyn Fn(&str) -> Result<Option<Vec<u8>>, Fault> + 'a;
 
 /// What stood or shall stand at a path; `None` where it was collected or forgotten.
-fn kept_bytes(state: &State, kept: &Kept<'_>) -> Result<Option<Vec<u8>>, Fault> {
+pub(crate) fn kept_bytes(state: &State, kept: &Kept<'_>) -> Result<Option<Vec<u8>>, Fault> {
     match state {
         State::File { blob, .. } => kept(blob),
         other => other.bytes(&|_| Ok(Vec::new())).map(Some),

@@ -21,6 +21,7 @@ mod host_binds;
 mod links;
 mod mask;
 mod overlay;
+mod patch;
 mod place;
 pub mod reader;
 mod remove;

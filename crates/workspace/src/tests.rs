@@ -25,7 +25,7 @@ fn rounds(short: u64, long: u64) -> u64 {
 
 /// Contents by their names, as the vault has them.
 #[derive(Default)]
-struct Vault(BTreeMap<String, Vec<u8>>);
+pub(crate) struct Vault(BTreeMap<String, Vec<u8>>);
 
 impl Vault {
     fn keep(&mut self, bytes: &[u8]) -> String {
@@ -34,7 +34,7 @@ impl Vault {
         name
     }
 
-    fn file(&mut self, bytes: &[u8]) -> State {
+    pub(crate) fn file(&mut self, bytes: &[u8]) -> State {
         State::File { blob: self.keep(bytes), mode: Some(0o644), owner: None }
     }
 
@@ -49,7 +49,7 @@ impl Vault {
         })
     }
 
-    fn blob(&self, name: &str) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn blob(&self, name: &str) -> Result<Vec<u8>, Fault> {
         self.0.get(name).cloned().ok_or_else(|| Fault::new(FaultKind::Bug, "a blob is missing", name))
     }
 }

@@ -7,9 +7,11 @@ use crate::record::ParsedRecord;
 use crate::show::{Line, Page, Tone, progress, spending, task};
 use server::BrainSpec;
 use std::convert::Infallible;
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use wire::code::{EXIT_FAILED, EXIT_INTERRUPTED};
+use wire::limits::INPUT_BYTES_MAX;
 use wire::method::journal::RecordFilter;
 use wire::method::task::{TaskAddParams, TaskAwaitParams, TaskStatus, TaskView};
 use wire::table::{JournalFollow, TaskAdd, TaskAwait};
@@ -21,6 +23,8 @@ Examples:
   skep act \"fix the flaky test\" --priority 5
   skep act \"split this module\" --brain native:strategic --record
   skep act \"tidy up\" --brain script:tidy.skep --await
+  skep act - < issue.md                      the prompt from a file
+  skep act \"port it\" --model strategic
 
 Changes stay in the task's workspace until you take them: `skep diff TASK`, `skep merge TASK`.
 
@@ -39,11 +43,14 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 pub struct ActArgs {
-    /// What to do, in your own words
+    /// What to do, in your own words; `-` reads it from stdin
     prompt: String,
     /// Which brain does it: native, native:MODEL or script:FILE [default: `brain` in skep.yml, else native]
     #[arg(long, value_name = "BRAIN")]
     brain: Option<String>,
+    /// Which model the built-in brain thinks with: a tier, an alias or provider/model
+    #[arg(long, value_name = "MODEL", conflicts_with = "brain")]
+    model: Option<String>,
     /// Wait for the end; the answer goes to stdout, everything else to stderr
     #[arg(long = "await")]
     wait: bool,
@@ -66,11 +73,12 @@ pub struct ActArgs {
 
 impl ActArgs {
     pub async fn run(self, mode: Mode, console: &Console) -> ExitResult {
+        let native = self.model.map(|model| BrainSpec::Native { model: Some(model) }.to_string());
         let params = TaskAddParams {
             path: folder(self.zone.as_deref())?,
             mode,
-            prompt: self.prompt,
-            brain: self.brain.map(brain).transpose()?,
+            prompt: prompt(self.prompt)?,
+            brain: self.brain.map(brain).transpose()?.or(native),
             priority: self.priority,
             calls_max: self.max_calls,
             record: self.record,
@@ -79,7 +87,7 @@ impl ActArgs {
         let mut kernel = console.kernel().await?;
         let added = kernel.call::<TaskAdd>(&params).await?;
         if !self.wait {
-            console.show(&added, task::added);
+            console.show(&added, task::queued);
             return OK;
         }
         if !console.json {
@@ -169,6 +177,23 @@ fn tell(view: &TaskView, console: &Console) {
         answer.block("", Tone::Plain, summary);
         console.out.uncut(&answer);
     }
+}
+
+/// The prompt itself, or what stdin holds.
+fn prompt(given: String) -> Result<String, CommandError> {
+    if given != "-" {
+        return Ok(given);
+    }
+    let mut text = String::new();
+    let read = std::io::stdin().take(INPUT_BYTES_MAX as u64 + 1).read_to_string(&mut text);
+    read.map_err(|error| {
+        CommandError::new(ErrorCode::BadInput, "cannot read the prompt from stdin").why(error).fix("give it as UTF-8 text")
+    })?;
+    if text.len() > INPUT_BYTES_MAX {
+        return Err(CommandError::new(ErrorCode::TooLarge, format!("the prompt on stdin is longer than {INPUT_BYTES_MAX} bytes"))
+            .fix("put what is long into a file of the project, and name that file in the prompt"));
+    }
+    Ok(text.trim_end().to_owned())
 }
 
 /// A script is named relative to where the person stands; the kernel stands elsewhere.

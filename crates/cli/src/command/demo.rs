@@ -58,7 +58,7 @@ impl DemoArgs {
                 .fix("set $TMPDIR to a folder you can write to")
         })?;
         room.disable_cleanup(self.keep);
-        let console = Console { home: room.path().join("home"), ..console.clone() };
+        let console = Console { home: room.path().join("home"), out: console.out.without_pager(), ..console.clone() };
         let project = room.path().join("project");
         let (home, folder, keep) = (console.home.clone(), room.path().to_owned(), self.keep);
         before_end(move || stop_and_remove(&home, &folder, keep));

@@ -5,8 +5,8 @@ use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, diff};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::method::task::{TaskDiffResult, TaskFileParams, TaskIdParams};
-use wire::table::{TaskDiff, TaskFile, TaskShow};
+use wire::method::task::{TaskDiffResult, TaskFileParams, TaskIdParams, TaskPatchParams};
+use wire::table::{TaskDiff, TaskFile, TaskPatch, TaskShow};
 use wire::{ErrorCode, KernelClient, TaskId, base64};
 
 /// Between two looks at a running task.
@@ -15,8 +15,8 @@ const LOOK_MS: u64 = 1_000;
 /// Show what a task changed
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  skep diff task-3\n  skep diff task-3 --follow     until it is done\n  skep diff task-3 | less -R\n  skep diff task-3 --file data.bin > new.bin\n\n\
-In a pipe, --follow prints each file again when it has changed."
+    after_help = "Examples:\n  skep diff task-3\n  skep diff task-3 --stat\n  skep diff task-3 --follow           until it is done\n  skep diff task-3 | git apply        in a pipe it is a patch for git\n  skep diff task-3 --file data.bin > new.bin\n\n\
+A patch holds what a merge would take. What stays out is told on stderr, and\nwith --text in the output, as on a terminal."
 )]
 pub struct DiffArgs {
     /// Task id, as `skep status` prints it
@@ -24,6 +24,12 @@ pub struct DiffArgs {
     /// Show changes as they are made, until the task is done
     #[arg(long, short)]
     follow: bool,
+    /// The files and how many lines change, without the lines
+    #[arg(long, conflicts_with_all = ["follow", "file"])]
+    stat: bool,
+    /// In a pipe too: for people, not for git
+    #[arg(long, conflicts_with_all = ["stat", "file"])]
+    text: bool,
     /// Print this changed file itself, as the task left it
     #[arg(long, value_name = "PATH", conflicts_with = "follow")]
     file: Option<String>,
@@ -41,7 +47,14 @@ impl DiffArgs {
         let params = TaskIdParams { task: self.task };
         if !self.follow {
             let result = console.wait("comparing", kernel.call::<TaskDiff>(&params)).await?;
-            console.show_uncut(&result, diff::full);
+            match (self.stat, console.out.tty || self.text || console.json) {
+                (true, _) => console.show(&result, diff::stat),
+                (false, true) => console.show_uncut(&result, diff::full),
+                (false, false) => {
+                    print_patch(&mut kernel, self.task, console).await?;
+                    console.err.wrapped(&diff::left_out(&result));
+                }
+            }
             return OK;
         }
         let mut seen = LastShown::default();
@@ -58,6 +71,25 @@ impl DiffArgs {
                 _ = tokio::signal::ctrl_c() => return OK,
                 () = tokio::time::sleep(Duration::from_millis(LOOK_MS)) => {}
             }
+        }
+    }
+}
+
+/// The changes as git takes them. All of it is fetched before any of it is printed: half a patch is none.
+async fn print_patch(kernel: &mut KernelClient, task: TaskId, console: &Console) -> Result<(), CommandError> {
+    let mut patch = Vec::new();
+    let mut digest = None;
+    loop {
+        let piece = kernel.call::<TaskPatch>(&TaskPatchParams { task, offset: patch.len() as u64 }).await?;
+        if digest.get_or_insert_with(|| piece.digest.clone()) != &piece.digest {
+            return Err(CommandError::new(ErrorCode::WrongState, format!("{task} changes its files right now"))
+                .fix(format!("wait for its end: skep watch {task}")));
+        }
+        let bytes = base64::decode(&piece.data).filter(|bytes| !bytes.is_empty() || piece.bytes == patch.len() as u64);
+        patch.extend(bytes.ok_or_else(|| CommandError::new(ErrorCode::Internal, "the kernel's answer cannot be read"))?);
+        if patch.len() as u64 >= piece.bytes {
+            console.out.write(&patch);
+            return Ok(());
         }
     }
 }

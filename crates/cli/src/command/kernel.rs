@@ -1,5 +1,7 @@
 //! `skep kernel`: the kernel itself.
 
+mod unit;
+
 use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, Page, kernel, measure};
 use crate::start;
@@ -14,7 +16,9 @@ use wire::table::KernelStatus;
 
 /// Start, stop and look at the kernel
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  skep kernel status\n  skep kernel stop\n\nEvery other command starts the kernel when it needs one.")]
+#[command(
+    after_help = "Examples:\n  skep kernel status\n  skep kernel restart\n  skep kernel install\n\nEvery other command starts the kernel when it needs one."
+)]
 pub struct KernelArgs {
     #[command(subcommand)]
     action: Action,
@@ -28,6 +32,17 @@ enum Action {
     /// Stop the kernel; unfinished tasks resume at its next start
     #[command(after_help = "Examples:\n  skep kernel stop")]
     Stop,
+    /// Stop the kernel and start it again; unfinished tasks go on
+    #[command(after_help = "Examples:\n  skep kernel restart")]
+    Restart,
+    /// Have systemd keep the kernel running
+    #[command(
+        after_help = "Examples:\n  skep kernel install\n  systemctl --user status skep\n\nIt writes ~/.config/systemd/user/skep.service and enables it."
+    )]
+    Install,
+    /// Take back what `install` did; the journal and all work stay
+    #[command(after_help = "Examples:\n  skep kernel uninstall")]
+    Uninstall,
     /// Show whether it runs, and its state
     #[command(after_help = "Examples:\n  skep kernel status\n  skep kernel status --json")]
     Status,
@@ -66,6 +81,9 @@ impl KernelArgs {
         match self.action {
             Action::Start => start(console).await,
             Action::Stop => stop(console).await,
+            Action::Restart => restart(console).await,
+            Action::Install => unit::install(console).await,
+            Action::Uninstall => unit::uninstall(console),
             Action::Status => status(console).await,
             // `main` has taken this one away: the kernel starts before the runtime that we run in.
             Action::Run(_) => Ok(EXIT_FAILED),
@@ -97,6 +115,13 @@ async fn stop(console: &Console) -> ExitResult {
     let took = measure::duration_us(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
     console.show(&Nothing {}, |_| Page(vec![Line::new().good("✓ ").plain("the kernel has stopped").faint(format!("  {took}"))]));
     OK
+}
+
+async fn restart(console: &Console) -> ExitResult {
+    if let Some(mut kernel) = start::running(&console.home).await? {
+        console.wait("stopping the kernel", start::stop(&mut kernel)).await?;
+    }
+    start(console).await
 }
 
 async fn status(console: &Console) -> ExitResult {

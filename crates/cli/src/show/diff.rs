@@ -151,6 +151,26 @@ fn choices(diff: &TaskDiffResult, page: &mut Page) {
 /// `skep diff`.
 pub fn full(diff: &TaskDiffResult) -> Page {
     let mut page = files(diff);
+    choices(diff, &mut page);
+    page.push(total(diff));
+    page
+}
+
+/// `skep diff --stat`.
+pub fn stat(diff: &TaskDiffResult) -> Page {
+    let mut page = summary(diff);
+    page.push(total(diff));
+    page
+}
+
+/// What a patch does not say: the files that stay out of a merge, and why.
+pub fn left_out(diff: &TaskDiffResult) -> Page {
+    let mut rest = diff.clone();
+    rest.files.retain(|file| file.refused.is_some());
+    if rest.files.is_empty() { Page::new() } else { summary(&rest) }
+}
+
+fn total(diff: &TaskDiffResult) -> Line {
     let out = diff.files.iter().filter(|file| file.refused.is_some()).count();
     let files = plural((diff.files.len() - out) as u64, "file");
     let out = match out {
@@ -159,9 +179,7 @@ pub fn full(diff: &TaskDiffResult) -> Page {
         _ => format!(", {out} stay out"),
     };
     let state = if diff.digest.is_some() { "" } else { ", nothing proposed for merge" };
-    choices(diff, &mut page);
-    page.push(Line::new().name(diff.task.to_string()).plain(format!("  {files} changed{out}{state}")));
-    page
+    Line::new().name(diff.task.to_string()).plain(format!("  {files} changed{out}{state}"))
 }
 
 /// A path that is as it was again, in a diff that is followed.

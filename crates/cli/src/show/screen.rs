@@ -1,7 +1,7 @@
 //! One output stream, and what it can show.
 
-use super::{Line, Page, visible::visible_json};
-use rustix::termios::tcgetwinsize;
+use super::{Line, Page, pager, visible::visible_json};
+use rustix::termios::{Winsize, tcgetwinsize};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
@@ -41,6 +41,17 @@ fn end(error: &io::Error) -> ! {
     std::process::exit(i32::from(ErrorCode::DiskFull.exit()))
 }
 
+/// When colours are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColourChoice {
+    /// On a terminal, unless $NO_COLOR is set
+    #[default]
+    Auto,
+    /// In pipes too
+    Always,
+    Never,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
     stream: Stream,
@@ -48,24 +59,43 @@ pub struct Screen {
     pub colour: bool,
     /// `None` when nothing needs to be cut.
     columns: Option<usize>,
+    /// What is longer goes through a pager; `None` where there is none.
+    rows: Option<usize>,
 }
 
 impl Screen {
     pub fn stdout() -> Screen {
-        let columns = tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
-        Screen::new(Stream::Out, io::stdout().is_terminal(), columns)
+        Screen::new(Stream::Out, io::stdout().is_terminal(), tcgetwinsize(io::stdout()).ok())
     }
 
     pub fn stderr() -> Screen {
-        let columns = tcgetwinsize(io::stderr()).ok().map(|size| usize::from(size.ws_col));
-        Screen::new(Stream::Err, io::stderr().is_terminal(), columns)
+        Screen::new(Stream::Err, io::stderr().is_terminal(), tcgetwinsize(io::stderr()).ok())
     }
 
-    fn new(stream: Stream, tty: bool, columns: Option<usize>) -> Screen {
+    fn new(stream: Stream, tty: bool, size: Option<Winsize>) -> Screen {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let colour = !set("NO_COLOR") && (tty && !dumb || set("CLICOLOR_FORCE"));
-        Screen { stream, tty, colour, columns: columns.filter(|columns| tty && *columns >= 20) }
+        let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| tty && *columns >= 20);
+        let rows = size.map(|size| usize::from(size.ws_row)).filter(|rows| tty && !dumb && *rows >= 5);
+        Screen { stream, tty, colour, columns, rows }
+    }
+
+    /// The same with what `--color` says.
+    #[must_use]
+    pub fn with_colour(self, choice: ColourChoice) -> Screen {
+        let colour = match choice {
+            ColourChoice::Auto => self.colour,
+            ColourChoice::Always => true,
+            ColourChoice::Never => false,
+        };
+        Screen { colour, ..self }
+    }
+
+    /// The same without a pager, for `--no-pager` and for commands that go on after they printed.
+    #[must_use]
+    pub fn without_pager(self) -> Screen {
+        Screen { rows: None, ..self }
     }
 
     /// How wide the terminal is; `None` where nothing needs to fit.
@@ -75,19 +105,39 @@ impl Screen {
 
     /// Prints what fits; longer lines are cut at the edge of a terminal, never in a pipe.
     pub fn page(&self, page: &Page) {
-        self.write(page.render(self.colour, self.columns).as_bytes());
+        self.write(self.render_cut(page).as_bytes());
     }
 
     /// Prints every column, for text that a person wants whole: answers, diffs, output.
     pub fn uncut(&self, page: &Page) {
-        self.write(page.render(self.colour, None).as_bytes());
+        self.write(self.render_uncut(page).as_bytes());
     }
 
     /// Prints every column, and breaks between words what is wider than the terminal.
     pub fn wrapped(&self, page: &Page) {
+        self.write(self.render_wrapped(page).as_bytes());
+    }
+
+    pub fn render_cut(&self, page: &Page) -> String {
+        page.render(self.colour, self.columns)
+    }
+
+    pub fn render_uncut(&self, page: &Page) -> String {
+        page.render(self.colour, None)
+    }
+
+    pub fn render_wrapped(&self, page: &Page) -> String {
         match self.columns {
-            Some(columns) => self.uncut(&page.0.iter().flat_map(|line| line.clone().wrap(columns)).collect()),
-            None => self.uncut(page),
+            Some(columns) => page.0.iter().flat_map(|line| line.clone().wrap(columns)).collect::<Page>().render(self.colour, None),
+            None => self.render_uncut(page),
+        }
+    }
+
+    /// Prints text that may be long: through a pager where it is longer than the screen.
+    pub fn long(&self, text: &str) {
+        let is_long = self.rows.is_some_and(|rows| text.lines().count() >= rows);
+        if !is_long || !pager::show(text) {
+            self.write(text.as_bytes());
         }
     }
 

@@ -34,6 +34,13 @@ pub fn added(added: &TaskAddResult) -> Page {
     page
 }
 
+/// The same for whoever does not wait for its end, with the next step.
+pub fn queued(new: &TaskAddResult) -> Page {
+    let mut page = added(new);
+    page.because("next", &format!("skep watch {}", new.task));
+    page
+}
+
 /// Where a task stands, in a few words.
 pub fn stand(task: &TaskView) -> Line {
     match (task.state, task.merge) {

@@ -22,7 +22,11 @@ fn ready() -> Site {
 fn wrong_arguments() {
     let site = ready();
     says(&site.fails(2, &["act"]), &["PROMPT"]);
-    says(&site.fails(2, &["frobnicate"]), &["frobnicate"]);
+    says(&site.fails(2, &["frobnicate"]), &["frobnicate", "skep --help"]);
+    says(&site.fails(2, &["act", "add", "a", "function"]), &["quote the prompt: skep act \"add a function\""]);
+    says(&site.fails(2, &["undo", "task-1"]), &["`skep merge undo`"]);
+    let json: serde_json::Value = serde_json::from_str(&site.fails(2, &["stauts", "--json"])).unwrap();
+    assert!(json["error"]["code"] == "bad_input" && json["error"]["fix"].as_str().unwrap().contains("skep status"), "{json}");
     says(&site.fails(2, &["call", "fs.read", "path"]), &["path"]);
     says(&site.fails(5, &["cancel", "7"]), &["nothing is called `7`", "task-3"]);
     says(&site.fails(5, &["cancel", "task-7"]), &["there is no task `task-7`", "fix"]);

@@ -26,7 +26,7 @@ fn a_task_works_in_containers() {
     assert!(finished[0].contains("64800") && finished[0].contains("contained"), "{}", finished[0]);
     assert!(!finished[0].contains("SECRET"), "{}", finished[0]);
     assert!(finished[2].contains("new"), "{}", finished[2]);
-    let diff = site.ok(&["diff", &task]);
+    let diff = site.ok(&["diff", &task, "--text"]);
     assert!(diff.contains("+new") && diff.contains("+made"), "{diff}");
     // The project itself is as it was.
     assert_eq!(site.read("a.txt"), "old\n");

@@ -150,7 +150,7 @@ fn a_diff_shows_what_a_terminal_hides() {
     let script = r"printf '#!/bin/sh\n# \377\nrm\343\205\244 -rf \342\240\200 x\357\270\217\n' > run.sh";
     let command = format!("command={}", serde_json::json!(["sh", "-c", script]));
     site.ok(&["call", "shell.run", &command]);
-    let shown = site.ok(&["diff", "task-1"]);
+    let shown = site.ok(&["diff", "task-1", "--text"]);
     says(&shown, &["created run.sh", "+# \\xff", "+rm\\u{3164} -rf \\u{2800} x\\u{fe0f}"]);
     assert!(!shown.contains("binary"), "{shown}");
     says(&site.ok(&["review", "show", "r-1"]), &["+rm\\u{3164}"]);
@@ -159,7 +159,7 @@ fn a_diff_shows_what_a_terminal_hides() {
     let script = "printf '\\177ELF\\000\\000\\000\\000' > program";
     let command = format!("command={}", serde_json::json!(["sh", "-c", script]));
     site.ok(&["call", "shell.run", &command]);
-    says(&site.ok(&["diff", "task-2"]), &["binary: nothing becomes 8 bytes (sha256 "]);
+    says(&site.ok(&["diff", "task-2", "--text"]), &["binary: nothing becomes 8 bytes (sha256 "]);
     says(&site.fails(9, &["review", "allow", "r-2"]), &["r-2 was not shown whole"]);
     says(
         &site.ok(&["review", "show", "r-2", "--full"]),
@@ -291,7 +291,7 @@ fn a_diff_says_that_a_new_name_can_be_run() {
     site.ok(&["trust", "--yes"]);
     let script = "printf 'echo hi\\n' > run; chmod +x run; printf 'hi\\n' > plain; mv a.txt b.txt; chmod +x b.txt";
     site.ok(&["call", "shell.run", &format!("command={}", serde_json::json!(["sh", "-c", script]))]);
-    let shown = site.ok(&["diff", "task-1"]);
+    let shown = site.ok(&["diff", "task-1", "--text"]);
     says(&shown, &["mode 755: it can be run", "mode 644 becomes 755"]);
     assert_eq!(shown.matches("mode ").count(), 2, "{shown}");
 }

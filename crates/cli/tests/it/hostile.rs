@@ -207,7 +207,7 @@ fn pipes_where_git_reads_keep_no_task_waiting() {
         let command = format!("echo three > a.txt; echo four > sub/c.txt{made}");
         let brain = site.script(&format!("call shell.run command={}\ndone\n", serde_json::json!(["sh", "-c", command])));
         site.skep(&["act", "write", "--brain", &brain, "--await"]);
-        let shown = site.ok(&["diff", "task-1"]);
+        let shown = site.ok(&["diff", "task-1", "--text"]);
         assert!(shown.contains("+three") && shown.contains("sub/c.txt"), "{shown}");
         site.ok(&["merge", "task-1", "--yes"]);
         assert_eq!((site.read("a.txt"), site.read("sub/c.txt")), ("three\n".to_owned(), "four\n".to_owned()));

@@ -49,7 +49,7 @@ fn sigterm_ends_a_busy_kernel_cleanly_and_the_task_resumes() {
     assert!(status.success() && start.elapsed() < Duration::from_secs(60), "{status} after {:?}", start.elapsed());
     // The next command starts a kernel that finds the workspace with its write.
     let diff = loop {
-        let diff = site.ok(&["diff", &task]);
+        let diff = site.ok(&["diff", &task, "--text"]);
         if !diff.is_empty() {
             break diff;
         }

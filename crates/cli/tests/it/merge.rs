@@ -16,13 +16,13 @@ fn act(site: &Site, script: &str) -> String {
 fn what_is_tried_is_the_tasks_tree_and_leaves_nothing() {
     let site = Site::new(&[("a.txt", "old\n"), ("gone.txt", "x\n")]);
     let task = act(&site, "call fs.write path=a.txt content=\"new\\n\"\ncall fs.delete path=gone.txt\ndone\n");
-    let before = site.ok(&["diff", &task]);
+    let before = site.ok(&["diff", &task, "--text"]);
     assert_eq!(
         site.ok(&["try", &task, "--", "sh", "-c", "cat a.txt; ls gone.txt 2>/dev/null; echo mark > a.txt; echo mark > b.txt"]),
         "new\n"
     );
     assert_eq!(site.skep(&["try", &task, "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
-    assert_eq!(site.ok(&["diff", &task]), before);
+    assert_eq!(site.ok(&["diff", &task, "--text"]), before);
     assert_eq!((site.read("a.txt"), site.project().join("b.txt").exists()), ("old\n".into(), false));
     assert_eq!(site.count("task.tried"), 2);
     site.ok(&["merge", &task, "--yes"]);

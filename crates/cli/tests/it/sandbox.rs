@@ -73,7 +73,7 @@ fn interrupted(end: impl FnOnce(&Site, &mut std::process::Child)) {
     kernel.wait().unwrap();
     assert!(!run.wait().unwrap().success(), "the command was interrupted");
     wait_until("what the command wrote is offered", || site.json(&["list", "tasks"])["tasks"][0]["review"].is_string());
-    let shown = site.ok(&["diff", "task-1"]);
+    let shown = site.ok(&["diff", "task-1", "--text"]);
     assert!(shown.contains("b.txt") && shown.contains("+two") && shown.contains("a.txt") && !shown.contains("built"), "{shown}");
     assert!(site.ok(&["review", "list"]).contains("task-1") && site.project().join("a.txt").exists());
     site.ok(&["merge", "task-1", "--yes"]);

@@ -32,6 +32,19 @@ impl Kernel {
         }
     }
 
+    /// The changes of a task as a patch that `git apply` takes, and its SHA-256.
+    pub async fn git_patch(&self, id: TaskId) -> Result<(Vec<u8>, String), Stop> {
+        let _keeps = self.blobs.hold().await;
+        let frozen = self.frozen(id).await?;
+        let patch = aside(|| frozen.map_or(Ok(Vec::new()), |frozen| frozen.git_patch(&|blob| self.ledger.blob_if_kept(blob))));
+        let patch = patch.map_err(|gone| match gone {
+            FileGone::NotKept => Stop::from(Refusal::new(Code::NotFound, format!("what {id} changed is kept no longer"))),
+            FileGone::Fault(fault) => fault.into(),
+        })?;
+        let digest = aside(|| workspace::hash::sha256(&patch));
+        Ok((patch, digest))
+    }
+
     async fn frozen(&self, id: TaskId) -> Result<Option<Frozen>, Stop> {
         let task = self.ledger.task(id)?;
         Ok(match self.ledger.merge_of(&task) {

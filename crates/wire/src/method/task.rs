@@ -181,6 +181,25 @@ pub struct FileDiffView {
     pub unshown: bool,
 }
 
+/// All changes as a patch for git, piece by piece.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskPatchParams {
+    pub task: TaskId,
+    #[serde(default)]
+    pub offset: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskPatchResult {
+    /// Of the whole patch.
+    pub bytes: u64,
+    /// SHA-256 of the whole patch: pieces with another one are of another patch.
+    pub digest: String,
+    /// This piece, in base 64.
+    pub data: String,
+}
+
 /// One changed file, piece by piece.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

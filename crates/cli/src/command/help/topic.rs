@@ -1,0 +1,99 @@
+//! The documents of `docs/`, in the binary: who has skep has its manual.
+
+use crate::show::{Line, Page, Tone, table};
+
+pub struct Topic {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub text: &'static str,
+}
+
+macro_rules! topic {
+    ($name:literal, $file:literal, $about:literal) => {
+        Topic { name: $name, about: $about, text: include_str!(concat!("../../../../../docs/", $file)) }
+    };
+}
+
+impl Topic {
+    pub const ALL: &'static [Topic] = &[
+        topic!("models", "models.md", "providers, keys, tiers, prices, budgets, cassettes"),
+        topic!("policy", "policy.md", "rules: what may happen, what needs your answer, what never does"),
+        topic!("tools", "tools.md", "tools of your own: manifests and runners"),
+        topic!("scripts", "scripts.md", "brains and models that follow a text, for tests and demos"),
+        topic!("journal", "journal.md", "the record: its lines, its chain, and how to check it without skep"),
+        topic!("methods", "methods.md", "the methods of the kernel's socket"),
+        topic!("glossary", "GLOSSARY.md", "words that mean something special here"),
+        topic!("house", "house.md", "the crates, their sizes, and the walk of a call, a request and a merge"),
+        topic!("shortcomings", "shortcomings.md", "where other systems fall short, and what answers it here"),
+    ];
+
+    /// The document as a person reads it on a terminal: without the marks of Markdown that only a renderer needs.
+    pub fn page(&self) -> Page {
+        let mut in_code = false;
+        let mut page = Page::new();
+        let mut paragraph = String::new();
+        for line in self.text.lines().chain([""]) {
+            let is_prose = !in_code && line.starts_with(|c: char| c.is_alphanumeric() || "`*[($".contains(c)) && !line.starts_with("```");
+            // A paragraph is one line here; the screen breaks it where it is wide.
+            if is_prose {
+                paragraph.push_str(if paragraph.is_empty() { "" } else { " " });
+                paragraph.push_str(line);
+                continue;
+            }
+            if !paragraph.is_empty() {
+                page.push(inline(&std::mem::take(&mut paragraph)));
+            }
+            if line.starts_with("```") {
+                in_code = !in_code;
+                continue;
+            }
+            page.push(match line.trim_start_matches('#') {
+                _ if in_code => Line::new().plain("    ").add(Tone::Name, line),
+                title if title.len() < line.len() => Line::new().strong(title.trim()),
+                _ => inline(line),
+            });
+        }
+        page
+    }
+}
+
+/// `code` in its colour and **what matters** in bold; links keep their words.
+fn inline(line: &str) -> Line {
+    let mut shown = Line::new();
+    for (number, part) in line.split('`').enumerate() {
+        if number % 2 == 1 {
+            shown = shown.name(part);
+            continue;
+        }
+        for (number, part) in part.split("**").enumerate() {
+            shown = if number % 2 == 1 { shown.strong(part) } else { shown.plain(part) };
+        }
+    }
+    shown
+}
+
+/// `skep help topics`.
+pub fn list() -> Page {
+    table(Topic::ALL.iter().map(|topic| vec![Line::new().plain("  ").name(topic.name), Line::new().plain(topic.about)]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_document_is_a_topic() {
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let mut found: Vec<String> =
+            std::fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        found.retain(|name| name.ends_with(".md"));
+        assert_eq!(found.len(), Topic::ALL.len(), "{found:?}");
+        assert!(Topic::ALL.iter().all(|topic| topic.text.starts_with("# ")));
+    }
+
+    #[test]
+    fn marks_of_markdown_are_not_shown() {
+        let topic = Topic { name: "x", about: "", text: "# Title\n\nUse `skep act`,\n**now**.\n\n```\n# a comment\n```\n" };
+        assert_eq!(topic.page().render(false, None), "Title\n\nUse skep act, now.\n\n    # a comment\n\n");
+    }
+}

@@ -30,6 +30,7 @@ mod peers;
 mod race;
 mod sandbox;
 mod spending;
+mod terminal;
 mod tools;
 mod usage;
 mod users;

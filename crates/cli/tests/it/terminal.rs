@@ -1,0 +1,94 @@
+//! What a person meets at the terminal beside the work itself: help, patches, the kernel's own commands.
+
+use crate::common::{Site, text};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+fn act(site: &Site, script: &str) {
+    let brain = site.script(script);
+    site.skep(&["act", "change it", "--brain", &brain, "--await"]);
+}
+
+/// In a pipe a diff is a patch: git makes of the project what a merge would.
+#[test]
+fn a_diff_in_a_pipe_is_a_patch_that_git_takes() {
+    let site = Site::new(&[("a.txt", "one\ntwo\n"), ("gone.txt", "x\n"), ("kept.txt", "k\n")]);
+    act(
+        &site,
+        "call fs.write path=a.txt content=\"one\\n2\\n\"\ncall fs.delete path=gone.txt\ncall fs.write path=\"a b/new.txt\" content=\"n\\n\"\n\
+         call shell.run command=[\"sh\",\"-c\",\"printf '\\\\000\\\\377' > odd.bin; chmod +x odd.bin; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit\"]\ndone\n",
+    );
+    let diff = site.skep(&["diff", "task-1"]);
+    assert!(diff.status.success(), "{}", text(&diff));
+    let mut git = std::process::Command::new("git").args(["apply", "-"]).current_dir(site.project()).stdin(Stdio::piped()).spawn().unwrap();
+    git.stdin.take().unwrap().write_all(&diff.stdout).unwrap();
+    assert!(git.wait().unwrap().success(), "{}", String::from_utf8_lossy(&diff.stdout));
+    assert_eq!((site.read("a.txt"), site.read("a b/new.txt"), site.read("kept.txt")), ("one\n2\n".into(), "n\n".into(), "k\n".into()));
+    assert!(!site.project().join("gone.txt").exists());
+    let odd = site.project().join("odd.bin");
+    assert_eq!((std::fs::read(&odd).unwrap(), odd.metadata().unwrap().permissions().mode() & 0o111 != 0), (b"\0\xff".to_vec(), true));
+    let stat = site.ok(&["diff", "task-1", "--stat"]);
+    assert!(stat.contains("a.txt") && stat.contains("+1 −1") && !stat.contains("@@"), "{stat}");
+}
+
+#[test]
+fn documents_are_read_from_the_binary() {
+    let site = Site::new(&[]);
+    assert!(site.ok(&["help", "models"]).starts_with("# Models\n"));
+    let policy = site.ok(&["help", "policy"]);
+    assert!(policy.contains("Usage: skep policy") && policy.contains("\n# "), "the command and the document");
+    assert!(site.ok(&["help", "topics"]).contains("scripts"));
+    assert!(site.fails(2, &["help", "nonsense"]).contains("skep help topics"));
+}
+
+#[test]
+fn a_kernel_restarts_and_goes_on() {
+    let site = Site::new(&[("a.txt", "a\n")]);
+    let pid = |site: &Site| site.json(&["kernel", "status"])["os_pid"].as_u64().unwrap();
+    site.ok(&["kernel", "start"]);
+    let first = pid(&site);
+    site.ok(&["kernel", "restart"]);
+    assert_ne!(pid(&site), first);
+    site.ok(&["kernel", "stop"]);
+    site.ok(&["kernel", "restart"]);
+    site.ok(&["journal", "verify"]);
+}
+
+/// A prompt comes from stdin too, and a model is named without naming the brain.
+#[test]
+fn a_prompt_comes_from_stdin() {
+    let site = Site::new(&[("a.txt", "a\n")]);
+    let brain = site.script("done read it\n");
+    let mut skep = site.command(&["act", "-", "--brain", &brain, "--await"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    skep.stdin.take().unwrap().write_all(b"first line\nsecond line\n").unwrap();
+    assert!(skep.wait_with_output().unwrap().status.success());
+    assert_eq!(site.json(&["list", "tasks"])["tasks"][0]["prompt"], "first line\nsecond line");
+    assert!(site.fails(5, &["act", "x", "--model", "nobody/none"]).contains("nobody/none"));
+}
+
+/// Without systemd nothing is installed, and the words say what helps instead; with one, the unit is written and enabled.
+#[test]
+fn a_unit_is_installed_where_systemd_answers() {
+    let site = Site::new(&[]);
+    let bin = tempfile::tempdir().unwrap();
+    let config = tempfile::tempdir().unwrap();
+    let unit = config.path().join("systemd/user/skep.service");
+    let run = |path: &std::path::Path, arguments: &[&str]| {
+        site.command(arguments).env("PATH", path).env("XDG_CONFIG_HOME", config.path()).output().unwrap()
+    };
+    let without = run(bin.path(), &["kernel", "install"]);
+    assert_eq!((without.status.code(), unit.exists()), (Some(12), false), "{}", text(&without));
+    assert!(text(&without).contains("@reboot"), "{}", text(&without));
+
+    let log = bin.path().join("log");
+    let program = bin.path().join("systemctl");
+    std::fs::write(&program, format!("#!/bin/sh\necho \"$@\" >> {}\n", log.display())).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let with = run(bin.path(), &["kernel", "install"]);
+    assert!(with.status.success(), "{}", text(&with));
+    assert!(std::fs::read_to_string(&unit).unwrap().contains(&format!("SKEP_HOME={}", site.home().display())));
+    assert!(run(bin.path(), &["kernel", "uninstall"]).status.success() && !unit.exists());
+    let told = std::fs::read_to_string(&log).unwrap();
+    assert!(told.contains("--user enable --now skep.service") && told.contains("--user disable --now skep.service"), "{told}");
+}

@@ -181,8 +181,6 @@ fn question(world: &World, task: &Task, frozen: &Frozen, mut reasons: Vec<String
     events
 }
 
-/// The call that a merge is, as policies name it.
-
 enum AfterProposal {
     /// A rule lets it pass, if the tests do.
     Test(MergeId),

@@ -18,7 +18,7 @@ pub struct Gate {
     /// Where each project keeps what no room shows.
     pub masks: Arc<Masks>,
     /// The operating-system user that the kernel acts for.
-    pub(crate) user: String,
+    pub user: String,
     clock: Clock,
     /// Where each provider of models is asked, for trials of a policy on requests of the past.
     provider_hosts: OnceLock<BTreeMap<String, String>>,

@@ -1,17 +1,17 @@
 //! From a folder to a running kernel, and back to rest.
 
 use crate::instance::{self, Instance};
-use crate::model::Models;
 use crate::open_workspace::OpenWorkspaces;
 use crate::runtime::Rooms;
 use crate::services::HostServices;
 use crate::settings::OperatorSettings;
 use crate::tools::Tools;
 use crate::work::Tasks;
-use crate::{Home, Kernel, Tuning, chores, notify, queue};
+use crate::{Kernel, Tuning, chores, notify, queue};
 use gate::{Gate, Policies, Templates};
 use journal::{Finding, Journal, Options, Redactor};
-use ledger::{BlobCollector, Ledger, Verifier};
+use ledger::{BlobCollector, Home, Ledger, Verifier};
+use models::Models;
 use std::sync::Arc;
 use std::time::Duration;
 use workspace::{HostBinds, aside};
@@ -41,36 +41,30 @@ impl Kernel {
     ) -> Result<Arc<Kernel>, Fault> {
         let bad_settings =
             |why: String| Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME");
+        let home = Arc::new(home);
         let settings = OperatorSettings::read(&home.path).map_err(bad_settings)?;
         let templates = Templates::of_operator(&settings.sandbox).map_err(bad_settings)?;
         let host_binds = HostBinds::read(&settings.sandbox.show, &home.path).map_err(bad_settings)?;
         let options = Options { names: ledger::blob_names, ..options };
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
-        let (ledger, broken) = Ledger::open(journal, Arc::new(Redactor::new()))?;
+        let (ledger, broken) = Ledger::open(home.clone(), journal, Arc::new(Redactor::new()))?;
         let ledger = Arc::new(ledger);
-        let (flights, sent) = crate::model::Flights::open(&home.path, ledger.look(|world| world.starts))?;
-        let flights = Arc::new(flights);
-        ledger.watch_flights({
-            let flights = flights.clone();
-            move || flights.left()
-        });
-        let models = Models::new(ledger.clone(), &home, &settings.models(), flights)?;
+        let (launcher, fixed) = (Arc::new(launcher), settings.runtime);
+        let policies = Policies::new(ledger.clone(), launcher.clone(), &home.path, templates, fixed);
+        let (registry, user) = (Arc::new(tools(&home)), instance::user_name());
+        let gate = Arc::new(Gate::new(policies, registry.clone(), tuning.clock.clone(), user.clone()));
+        let (models, sent) = Models::open(gate.clone(), &home.path, &settings.models())?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
         let host_services = HostServices::read(&settings, &home.path, &tuning.variables).map_err(bad_settings)?;
         for (_, secret) in &host_services.secrets {
             ledger.redactor.register(&secret.value);
         }
-        let (launcher, fixed) = (Arc::new(launcher), settings.runtime);
         let environment = settings.environment.variables(&tuning.variables);
-        let policies = Policies::new(ledger.clone(), launcher.clone(), &home.path, templates, fixed);
-        let (registry, user) = (Arc::new(tools(&home)), instance::user_name());
-        let gate = Gate::new(policies, registry.clone(), tuning.clock.clone(), user.clone());
-        gate.know_providers(models.gateway.providers().map(|provider| (provider.name.clone(), provider.host().to_owned())));
         let kernel = Arc::new_cyclic(|me| Kernel {
             me: me.clone(),
             blobs: BlobCollector::new(ledger.clone(), Duration::from_millis(tuning.blob_grace_ms)),
             tools: Tools::new(registry, tuning.reach.clone(), tuning.clock.clone()),
-            gate: Arc::new(gate),
+            gate,
             rooms: Rooms::new(launcher, &home.path, fixed, host_binds, environment, host_services),
             workspaces: OpenWorkspaces::new(ledger.clone()),
             models,
@@ -86,7 +80,7 @@ impl Kernel {
             .commit(|world, _| (opening(world, &user, unsealed, &findings, &sent), world.calls.keys().copied().collect::<Vec<_>>()))?
             .durable()
             .await?;
-        kernel.models.flights.begin(kernel.ledger.look(|world| world.starts)).await?;
+        kernel.models.begin().await?;
         for call in lost {
             kernel.ledger.delete_original(call)?;
         }
@@ -193,7 +187,7 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding], left:
     for process in world
         .processes
         .values()
-        .filter(|process| [crate::model::CLIENT, crate::job::ROLE].contains(&process.role.as_str()) && process.state.alive())
+        .filter(|process| [models::CLIENT, crate::job::ROLE].contains(&process.role.as_str()) && process.state.alive())
     {
         let reason = "the kernel that served it ended".to_owned();
         events.push(ProcExited { pid: process.pid, task: None, killed: true, reason }.into());

@@ -6,7 +6,6 @@
 
 mod facts;
 mod find;
-mod model;
 mod network;
 mod run;
 mod settle;
@@ -16,7 +15,6 @@ use crate::Kernel;
 use facts::{Facts, Purpose};
 use find::{Found, Turn};
 use gate::{Details, GateDecision, Request, stale};
-pub(crate) use model::{ModelAdmission, ModelFacts, ModelPermit, admit_model};
 pub(crate) use network::PROXY_PORT;
 use run::Ran;
 use serde_json::{Value, json};

@@ -213,7 +213,7 @@ async fn park(kernel: &Kernel, task: &Task, review: ReviewId) -> Result<EpisodeE
 fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn Brain>, Stop> {
     let spec = BrainSpec::parse(&task.brain).map_err(|unknown| Refusal::new(Code::Unsupported, unknown.to_string()))?;
     let blob = match &spec {
-        BrainSpec::Native { .. } => return kernel.open_native(task, spec.model().unwrap_or_default()),
+        BrainSpec::Native { .. } => return kernel.models.open_native(task, spec.model().unwrap_or_default(), &kernel.tools.registry),
         BrainSpec::Script(blob) => blob,
     };
     let bytes = kernel.ledger.blob(blob)?;

@@ -1,12 +1,14 @@
 //! This run of the kernel: where its state lies, for whom it acts, what it was given, and whether it is stopping.
 
+use crate::Tuning;
 use crate::settings::OperatorSettings;
-use crate::{Home, Tuning};
+use ledger::Home;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use world::{BootTime, Deadline};
 
 pub struct Instance {
-    pub home: Home,
+    pub home: Arc<Home>,
     /// The operating-system user this kernel acts for.
     pub(crate) user: String,
     pub started_ms: i64,
@@ -18,7 +20,13 @@ pub struct Instance {
 }
 
 impl Instance {
-    pub(crate) fn new(home: Home, user: String, tuning: Tuning, settings: OperatorSettings, kill_at: Option<(String, u64)>) -> Instance {
+    pub(crate) fn new(
+        home: Arc<Home>,
+        user: String,
+        tuning: Tuning,
+        settings: OperatorSettings,
+        kill_at: Option<(String, u64)>,
+    ) -> Instance {
         let started_ms = jiff::Timestamp::now().as_millisecond();
         Instance { home, user, started_ms, tuning, settings, kill_at, stopping: AtomicBool::new(false) }
     }

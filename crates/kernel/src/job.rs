@@ -55,7 +55,7 @@ impl Kernel {
 fn name(world: &World, wanted: &str) -> String {
     let plain: String = wanted.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(NAME_CHARS).collect();
     // A name that a rule may be about belongs to whoever has it by right.
-    let taken = ["", "kernel", "operator", "foreman", crate::model::CLIENT].contains(&plain.to_ascii_lowercase().as_str());
+    let taken = ["", "kernel", "operator", "foreman", models::CLIENT].contains(&plain.to_ascii_lowercase().as_str());
     let stem = if taken { ROLE } else { plain.as_str() };
     let nth = (1..).find(|nth| !world.processes.values().any(|process| process.name == format!("{stem}.{nth}")));
     format!("{stem}.{}", nth.unwrap_or(1_u64))

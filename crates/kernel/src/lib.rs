@@ -9,12 +9,9 @@ mod chores;
 mod episode;
 mod explain;
 mod file_thread;
-mod home;
 mod instance;
 mod job;
 mod merge;
-mod model;
-mod native;
 mod notify;
 mod open_workspace;
 mod operator_call;
@@ -40,10 +37,9 @@ pub use gate::{
     Bundle, CallRange, Checked, Gate, JobTerms, Parsed, PastPolicy, PolicyProposal, Request, RoomRuntime, SANDBOX_RUN, SandboxConfig,
     Templates, TokenRequest, Trusted, locate,
 };
-pub use home::Home;
-pub use ledger::{Clock, Ledger, MERGE, ProcessAccount, Reply, Verification, blob_names};
+pub use ledger::{Clock, Home, Ledger, MERGE, ProcessAccount, Reply, Verification, blob_names};
 pub use merge::{MergeLine, UndoOutcome};
-pub use model::{CassetteView, ExchangeView, GatewayAccess, Traffic, Wait};
+pub use models::{CassetteView, ExchangeView, GatewayAccess, Traffic, Wait};
 pub use operator_call::{CallOptions, CallReport};
 pub use question::Question;
 pub use queue::{Added, NewTask};
@@ -74,7 +70,7 @@ pub struct Kernel {
     /// The rooms of tasks that are worked on.
     pub workspaces: open_workspace::OpenWorkspaces,
     /// The gateway, and who may use it.
-    pub models: model::Models,
+    pub models: Arc<models::Models>,
     /// The queue, and what is under way.
     pub tasks: work::Tasks,
     /// The verification of the whole chain that this start began.

@@ -228,7 +228,7 @@ impl Kernel {
         if let Some(opened) = opened {
             opened.scan.end().await;
         }
-        self.models.cassettes.forget((pid, Some(task)));
+        self.models.close_cassettes(pid, task);
         let work = self.instance.home.work_of(task);
         if self.ledger.look(|world| world.tasks.get(&task).is_some_and(|task| task.workspace.is_some())) {
             self.ledger.record(WorkspaceClosed { pid, task: Some(task) }).await?;

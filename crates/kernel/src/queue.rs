@@ -3,12 +3,12 @@
 //! A process does one thing at a time: it goes on with what a person has answered, else takes the queued task of highest priority.
 //! A parked task does not hold up the queue; it has a workspace of its own.
 
-use crate::model::{Whose, file_of};
 use crate::work::{Tasks, WorkKey};
 use crate::{Kernel, episode};
 use brain::BrainSpec;
 use brain::script::BrainScript;
 use ledger::unknown_task;
+use models::{Whose, file_of};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -235,7 +235,7 @@ impl Kernel {
         let unknown = |unknown: brain::UnknownBrain| Refusal::new(Code::Unsupported, unknown.to_string()).hint(BrainSpec::KNOWN);
         let spec = BrainSpec::parse(name).map_err(unknown)?;
         if let Some(model) = spec.model() {
-            self.model_card(zone, model)?;
+            self.models.model_card(zone, model)?;
         }
         let BrainSpec::Script(file) = &spec else { return Ok(spec.to_string()) };
         let text = script(top, file, named).await?;

@@ -8,12 +8,12 @@ pub(crate) mod base;
 mod compare;
 
 use crate::file_thread::on_own_thread;
-use crate::model::Models;
 use crate::queue::TaskMarks;
 use crate::throwaway_room::RoomContent;
 use crate::{Kernel, merge};
 use brain::BrainSpec;
 pub use compare::Divergence;
+use models::Models;
 use workspace::change_set::{self, ChangeSet};
 use world::event::{ReplayFinished, TaskQueued};
 use world::{Code, Event, Mode, Refusal, Task, TaskId, TaskState};
@@ -30,47 +30,43 @@ pub struct ReplayReport {
     pub divergence: Option<Divergence>,
 }
 
-impl Models {
-    fn may_be_replayed(&self, task: &Task) -> Result<(), Stop> {
-        let id = task.id;
-        if task.mode == Mode::Call {
-            return Err(Refusal::new(Code::WrongState, format!("{id} is a call of your own, not a brain's work"))
-                .hint("make the call again")
-                .into());
-        }
-        if task.replays.is_some() {
-            return Err(Refusal::new(Code::WrongState, format!("{id} is a replay itself")).hint("replay the task it replays").into());
-        }
-        let over = task.state.ended() || (matches!(task.state, TaskState::Parked { .. }) && task.merge.is_some());
-        if !over {
-            return Err(Refusal::new(
-                Code::WrongState,
-                format!("{id} is {}, so there is nothing to compare with yet", task.state.as_str()),
-            )
+/// Refuses a task that cannot be run again.
+fn may_be_replayed(models: &Models, task: &Task) -> Result<(), Stop> {
+    let id = task.id;
+    if task.mode == Mode::Call {
+        return Err(Refusal::new(Code::WrongState, format!("{id} is a call of your own, not a brain's work"))
+            .hint("make the call again")
+            .into());
+    }
+    if task.replays.is_some() {
+        return Err(Refusal::new(Code::WrongState, format!("{id} is a replay itself")).hint("replay the task it replays").into());
+    }
+    let over = task.state.ended() || (matches!(task.state, TaskState::Parked { .. }) && task.merge.is_some());
+    if !over {
+        return Err(Refusal::new(Code::WrongState, format!("{id} is {}, so there is nothing to compare with yet", task.state.as_str()))
             .remedy(world::Remedy::WatchTask { task: id })
             .into());
-        }
-        let is_script = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Script(_)));
-        if !is_script && task.cassette.is_none() {
-            return Err(Refusal::new(Code::NotFound, format!("the traffic of {id} was not recorded"))
-                .hint("record the next one")
-                .remedy(world::Remedy::RecordTask)
-                .into());
-        }
-        if let Some(file) = &task.cassette
-            && !is_script
-        {
-            self.read_cassette(&self.folder.join(file))?;
-        }
-        Ok(())
     }
+    let is_script = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Script(_)));
+    if !is_script && task.cassette.is_none() {
+        return Err(Refusal::new(Code::NotFound, format!("the traffic of {id} was not recorded"))
+            .hint("record the next one")
+            .remedy(world::Remedy::RecordTask)
+            .into());
+    }
+    if let Some(file) = &task.cassette
+        && !is_script
+    {
+        models.check_cassette(file)?;
+    }
+    Ok(())
 }
 
 impl Kernel {
     /// Runs a task again and says what came out differently.
     pub async fn replay(&self, of: TaskId, timing: bool) -> Result<ReplayReport, Stop> {
         let original = self.ledger.task(of)?;
-        self.models.may_be_replayed(&original)?;
+        may_be_replayed(&self.models, &original)?;
         let queued = self.ledger.events(of, &["task.queued"])?.into_iter().find_map(|event| match event {
             Event::TaskQueued(queued) => Some(queued),
             _ => None,
@@ -78,14 +74,14 @@ impl Kernel {
         let TaskQueued { zone, mode, prompt, brain, calls_max, .. } =
             queued.ok_or_else(|| Fault::new(FaultKind::Bug, "a task has no beginning", of))?;
         if timing {
-            self.models.cassettes.timed.lock().insert(of);
+            self.models.keep_pauses(of, true);
         }
         let alive = self.ledger.look(|world| world.processes.get(&original.pid).is_some_and(|process| process.state.alive()));
         let marks = TaskMarks { replays: Some(of), tags: original.tags.clone(), ..TaskMarks::default() };
         let id = self.tasks.enqueue(zone, alive.then_some(original.pid), mode, prompt, brain, original.priority, calls_max, marks).await?;
         self.tasks.wake();
         let settled = self.tasks.settled(id).await;
-        self.models.cassettes.timed.lock().remove(&of);
+        self.models.keep_pauses(of, false);
         settled?;
         self.compare_ended(id).await?;
         self.ledger.events(id, &["replay.finished"])?.into_iter().find_map(read).ok_or_else(|| {

@@ -114,7 +114,7 @@ fn services(settings: &BTreeMap<String, ServiceSetting>) -> Result<Vec<Service>,
             }
         };
         let host = sandbox::egress::host_name(&host).map_err(|malformed| bad(&malformed.why))?;
-        if to == 0 || port == 0 || [super::call::PROXY_PORT, super::model::GATEWAY_PORT].contains(&port) {
+        if to == 0 || port == 0 || [super::call::PROXY_PORT, sandbox::MODELS_PORT].contains(&port) {
             return Err(bad("this port cannot be used"));
         }
         if services.iter().any(|other| (&other.host, other.port) == (&host, port) || (door && other.door && other.port == port)) {

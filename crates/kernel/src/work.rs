@@ -4,8 +4,8 @@
 //! request. To cancel is to tell them and to wait for their holds.
 
 use crate::Kernel;
-use crate::model::Whose;
 use ledger::Ledger;
+use models::Whose;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -195,7 +195,7 @@ impl Kernel {
                 .remedy(world::Remedy::List { what: world::Listing::Processes })
                 .into());
         };
-        if process.role == crate::model::CLIENT {
+        if process.role == models::CLIENT {
             return Ok(self.models.cancel_gateway(pid, by).await?);
         }
         let current = || self.ledger.look(|world| world.current_task(pid).map(|task| task.id));

@@ -7,6 +7,7 @@
 
 use crate::aside::aside;
 use crate::clean;
+use crate::home::Home;
 use crate::volume::{self, Volume};
 use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Ticket};
 use parking_lot::Mutex;
@@ -23,6 +24,8 @@ pub struct Ledger {
     state: Mutex<State>,
     /// Who knows which requests may have left before their records were on disk.
     flights: OnceLock<Box<dyn Fn() -> Vec<Flight> + Send + Sync>>,
+    /// The last to go: while there is a ledger, no other kernel opens its home.
+    _home: Arc<Home>,
 }
 
 struct State {
@@ -99,11 +102,11 @@ impl Keeping<'_> {
 
 impl Ledger {
     /// Folds the journal from its newest good snapshot, and says what the fold found wrong with the chain on its way.
-    pub fn open(journal: Journal, redactor: Arc<Redactor>) -> Result<(Ledger, Vec<Finding>), Fault> {
+    pub fn open(home: Arc<Home>, journal: Journal, redactor: Arc<Redactor>) -> Result<(Ledger, Vec<Finding>), Fault> {
         let (world, findings) = fold(&journal)?;
         let state =
             State { world, generation: 0, broken: false, closed: false, folded: false, since_snapshot: 0, volume: Volume::default() };
-        Ok((Ledger { journal, redactor, state: Mutex::new(state), flights: OnceLock::new() }, findings))
+        Ok((Ledger { journal, redactor, state: Mutex::new(state), flights: OnceLock::new(), _home: home }, findings))
     }
 
     pub fn journal(&self) -> &Journal {

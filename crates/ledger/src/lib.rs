@@ -10,6 +10,7 @@ mod clean;
 mod collect;
 mod forget;
 mod held;
+mod home;
 mod ledger;
 mod lookup;
 mod prompt;
@@ -18,8 +19,10 @@ mod usage;
 mod verify;
 mod volume;
 
+pub use aside::aside;
 pub use boottime::{Clock, boot_id};
 pub use collect::BlobCollector;
+pub use home::Home;
 pub use ledger::{Keeping, Ledger, Pending, Unrecorded, blob_fault, fault};
 pub use lookup::{event_of, name_of, unknown_task};
 pub use review::{MERGE, Reply};

@@ -33,7 +33,7 @@ async fn open(kernel: &Arc<Kernel>, params: GatewayOpenParams) -> Result<Gateway
     });
     let zone = kernel.gate.init(Path::new(&params.path)).await.map_err(rpc_error)?.zone;
     let traffic = Traffic { record: params.record.map(Into::into), replay: params.replay.map(Into::into), timing: params.timing };
-    kernel.open_gateway(zone, client, traffic).await.map_err(rpc_error)
+    kernel.models.open_gateway(zone, client, traffic).await.map_err(rpc_error)
 }
 
 /// Ends the process when its client is gone, however that happens.

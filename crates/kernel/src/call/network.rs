@@ -8,14 +8,14 @@
 use super::run::Ran;
 use super::settle;
 use crate::Kernel;
-use crate::model::{GATEWAY_PORT, RoomModels};
 use crate::work::WorkKey;
 use gate::{Details, GateDecision, Permit, Request, used_room};
+use models::RoomModels;
 use parking_lot::Mutex;
 use sandbox::egress::{
     self, Behind, ConnectionMeter, Destination, EgressPermit, EgressPolicy, EgressVerdict, End, No, Swap, Tally, Timeouts,
 };
-use sandbox::{Door, Template};
+use sandbox::{Door, MODELS_PORT, Template};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -44,7 +44,7 @@ pub(super) struct RoomNetwork {
 impl RoomNetwork {
     /// `call` is the one that runs the job.
     pub fn open(kernel: Arc<Kernel>, request: &Request, call: CallId, template: Template) -> Result<RoomNetwork, Fault> {
-        let models = template.models.then(|| RoomModels::open(&kernel, request, call, used_room(&template))).transpose()?;
+        let models = template.models.then(|| RoomModels::open(&kernel.models, request, call, used_room(&template))).transpose()?;
         let gate = EgressGate {
             kernel,
             request: request.clone(),
@@ -103,12 +103,12 @@ async fn close(gate: Arc<EgressGate>, running: Vec<JoinHandle<()>>) -> Result<()
 
 impl JobNetwork for RoomNetwork {
     fn doors(&self) -> Vec<Door> {
-        let models = self.models.iter().map(|_| GATEWAY_PORT);
+        let models = self.models.iter().map(|_| MODELS_PORT);
         self.outward().into_iter().map(|(port, _)| port).chain(models).map(|port| Door { port }).collect()
     }
 
     fn environment(&self) -> Vec<(String, String)> {
-        let models = self.models.as_ref().map(RoomModels::environment).unwrap_or_default();
+        let models = self.models.as_ref().map(|models| models.environment(MODELS_PORT)).unwrap_or_default();
         if self.gate.template.network != sandbox::Network::Restricted {
             return models;
         }

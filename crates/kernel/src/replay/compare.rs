@@ -2,7 +2,7 @@
 
 use super::ReplayReport;
 use crate::Kernel;
-use crate::model::REQUEST;
+use gate::MODEL_REQUEST;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -109,12 +109,12 @@ fn run(kernel: &Kernel, task: &Task) -> Result<Run, Fault> {
     let mut run = Run::default();
     for event in kernel.ledger.events(task.id, &["call.admitted", "call.refused", "call.finished", "call.lost", "model.used"])? {
         match event {
-            Event::CallAdmitted(e) if e.tool == REQUEST => run.requests += 1,
+            Event::CallAdmitted(e) if e.tool == MODEL_REQUEST => run.requests += 1,
             Event::CallAdmitted(e) if e.of.is_none() => {
                 let (end, why) = ("no end".into(), String::new());
                 run.calls.push(Made { call: e.call, tool: e.tool, digest: e.digest, input: e.input, end, why });
             }
-            Event::CallRefused(e) if e.of.is_none() && e.tool != REQUEST => {
+            Event::CallRefused(e) if e.of.is_none() && e.tool != MODEL_REQUEST => {
                 let end = format!("refused ({})", e.code.as_str());
                 run.calls.push(Made { call: e.call, tool: e.tool, digest: e.digest, input: e.input, end, why: e.reason });
             }
@@ -123,7 +123,7 @@ fn run(kernel: &Kernel, task: &Task) -> Result<Run, Fault> {
                     made.end = if e.ok { "ok".into() } else { "failed".into() };
                 }
             }
-            Event::CallLost(e) if e.tool == REQUEST => run.requests = run.requests.saturating_sub(1),
+            Event::CallLost(e) if e.tool == MODEL_REQUEST => run.requests = run.requests.saturating_sub(1),
             Event::CallLost(e) => run.calls.retain(|made| made.call != e.call),
             Event::ModelUsed(e) if e.status.is_none() && e.provider == "cassette" && run.missed.is_none() => {
                 run.missed = Some((run.requests, e.notes.join("\n")));

@@ -3,14 +3,14 @@
 //! A task's cassette is `cassettes/TASK.jsonl` in `$SKEP_HOME`, named in the record when the task is queued. **Invariant.** A process whose
 //! traffic is to be recorded asks no model unrecorded: a cassette that can't be opened or written is a refusal.
 
-use super::Models;
+use crate::Models;
 use gateway::Provider;
 use gateway::cassette::{CassetteWriter, Player, Redact};
+use ledger::aside;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use workspace::aside;
 use world::event::CassetteStarted;
 use world::{Code, Pid, Refusal, TaskId};
 use world::{Fault, Stop};
@@ -68,7 +68,7 @@ pub struct ExchangeView {
 }
 
 /// The file of a task's cassette.
-pub(crate) fn file_of(task: TaskId) -> String {
+pub fn file_of(task: TaskId) -> String {
     format!("{task}.jsonl")
 }
 
@@ -83,7 +83,7 @@ impl Models {
     }
 
     /// The cassette that this traffic is taken down on.
-    pub(super) fn cassette_writer(&self, pid: Pid, task: Option<TaskId>) -> Result<Option<Arc<CassetteWriter>>, Fault> {
+    pub(crate) fn cassette_writer(&self, pid: Pid, task: Option<TaskId>) -> Result<Option<Arc<CassetteWriter>>, Fault> {
         let mut writers = self.cassettes.writers.lock();
         if let Some(writer) = writers.get(&(pid, task)) {
             return Ok(Some(writer.clone()));
@@ -96,7 +96,7 @@ impl Models {
     }
 
     /// The cassette that answers this traffic.
-    pub(super) fn cassette_player(&self, pid: Pid, task: Option<TaskId>) -> Option<Arc<Provider>> {
+    pub(crate) fn cassette_player(&self, pid: Pid, task: Option<TaskId>) -> Option<Arc<Provider>> {
         if let Some(player) = self.cassettes.players.lock().get(&(pid, task)) {
             return Some(player.clone());
         }
@@ -112,7 +112,7 @@ impl Models {
     }
 
     /// Sets a program's traffic up before its first request.
-    pub(super) async fn set_up_traffic(&self, pid: Pid, traffic: &Traffic) -> Result<(), Stop> {
+    pub(crate) async fn set_up_traffic(&self, pid: Pid, traffic: &Traffic) -> Result<(), Stop> {
         if let Some(file) = &traffic.replay {
             self.read_cassette(file)?;
             self.play_cassette((pid, None), file, traffic.timing);
@@ -122,6 +122,21 @@ impl Models {
         let writer = self.open_cassette(&file).map_err(|fault| fault.fix("name a new file, or a cassette that is to go on"))?;
         self.cassettes.writers.lock().insert((pid, None), writer);
         Ok(self.ledger.record(CassetteStarted { pid, task: None, file: file.display().to_string() }).await?)
+    }
+
+    /// A replay of this task keeps the pauses that were recorded, or no longer does.
+    pub fn keep_pauses(&self, of: TaskId, keep: bool) {
+        let mut timed = self.cassettes.timed.lock();
+        if keep {
+            timed.insert(of)
+        } else {
+            timed.remove(&of)
+        };
+    }
+
+    /// Refuses a task whose recorded traffic cannot be read.
+    pub fn check_cassette(&self, file: &str) -> Result<(), Stop> {
+        self.read_cassette(&self.folder.join(file)).map(drop)
     }
 
     /// Reads a cassette of a task, or one in a file.
@@ -161,7 +176,7 @@ impl Models {
         names.iter().map(view).collect()
     }
 
-    pub(crate) fn read_cassette(&self, path: &Path) -> Result<Player, Stop> {
+    fn read_cassette(&self, path: &Path) -> Result<Player, Stop> {
         let bad = |why: String| {
             Refusal::new(Code::BadInput, format!("`{}` is no cassette: {why}", path.display()))
                 .hint("record it again")

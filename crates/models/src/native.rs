@@ -3,8 +3,9 @@
 //! **Invariant.** It has no other way to a model than any process has: its requests are calls, paid from its budget. Where a person
 //! must answer first, the task parks; where a budget must be raised, it says so and waits.
 
-use crate::Kernel;
-use crate::model::{Denied, ProcessAdmission, Waited, cancellation};
+use crate::Models;
+use crate::admission::{Denied, ProcessAdmission, cancellation};
+use crate::wait::Waited;
 use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
 use brain::{Brain, Brief, Native, ToolSpec};
 use gateway::{Admission, Admitted, BoxedFuture, Denial, Dialect, Gateway, GatewayRefusal, ModelNames, ModelRequest, Session};
@@ -12,21 +13,21 @@ use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
+use world::Stop;
 use world::{Code, Mode, Refusal, ReviewId, Task, ZoneId};
-use world::{Fault, FaultKind, Stop};
 
 /// The tier that sums up.
 const TIER_OF_SUMMARIES: &str = "operational";
 /// Tools that are only for people.
-const NOT_FOR_BRAINS: &[&str] = &[crate::SANDBOX_RUN];
+const NOT_FOR_BRAINS: &[&str] = &[gate::SANDBOX_RUN];
 
-impl Kernel {
+impl Models {
     /// Is there a model of this name for the zone? The reason where there is none.
-    pub(crate) fn model_card(&self, zone: ZoneId, model: &str) -> Result<ModelInfo, Refusal> {
+    pub fn model_card(&self, zone: ZoneId, model: &str) -> Result<ModelInfo, Refusal> {
         let names = self.gate.policies.trusted(zone).ok().flatten().map(|trusted| trusted.config.models.clone()).unwrap_or_default();
         let mut why = None;
         for (dialect, context_tokens) in CONTEXTS {
-            match self.models.gateway().find(&names, model, dialect) {
+            match self.gateway().find(&names, model, dialect) {
                 Ok(targets) => {
                     let provider = targets.first().map(|target| &target.provider);
                     if let Some(Err(why)) = provider.map(|provider| provider.check()) {
@@ -46,23 +47,20 @@ impl Kernel {
         ))
     }
 
-    pub(crate) fn open_native(&self, task: &Task, model: &str) -> Result<Box<dyn Brain>, Stop> {
-        let kernel = self.me.upgrade().ok_or_else(|| Fault::new(FaultKind::Stopping, "the kernel is going down", task.id))?;
+    /// Opens the built-in brain for a task; of these tools it is told those that it may use.
+    pub fn open_native(self: &Arc<Self>, task: &Task, model: &str, tools: &tool::Registry) -> Result<Box<dyn Brain>, Stop> {
         let work = self.model_card(task.zone, model)?;
         let summary = self.model_card(task.zone, TIER_OF_SUMMARIES).unwrap_or_else(|_| work.clone());
-        let door = Arc::new(DeferringAdmission { inner: ProcessAdmission::of(&kernel, task.pid, task.zone), deferred: Mutex::default() });
-        let session = kernel.models.session_with(task.pid, None, door.clone())?;
-        let model = GatewayModel { gateway: kernel.models.gateway().clone(), session, door, work, summary };
+        let door = Arc::new(DeferringAdmission { inner: ProcessAdmission::of(self, task.pid, task.zone), deferred: Mutex::default() });
+        let session = self.session_with(task.pid, None, door.clone())?;
+        let model = GatewayModel { gateway: self.gateway().clone(), session, door, work, summary };
         let (role, pins) = (
             self.ledger.look(|world| world.processes.get(&task.pid).map(|process| process.role.clone())).unwrap_or_default(),
             self.gate.policies.trusted(task.zone)?.map(|trusted| trusted.config.pins.clone()).unwrap_or_default(),
         );
         let may_change = task.mode != Mode::Ask;
         let workflow = Some("Workflow state: idle.".to_owned());
-        Ok(Box::new(Native::new(
-            Arc::new(model),
-            Brief { role, may_change, workflow, pins, tools: tools_for(&self.tools.registry, may_change) },
-        )))
+        Ok(Box::new(Native::new(Arc::new(model), Brief { role, may_change, workflow, pins, tools: tools_for(tools, may_change) })))
     }
 }
 
@@ -117,22 +115,22 @@ impl Admission for DeferringAdmission {
 
     fn admit<'a>(&'a self, model_request: &'a ModelRequest<'a>) -> BoxedFuture<'a, Result<Admitted, Denial>> {
         Box::pin(async move {
-            let kernel = self.inner.kernel()?;
-            let asker = self.inner.asker(&kernel);
+            let models = self.inner.models()?;
+            let asker = self.inner.asker(&models);
             loop {
-                match self.inner.ask(&kernel, model_request).await {
+                match self.inner.ask(&models, model_request).await {
                     Ok(leave) => return Ok(leave),
-                    Err(Denied::Final(denial)) => return Err(cancellation(&kernel, asker).unwrap_or(denial)),
+                    Err(Denied::Final(denial)) => return Err(cancellation(&models, asker).unwrap_or(denial)),
                     Err(Denied::Waits { denial, what: Waited::Review(review) }) => {
                         *self.deferred.lock() = Some(Deferred::Review(review));
                         return Err(denial);
                     }
                     Err(Denied::Waits { denial, what }) => {
-                        if !what.over(&kernel, asker, Instant::now() + kernel.models.gateway().hold()).await {
+                        if !what.over(&models, asker, Instant::now() + models.gateway().hold()).await {
                             *self.deferred.lock() = Some(Deferred::Budget);
                             return Err(denial);
                         }
-                        if let Some(cancelled) = cancellation(&kernel, asker) {
+                        if let Some(cancelled) = cancellation(&models, asker) {
                             return Err(cancelled);
                         }
                     }

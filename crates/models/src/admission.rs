@@ -3,18 +3,18 @@
 //! **Invariant.** What a request may cost at most is reserved in the commit that admits it, and that is on disk before it leaves, or drawn
 //! from a lease that is; so requests that race, a stream that is cancelled and a kernel that dies can't spend what is not there.
 
-use super::flight::InFlightRequest;
-use super::settle::Paid;
-use super::wait::{Wait, Waited};
-use super::{REQUEST, settle};
-use crate::Kernel;
-use crate::call;
-use gate::{ExtraEvents, Request};
+use crate::Models;
+use crate::flight::InFlightRequest;
+use crate::permit::{self, ModelAdmission, ModelFacts};
+use crate::settle::{self, Paid};
+use crate::wait::{Wait, Waited};
+use gate::{ExtraEvents, MODEL_REQUEST, Request};
 use gateway::price::Price;
 use gateway::{Admission, Admitted, BoxedFuture, Denial, DenialKind, Endpoint, GatewayRefusal, ModelNames, ModelRequest, ParsedRequest};
 use ledger::name_of;
 use parking_lot::Mutex;
 use serde_json::json;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use world::budget::lease::{Plan, ReservationRequest, Share};
@@ -26,7 +26,7 @@ const OUTPUT_DEFAULT: u64 = 16_384;
 
 /// Decides about the requests of one process.
 pub(crate) struct ProcessAdmission {
-    kernel: Weak<Kernel>,
+    models: Weak<Models>,
     pid: Pid,
     zone: ZoneId,
     /// The running call that its requests are parts of, and that call's task.
@@ -58,30 +58,30 @@ enum Payment {
 
 impl Admission for ProcessAdmission {
     fn names(&self) -> Arc<ModelNames> {
-        let trusted = self.kernel.upgrade().and_then(|kernel| kernel.gate.policies.trusted(self.zone).ok().flatten());
+        let trusted = self.models.upgrade().and_then(|models| models.gate.policies.trusted(self.zone).ok().flatten());
         trusted.map(|trusted| Arc::new(trusted.config.models.clone())).unwrap_or_default()
     }
 
     fn replay(&self) -> Option<Arc<gateway::Provider>> {
-        let kernel = self.kernel.upgrade()?;
-        kernel.models.cassette_player(self.pid, self.task(&kernel))
+        let models = self.models.upgrade()?;
+        models.cassette_player(self.pid, self.task(&models))
     }
 
     fn admit<'a>(&'a self, model_request: &'a ModelRequest<'a>) -> BoxedFuture<'a, Result<Admitted, Denial>> {
         Box::pin(async move {
-            let kernel = self.kernel()?;
-            let deadline = Instant::now() + kernel.models.gateway.hold();
+            let models = self.models()?;
+            let deadline = Instant::now() + models.gateway.hold();
             // Before anything is asked: a task that was cancelled is not its process's any more.
-            let asker = self.asker(&kernel);
+            let asker = self.asker(&models);
             loop {
-                match self.ask(&kernel, model_request).await {
+                match self.ask(&models, model_request).await {
                     Ok(leave) => return Ok(leave),
-                    Err(Denied::Final(denial)) => return Err(cancellation(&kernel, asker).unwrap_or(denial)),
+                    Err(Denied::Final(denial)) => return Err(cancellation(&models, asker).unwrap_or(denial)),
                     Err(Denied::Waits { denial, what }) => {
-                        if !what.over(&kernel, asker, deadline).await {
+                        if !what.over(&models, asker, deadline).await {
                             return Err(denial);
                         }
-                        if let Some(cancelled) = cancellation(&kernel, asker) {
+                        if let Some(cancelled) = cancellation(&models, asker) {
                             return Err(cancelled);
                         }
                     }
@@ -92,9 +92,9 @@ impl Admission for ProcessAdmission {
 
     fn record_refusal<'a>(&'a self, model_request: &'a ModelRequest<'a>, refusal: &'a GatewayRefusal) -> BoxedFuture<'a, ()> {
         Box::pin(async move {
-            let Ok(kernel) = self.kernel() else { return };
+            let Ok(models) = self.models() else { return };
             let refusal = Refusal::new(Code::Denied, refusal.reason.clone()).hint(refusal.hint.clone());
-            if let Err(fault) = kernel.gate.record_refusal(&self.request(&kernel, model_request, None), &refusal).await {
+            if let Err(fault) = models.gate.record_refusal(&self.request(&models, model_request, None), &refusal).await {
                 // It is refused all the same.
                 eprintln!("skep: a refusal could not be recorded: {fault}");
             }
@@ -112,9 +112,9 @@ pub(crate) enum Denied {
 }
 
 /// What whoever asks hears after a cancel, in the place of what else forbids it by then.
-pub(crate) fn cancellation(kernel: &Kernel, (pid, task): (Pid, Option<TaskId>)) -> Option<Denial> {
-    let of_task = task.and_then(|task| kernel.ledger.cancelled(task)).map(|refusal| refusal.reason);
-    let is_dead = || kernel.ledger.look(|world| world.processes.get(&pid).is_some_and(|process| process.state == ProcessState::Dead));
+pub(crate) fn cancellation(models: &Models, (pid, task): (Pid, Option<TaskId>)) -> Option<Denial> {
+    let of_task = task.and_then(|task| models.ledger.cancelled(task)).map(|refusal| refusal.reason);
+    let is_dead = || models.ledger.look(|world| world.processes.get(&pid).is_some_and(|process| process.state == ProcessState::Dead));
     let why = of_task.or_else(|| is_dead().then(|| format!("process {pid} was cancelled")))?;
     Some(denial(DenialKind::Cancelled, why))
 }
@@ -124,13 +124,13 @@ fn failed(fault: Fault) -> Denied {
     Denied::Final(denial(DenialKind::Upstream, fault.to_string()))
 }
 
-pub(super) fn denial(kind: DenialKind, message: impl Into<String>) -> Denial {
+pub(crate) fn denial(kind: DenialKind, message: impl Into<String>) -> Denial {
     Denial::new(kind, message)
 }
 
 impl ProcessAdmission {
-    pub fn of(kernel: &Arc<Kernel>, pid: Pid, zone: ZoneId) -> ProcessAdmission {
-        ProcessAdmission { kernel: Arc::downgrade(kernel), pid, zone, part: None, room: None }
+    pub fn of(models: &Arc<Models>, pid: Pid, zone: ZoneId) -> ProcessAdmission {
+        ProcessAdmission { models: Arc::downgrade(models), pid, zone, part: None, room: None }
     }
 
     /// The same for requests that are parts of a running call of that process.
@@ -138,51 +138,51 @@ impl ProcessAdmission {
         ProcessAdmission { part: Some((task, call)), room: Some(room), ..self }
     }
 
-    pub fn kernel(&self) -> Result<Arc<Kernel>, Denial> {
-        self.kernel.upgrade().ok_or_else(|| denial(DenialKind::Upstream, "the kernel is going down"))
+    pub fn models(&self) -> Result<Arc<Models>, Denial> {
+        self.models.upgrade().ok_or_else(|| denial(DenialKind::Upstream, "the kernel is going down"))
     }
 
     /// What the process works on now.
-    fn task(&self, kernel: &Kernel) -> Option<TaskId> {
+    fn task(&self, models: &Models) -> Option<TaskId> {
         if let Some((task, _)) = self.part {
             return task;
         }
-        kernel.ledger.look(|world| world.current_task(self.pid).map(|task| task.id))
+        models.ledger.look(|world| world.current_task(self.pid).map(|task| task.id))
     }
 
     /// Whose requests it decides about, and for which task.
-    pub fn asker(&self, kernel: &Kernel) -> (Pid, Option<TaskId>) {
-        (self.pid, self.task(kernel))
+    pub fn asker(&self, models: &Models) -> (Pid, Option<TaskId>) {
+        (self.pid, self.task(models))
     }
 
     /// The call that a request is.
-    fn request(&self, kernel: &Kernel, model_request: &ModelRequest<'_>, output_max: Option<u64>) -> Request {
+    fn request(&self, models: &Models, model_request: &ModelRequest<'_>, output_max: Option<u64>) -> Request {
         let of = self.part.map(|(_, call)| call);
-        Request { of, ..Request::new(self.pid, self.task(kernel), self.zone, REQUEST, input(kernel, model_request, output_max)) }
+        Request { of, ..Request::new(self.pid, self.task(models), self.zone, MODEL_REQUEST, input(models, model_request, output_max)) }
     }
 
-    pub async fn ask(&self, kernel: &Arc<Kernel>, model_request: &ModelRequest<'_>) -> Result<Admitted, Denied> {
-        if kernel.instance.stopping() {
+    pub async fn ask(&self, models: &Arc<Models>, model_request: &ModelRequest<'_>) -> Result<Admitted, Denied> {
+        if models.stopping.load(Ordering::SeqCst) {
             return Err(Denied::Final(denial(DenialKind::Cancelled, "the kernel is going down")));
         }
-        let allowed = kernel.gate.policies.trusted(self.zone).map_err(failed)?.and_then(|trusted| trusted.config.providers.clone());
-        let task = self.task(kernel);
+        let allowed = models.gate.policies.trusted(self.zone).map_err(failed)?.and_then(|trusted| trusted.config.providers.clone());
+        let task = self.task(models);
         // A recording is the project's own traffic, whoever answered it then.
-        let replayed = kernel.models.cassette_player(self.pid, task).is_some();
+        let replayed = models.cassette_player(self.pid, task).is_some();
         if !replayed && allowed.is_some_and(|allowed| !allowed.iter().any(|name| name == model_request.provider)) {
             let reason = format!("this project does not use `{}`", model_request.provider);
             let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
-            let recorded = kernel.gate.record_refusal(&self.request(kernel, model_request, None), &refusal).await;
+            let recorded = models.gate.record_refusal(&self.request(models, model_request, None), &refusal).await;
             recorded.map_err(failed)?;
-            return Err(self.no(kernel, model_request.tier.as_str(), refusal, None).await);
+            return Err(self.no(models, model_request.tier.as_str(), refusal, None).await);
         }
-        kernel.ledger.release_held().await.map_err(failed)?;
-        let estimate = self.estimate(kernel, model_request);
+        models.ledger.release_held().await.map_err(failed)?;
+        let estimate = self.estimate(models, model_request);
         let Estimate { context, output_max, price, .. } = estimate;
         // What is on tape was paid for then.
         let (tokens, micros) = if replayed { (0, 0) } else { (estimate.tokens, estimate.micros) };
-        let cassette = kernel.models.cassette_writer(self.pid, task).map_err(failed)?;
-        let request = self.request(kernel, model_request, output_max);
+        let cassette = models.cassette_writer(self.pid, task).map_err(failed)?;
+        let request = self.request(models, model_request, output_max);
         // Decided under the ledger's lock: how it is paid for, or which cap it does not fit under.
         let paid: Mutex<Option<Payment>> = Mutex::new(None);
         let (pid, tier) = (self.pid, model_request.tier.as_str());
@@ -196,7 +196,7 @@ impl ProcessAdmission {
             }
             let need = Need { tier, tokens, context, micros };
             let bid = ReservationRequest { pid, task, call, provider: model_request.provider, model: model_request.model, need };
-            match kernel.models.leases.plan(world, &bid, now_ms) {
+            match models.leases.plan(world, &bid, now_ms) {
                 Ok(Plan { events, ahead, share }) => {
                     let lease = events.iter().find_map(|event| match event {
                         Event::ModelReserved(reserved) => reserved.lease,
@@ -213,31 +213,31 @@ impl ProcessAdmission {
             }
         };
         let words = vec![model_request.provider.to_owned(), model_request.model.to_owned()];
-        let about = call::ModelFacts { tier, host: model_request.host, words, room: self.room.clone() };
-        let admitted = call::admit_model(kernel, &request, about, &reserve).await;
+        let about = ModelFacts { tier, host: model_request.host, words, room: self.room.clone() };
+        let admitted = permit::admit_model(&models.gate, &request, about, &reserve).await;
         let paid = paid.into_inner();
         match admitted {
-            Ok(call::ModelAdmission::Admitted(permit)) => {
+            Ok(ModelAdmission::Admitted(permit)) => {
                 let (share, lease) = match paid {
                     Some(Payment::Made { share, lease }) => (share, lease),
                     _ => (None, None),
                 };
                 let ahead = permit.is_ahead();
                 let in_flight = InFlightRequest { pid, task, of: request.of, call: permit.call() };
-                let (place, stop) = kernel.models.flights.enter(in_flight);
+                let (place, stop) = models.flights.enter(in_flight);
                 let paid = Paid { price, reserved: (tokens, micros), lease, share };
-                let mut pass = settle::ModelSettlement::new(kernel.clone(), request, permit, model_request, paid, replayed, place);
+                let mut pass = settle::ModelSettlement::new(models.clone(), request, permit, model_request, paid, replayed, place);
                 if !ahead {
                     pass.admitted().await.map_err(failed)?;
                 }
-                Ok(Admitted { output_max, record: kernel.models.record, cassette, stop, settlement: Box::new(pass) })
+                Ok(Admitted { output_max, record: models.record, cassette, stop, settlement: Box::new(pass) })
             }
-            Ok(call::ModelAdmission::Refused(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(kernel, tier, refusal, paid).await),
+            Ok(ModelAdmission::Refused(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(models, tier, refusal, paid).await),
             Err(Stop::Failed(fault)) => Err(failed(fault)),
         }
     }
 
-    async fn no(&self, kernel: &Kernel, tier: &str, refusal: Refusal, paid: Option<Payment>) -> Denied {
+    async fn no(&self, models: &Models, tier: &str, refusal: Refusal, paid: Option<Payment>) -> Denied {
         // A model's client is no face of ours: it is told in words, and the record has the remedy.
         let message = match refusal.advice() {
             Some(advice) => format!("{}; {advice}", refusal.reason),
@@ -251,17 +251,17 @@ impl ProcessAdmission {
         match (refusal.review, short) {
             (Some(review), _) => Denied::Waits { denial: denial(DenialKind::Denied, message), what: Waited::Review(review) },
             (None, Some(CapExceeded { what: Cap::Rate, .. })) => {
-                let now_ms = kernel.ledger.look(|world| world.now_ms);
+                let now_ms = models.ledger.look(|world| world.now_ms);
                 let left_ms = 60_000 - now_ms.rem_euclid(60_000);
                 let retry_after = Some(Duration::from_millis(left_ms.unsigned_abs()));
                 Denied::Final(Denial { retry_after, ..denial(DenialKind::RateLimited, message) })
             }
-            (None, Some(short)) if short.at_cap == AtCap::Ask && short.what != Cap::Context && !self.is_replay(kernel) => {
-                let wait = Wait::new(self.pid, self.task(kernel), tier, short);
+            (None, Some(short)) if short.at_cap == AtCap::Ask && short.what != Cap::Context && !self.is_replay(models) => {
+                let wait = Wait::new(self.pid, self.task(models), tier, short);
                 let asked = wait.asked();
                 // On the list first: whoever sees the record finds it there.
-                let place = kernel.models.waiting.enter(wait);
-                match kernel.ledger.record(asked).await {
+                let place = models.waiting.enter(wait);
+                match models.ledger.record(asked).await {
                     Ok(()) => Denied::Waits { denial: denial(DenialKind::Budget, message), what: Waited::Budget(place) },
                     Err(fault) => failed(fault),
                 }
@@ -275,22 +275,19 @@ impl ProcessAdmission {
     }
 
     /// A replay asks nobody.
-    fn is_replay(&self, kernel: &Kernel) -> bool {
-        let task = self.task(kernel);
-        kernel.ledger.look(|world| task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.replays.is_some()))
+    fn is_replay(&self, models: &Models) -> bool {
+        let task = self.task(models);
+        models.ledger.look(|world| task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.replays.is_some()))
     }
 
     /// The most a request can cost: its bytes as tokens, a fixed figure for each picture, and all the output it may have.
-    fn estimate(&self, kernel: &Kernel, model_request: &ModelRequest<'_>) -> Estimate {
+    fn estimate(&self, models: &Models, model_request: &ModelRequest<'_>) -> Estimate {
         let ParsedRequest { output_max, answers, input_bytes, images, .. } = model_request.parsed;
         let context = input_bytes.saturating_add(u64::from(*images).saturating_mul(gateway::IMAGE_TOKENS));
-        let capped = kernel.ledger.look(|world| world.is_capped(self.pid));
+        let capped = models.ledger.look(|world| world.is_capped(self.pid));
         let output = model_request.parsed.output_most(model_request.model, OUTPUT_DEFAULT).saturating_mul(u64::from((*answers).max(1)));
-        let price = if model_request.is_free {
-            Some(Price::default())
-        } else {
-            kernel.models.prices.price(model_request.provider, model_request.model)
-        };
+        let price =
+            if model_request.is_free { Some(Price::default()) } else { models.prices.price(model_request.provider, model_request.model) };
         let micros = price.map_or(0, |price| price.micros_max(model_request.parsed, context, output));
         let rewritten = (capped && output_max.is_none() && model_request.parsed.endpoint == Endpoint::Generate).then_some(OUTPUT_DEFAULT);
         Estimate { tokens: context.saturating_add(output), context, micros, price, output_max: rewritten }
@@ -298,9 +295,9 @@ impl ProcessAdmission {
 }
 
 /// What the record says of a request. Its text is a blob where recording is on, and a keyed digest always.
-fn input(kernel: &Kernel, model_request: &ModelRequest<'_>, output_max: Option<u64>) -> serde_json::Value {
+fn input(models: &Models, model_request: &ModelRequest<'_>, output_max: Option<u64>) -> serde_json::Value {
     let ModelRequest { parsed, provider, model, tier, body, .. } = model_request;
-    let digest = kernel.ledger.journal().vault().digest(body);
+    let digest = models.ledger.journal().vault().digest(body);
     let mut input = json!({
         "provider": provider,
         "model": model,

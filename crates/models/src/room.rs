@@ -3,8 +3,8 @@
 //! **Invariant.** What a job asks is asked by the process whose call runs it: a part of that call, decided, paid and recorded as any
 //! request is. Nobody outside the room can reach the door.
 
-use super::ProcessAdmission;
-use crate::Kernel;
+use crate::Models;
+use crate::admission::ProcessAdmission;
 use gate::Request;
 use gateway::{Gateway, Session};
 use std::sync::Arc;
@@ -13,25 +13,23 @@ use tokio::sync::watch;
 use world::Fault;
 use world::{CallId, UsedRoom};
 
-/// Where rooms find the gateway: beside the proxy.
-pub(crate) const GATEWAY_PORT: u16 = sandbox::MODELS_PORT;
-
-pub(crate) struct RoomModels {
+/// What serves a room's requests to models.
+pub struct RoomModels {
     gateway: Arc<Gateway>,
     session: Arc<Session>,
 }
 
 impl RoomModels {
     /// `call` is the one that runs the job.
-    pub fn open(kernel: &Arc<Kernel>, request: &Request, call: CallId, room: UsedRoom) -> Result<RoomModels, Fault> {
-        let door = ProcessAdmission::of(kernel, request.pid, request.zone).within(request.task, call, room);
-        let session = kernel.models.session_with(request.pid, None, Arc::new(door))?;
-        Ok(RoomModels { gateway: kernel.models.gateway().clone(), session: Arc::new(session) })
+    pub fn open(models: &Arc<Models>, request: &Request, call: CallId, room: UsedRoom) -> Result<RoomModels, Fault> {
+        let door = ProcessAdmission::of(models, request.pid, request.zone).within(request.task, call, room);
+        let session = models.session_with(request.pid, None, Arc::new(door))?;
+        Ok(RoomModels { gateway: models.gateway().clone(), session: Arc::new(session) })
     }
 
-    /// What the vendors' clients look for.
-    pub fn environment(&self) -> Vec<(String, String)> {
-        let (url, key) = (format!("http://127.0.0.1:{GATEWAY_PORT}"), self.session.key.reveal());
+    /// What the vendors' clients look for, where the room's door to models has this port.
+    pub fn environment(&self, port: u16) -> Vec<(String, String)> {
+        let (url, key) = (format!("http://127.0.0.1:{port}"), self.session.key.reveal());
         let all = [
             ("ANTHROPIC_BASE_URL", url.as_str()),
             ("ANTHROPIC_API_KEY", key),

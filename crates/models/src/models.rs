@@ -1,45 +1,31 @@
-//! Models: every request is a call through the door, paid from the caller's budget and all above it.
+//! The gateway, who listens at it, and the keys that open it.
 //!
-//! The gateway knows the road, [`admission`] who may take it; this file opens the way to it and closes it. **Invariant.** A key is good at one
-//! listener, for one process, as long as that lives.
+//! **Invariant.** A key is good at one listener, for one process, as long as that lives.
 
-mod admission;
-mod cassette;
-mod flight;
-mod lease;
-mod room;
-mod settle;
-mod wait;
-
-use crate::{Home, Kernel};
-pub(crate) use admission::{Denied, ProcessAdmission, cancellation};
-use cassette::Cassettes;
-pub(crate) use cassette::file_of;
-pub use cassette::{CassetteView, ExchangeView, Traffic};
-pub(crate) use flight::{Flights, Whose};
+use crate::admission::ProcessAdmission;
+use crate::cassette::{Cassettes, Traffic};
+use crate::flight::{Flights, Whose};
+use crate::lease::Leases;
+use crate::wait::Waiting;
+use gate::Gate;
 use gateway::{Admission, Gateway, Secret, Session, StopCause, Upstream, VendorClient};
 use ledger::Ledger;
 use parking_lot::Mutex;
-pub(crate) use room::{GATEWAY_PORT, RoomModels};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-pub use wait::Wait;
-pub(crate) use wait::Waited;
-use wait::Waiting;
+use world::budget::crash::Left;
 use world::event::ProcSpawned;
-use world::{Code, Ending, Pid, Refusal, ZoneId};
-use world::{Fault, FaultKind, Stop};
+use world::{Code, Ending, Fault, FaultKind, Pid, Refusal, Stop, ZoneId};
 
-/// The call that a request is.
-pub(crate) const REQUEST: &str = "model.request";
 /// The role of a program outside rooms that speaks to the gateway.
-pub(crate) const CLIENT: &str = "client";
+pub const CLIENT: &str = "client";
 
 /// How long the end of requests may take when the kernel stops.
 const SETTLE_MAX: std::time::Duration = std::time::Duration::from_secs(2);
@@ -96,17 +82,21 @@ impl CancelNotices {
 /// The gateway and who listens at it.
 pub struct Models {
     pub(crate) ledger: Arc<Ledger>,
+    pub(crate) gate: Arc<Gate>,
     /// Where recorded traffic is kept.
     pub(crate) folder: PathBuf,
     pub gateway: Arc<Gateway>,
     pub(crate) prices: gateway::price::Prices,
-    pub(crate) record: bool,
+    /// Every task is recorded.
+    pub record: bool,
     pub(crate) cassettes: Cassettes,
-    pub(crate) leases: lease::Leases,
+    pub(crate) leases: Leases,
     pub(crate) flights: Arc<Flights>,
     pub(crate) cancel_notices: CancelNotices,
-    waiting: Waiting,
+    pub(crate) waiting: Waiting,
     loopback: bool,
+    /// The kernel is going down: nothing more is asked.
+    pub(crate) stopping: AtomicBool,
     listeners: Mutex<HashMap<Pid, Vec<Listener>>>,
 }
 
@@ -118,7 +108,15 @@ struct Listener {
 }
 
 impl Models {
-    pub(crate) fn new(ledger: Arc<Ledger>, home: &Home, settings: &gateway::ModelSettings, flights: Arc<Flights>) -> Result<Models, Fault> {
+    /// Opens the gateway, and says which requests of the last kernel had left. Nothing leaves before [`Models::begin`].
+    pub fn open(gate: Arc<Gate>, home: &Path, settings: &gateway::ModelSettings) -> Result<(Arc<Models>, Left), Fault> {
+        let ledger = gate.ledger.clone();
+        let (flights, sent) = Flights::open(home, ledger.look(|world| world.starts))?;
+        let flights = Arc::new(flights);
+        ledger.watch_flights({
+            let flights = flights.clone();
+            move || flights.left()
+        });
         let redactor = ledger.redactor.clone();
         let bad = |why: String| Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why);
         let hold = settings.gateway.hold.as_deref().map(policy::parse_duration).transpose();
@@ -126,30 +124,45 @@ impl Models {
         let made = Gateway::new(settings, Upstream::new(&[]), hold);
         let gateway =
             made.map_err(|error| bad(error.to_string()).fix(error.fix.unwrap_or_else(|| "mend it in $SKEP_HOME/config.yml".into())))?;
-        let mut prices = prices(&home.path).map_err(|why| bad(why).fix("mend prices.yaml in $SKEP_HOME"))?;
+        let mut prices = prices(home).map_err(|why| bad(why).fix("mend prices.yaml in $SKEP_HOME"))?;
         gateway.providers().for_each(|provider| prices.known_by(&provider.name, provider.host()));
+        gate.know_providers(gateway.providers().map(|provider| (provider.name.clone(), provider.host().to_owned())));
         let knows = redactor.clone();
         let gateway = gateway.with_secret_observer(Arc::new(move |secret| {
             knows.register(secret.reveal());
         }));
-        Ok(Models {
-            folder: home.cassettes(),
+        let models = Models {
+            folder: home.join("cassettes"),
             ledger,
+            gate,
             gateway: Arc::new(gateway.with_redactor(Arc::new(move |text| redactor.text(text).into_owned()))),
             prices,
             record: settings.gateway.record,
             cassettes: Cassettes::default(),
-            leases: lease::Leases::default(),
+            leases: Leases::default(),
             flights,
             cancel_notices: CancelNotices::default(),
             waiting: Waiting::default(),
             loopback: settings.gateway.loopback,
+            stopping: AtomicBool::new(false),
             listeners: Mutex::default(),
-        })
+        };
+        Ok((Arc::new(models), sent))
+    }
+
+    /// From here on requests may leave: what the last kernel noted is on record.
+    pub async fn begin(&self) -> Result<(), Fault> {
+        self.flights.begin(self.ledger.look(|world| world.starts)).await
+    }
+
+    /// Lets go of what a process's work on a task was recorded on or answered from.
+    pub fn close_cassettes(&self, pid: Pid, task: world::TaskId) {
+        self.cassettes.forget((pid, Some(task)));
     }
 
     /// Stops every request that is on its way. Done when all are settled, or when that takes too long: then the next kernel holds them.
-    pub(crate) fn stop(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub fn stop(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.stopping.store(true, Ordering::SeqCst);
         let words = "the kernel was stopped".to_owned();
         let settled = self.flights.stop(&|_| true, &StopCause { ending: Ending::Stopped, words });
         async move {
@@ -165,7 +178,7 @@ impl Models {
     }
 
     /// Nobody is served any more.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.listeners.lock().drain().flat_map(|(_, listeners)| listeners).for_each(|listener| listener.task.abort());
     }
 }
@@ -196,7 +209,7 @@ impl Models {
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| Fault::new(FaultKind::Io, "no key can be made", error))?;
         // The redactor knows it by its shape, so there is nothing to tell it and nothing to forget.
-        let key = Secret::new(format!("{}{}", journal::OWN_KEY, workspace::hash::hex(&bytes)));
+        let key = Secret::new(format!("{}{}", journal::OWN_KEY, hex(&bytes)));
         Ok(Session { pid: pid.0, key, client, admission })
     }
 
@@ -228,7 +241,7 @@ impl Models {
     }
 
     /// Ends a program's way to models; it is told why, at every request that is on the way.
-    pub(crate) async fn cancel_gateway(&self, pid: Pid, by: &str) -> Result<(), Fault> {
+    pub async fn cancel_gateway(&self, pid: Pid, by: &str) -> Result<(), Fault> {
         let why = format!("process {pid} was cancelled by {by}");
         self.ledger.record_exit(pid, true, format!("cancelled by {by}")).await?;
         // Each request that is on the way ends and says so; then whoever opened the gateway ends its program and hangs up.
@@ -255,21 +268,21 @@ impl Models {
     }
 }
 
-impl Kernel {
+impl Models {
     /// Serves one process at a listener of its own. The key is good there and nowhere else, as long as the process lives.
     pub fn attend(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>, listener: TcpListener) -> Result<Secret, Fault> {
         let session = Arc::new(self.session_of(pid, zone, client)?);
         let key = session.key.clone();
-        self.models.cancel_notices.open(pid);
+        self.cancel_notices.open(pid);
         let (closing, is_closing) = watch::channel(false);
-        let task = tokio::spawn(gateway::listen(self.models.gateway.clone(), session, listener, is_closing)).abort_handle();
-        self.models.listeners.lock().entry(pid).or_default().push(Listener { closing, task });
+        let task = tokio::spawn(gateway::listen(self.gateway.clone(), session, listener, is_closing)).abort_handle();
+        self.listeners.lock().entry(pid).or_default().push(Listener { closing, task });
         Ok(key)
     }
 
     /// A process at the gateway without a socket, for brains that run inside the kernel's process: `gateway().answer(&session, …)`.
     pub fn session_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>) -> Result<Session, Fault> {
-        self.models.session_with(pid, client, Arc::new(ProcessAdmission::of(self, pid, zone)))
+        self.session_with(pid, client, Arc::new(ProcessAdmission::of(self, pid, zone)))
     }
 
     /// Opens the gateway on 127.0.0.1 to a program outside any room, as a process of its own.
@@ -279,14 +292,14 @@ impl Kernel {
         client: Option<VendorClient>,
         traffic: Traffic,
     ) -> Result<GatewayAccess, Stop> {
-        if !self.models.loopback {
+        if !self.loopback {
             return Err(Refusal::new(Code::Unsupported, "the gateway is closed to programs outside rooms")
                 .remedy(world::Remedy::OpenLoopback)
                 .into());
         }
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| Fault::new(FaultKind::Io, "cannot listen", error))?;
         let address = listener.local_addr().map_err(|error| Fault::new(FaultKind::Io, "cannot listen", error))?;
-        let user = self.instance.user.clone();
+        let user = self.gate.user.clone();
         let pending = self.ledger.commit(|world, _| {
             let pid = world.next_pid();
             let nth = world.processes.values().filter(|process| process.role == CLIENT).count() + 1;
@@ -299,11 +312,15 @@ impl Kernel {
             )
         })?;
         let pid = pending.durable().await?;
-        if let Err(stop) = self.models.set_up_traffic(pid, &traffic).await {
-            self.models.close_gateway(pid).await?;
+        if let Err(stop) = self.set_up_traffic(pid, &traffic).await {
+            self.close_gateway(pid).await?;
             return Err(stop);
         }
         let key = self.attend(pid, zone, client, listener)?;
         Ok(GatewayAccess { pid, address, key })
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -3,11 +3,11 @@
 //! **Invariant.** A request is on the list exactly while somebody holds it open: it comes off when it goes on, gives up, or its client hangs
 //! up. So nothing of this is on record; after a crash nobody waits until somebody asks again.
 
-use super::Models;
-use crate::Kernel;
+use crate::Models;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use world::event::BudgetAsked;
 use world::{Account, AtCap, Cap, CapExceeded, Pid, ReviewId, ReviewState, Spend, TaskId, World};
@@ -22,7 +22,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    pub(super) fn new(pid: Pid, task: Option<TaskId>, tier: &str, short: CapExceeded) -> Wait {
+    pub(crate) fn new(pid: Pid, task: Option<TaskId>, tier: &str, short: CapExceeded) -> Wait {
         Wait { pid, task, tier: tier.to_owned(), short }
     }
 
@@ -40,7 +40,7 @@ impl Wait {
         self.short.remedy()
     }
 
-    pub(super) fn asked(&self) -> BudgetAsked {
+    pub(crate) fn asked(&self) -> BudgetAsked {
         let CapExceeded { pid: of, what, cap, used, need, .. } = &self.short;
         BudgetAsked { pid: self.pid, task: self.task, of: *of, what: what.to_string(), cap: *cap, used: *used, need: *need }
     }
@@ -94,10 +94,10 @@ pub(crate) enum Waited {
 
 impl Waited {
     /// Waits for the person, or until whoever asks was cancelled and may not go on; `false` when the time is up first.
-    pub async fn over(&self, kernel: &Kernel, (pid, task): (Pid, Option<TaskId>), deadline: Instant) -> bool {
-        let mut follow = kernel.ledger.journal().follow();
+    pub async fn over(&self, models: &Models, (pid, task): (Pid, Option<TaskId>), deadline: Instant) -> bool {
+        let mut follow = models.ledger.journal().follow();
         let answered = || {
-            kernel.ledger.look(|world| {
+            models.ledger.look(|world| {
                 let is_cancelled = !world.processes.get(&pid).is_some_and(|process| process.state.alive())
                     || task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.state.ended());
                 is_cancelled
@@ -109,7 +109,7 @@ impl Waited {
         };
         while !answered() {
             match tokio::time::timeout_at(deadline.into(), follow.changed()).await {
-                Ok(Ok(())) if !kernel.instance.stopping() => {}
+                Ok(Ok(())) if !models.stopping.load(Ordering::SeqCst) => {}
                 _ => return false,
             }
         }

@@ -4,9 +4,10 @@
 //! went away or its provider broke off, for nobody knows how far it got, and where the model thinks in secret. What the operator cancelled
 //! is released.
 
-use super::flight::Place;
-use crate::Kernel;
-use crate::call::ModelPermit;
+use crate::Models;
+use crate::admission::denial;
+use crate::flight::Place;
+use crate::permit::ModelPermit;
 use gate::Request;
 use gateway::price::Price;
 use gateway::{BoxedFuture, Bytes, Denial, DenialKind, ExchangeOutcome, Metered, ModelRequest, Settlement, TokenUsage, UsageSource};
@@ -19,8 +20,8 @@ use world::budget::lease::Share;
 use world::event::{BudgetWarned, CallFinished, ModelUsed};
 use world::{CallId, Ending, Event, UsageTotals, World};
 
-pub(super) struct ModelSettlement {
-    kernel: Arc<Kernel>,
+pub(crate) struct ModelSettlement {
+    models: Arc<Models>,
     request: Request,
     permit: ModelPermit,
     provider: String,
@@ -48,7 +49,7 @@ pub(super) struct ModelSettlement {
 }
 
 /// How a request is paid for.
-pub(super) struct Paid {
+pub(crate) struct Paid {
     pub price: Option<Price>,
     pub reserved: (u64, u64),
     pub lease: Option<CallId>,
@@ -65,7 +66,7 @@ struct Bill {
 
 impl ModelSettlement {
     pub fn new(
-        kernel: Arc<Kernel>,
+        models: Arc<Models>,
         request: Request,
         permit: ModelPermit,
         model_request: &ModelRequest<'_>,
@@ -73,10 +74,10 @@ impl ModelSettlement {
         replayed: bool,
         place: Place,
     ) -> ModelSettlement {
-        let asked = kernel.models.record.then(|| model_request.body.clone());
+        let asked = models.record.then(|| model_request.body.clone());
         let Paid { price, reserved, lease, share } = paid;
         ModelSettlement {
-            kernel,
+            models,
             request,
             permit,
             provider: model_request.provider.to_owned(),
@@ -120,10 +121,10 @@ impl ModelSettlement {
 
     /// Waits until the admission is on disk, and with it what was set aside.
     pub async fn admitted(&mut self) -> Result<(), Fault> {
-        let recorded = self.permit.recorded(&self.kernel).await;
+        let recorded = self.permit.recorded(&self.models.ledger).await;
         self.void |= recorded.is_err();
         if let Some(share) = self.share.take().filter(|_| !self.void) {
-            self.kernel.models.leases.add(&self.kernel.ledger, share);
+            self.models.leases.add(&self.models.ledger, share);
         }
         recorded
     }
@@ -134,7 +135,7 @@ impl ModelSettlement {
             return Ok(());
         }
         self.admitted().await?;
-        let kernel = &self.kernel;
+        let models = &self.models;
         let metered = end.metered.as_ref().map(|metered| metered.usage);
         // What was never answered, or in a way that nobody reads, has spent its input; what was refused has spent nothing.
         let usage = metered.unwrap_or(if end.sent && !is_refused(&end) { self.unanswered } else { TokenUsage::default() });
@@ -144,9 +145,9 @@ impl ModelSettlement {
         let ExchangeOutcome { status, metered, ending, why, first_byte, bytes, answer, .. } = end;
         let ok = complete && status.is_some_and(|status| (200..300).contains(&status));
         let mut notes = metered.map(|metered| metered.notes).unwrap_or_default();
-        notes.extend(why.iter().map(|why| kernel.ledger.redactor.text(why).into_owned()));
+        notes.extend(why.iter().map(|why| models.ledger.redactor.text(why).into_owned()));
         let keep = |bytes: Option<&[u8]>| {
-            bytes.map(|bytes| kernel.ledger.keep(kernel.ledger.redactor.text(&String::from_utf8_lossy(bytes)).as_bytes())).transpose()
+            bytes.map(|bytes| models.ledger.keep(models.ledger.redactor.text(&String::from_utf8_lossy(bytes)).as_bytes())).transpose()
         };
         let (asked, answered) = (keep(self.asked.as_deref())?, keep(answer.as_deref())?);
         let figures = UsageTotals {
@@ -186,16 +187,16 @@ impl ModelSettlement {
         let finished = CallFinished { pid, task, call, ok, output, blob: None, blob_bytes: 0, ms };
         let (tokens, micros) = self.reserved;
         let unspent = (tokens.saturating_sub(charged_tokens) - held.0, micros.saturating_sub(charged_micros) - held.1);
-        let pending = kernel.ledger.commit(|world, _| {
+        let pending = models.ledger.commit(|world, _| {
             let lease = world.books.reserved.get(&call).and_then(|reserved| reserved.lease);
             let back = lease.map(|lease| Share { pid, lease, tokens: unspent.0, micros: unspent.1 });
             (events(world, call, used, finished), back)
         })?;
         if let Some(back) = pending.durable().await? {
-            kernel.models.leases.add(&kernel.ledger, back);
+            models.leases.add(&models.ledger, back);
         }
         self.place.settled();
-        kernel.ledger.delete_original(call)
+        models.ledger.delete_original(call)
     }
 }
 
@@ -237,18 +238,18 @@ impl Settlement for ModelSettlement {
         let (provider, model, tier) = (self.provider.clone(), self.model.clone(), self.tier.to_owned());
         let flight = Flight { call, pid, task, provider, model, tier, tokens: self.reserved.0, micros: self.reserved.1, lease: self.lease };
         Box::pin(async move {
-            let noted = self.kernel.models.flights.leaves(&self.place, flight).await;
-            noted.map_err(|fault| super::admission::denial(DenialKind::Upstream, fault.to_string()))?;
+            let noted = self.models.flights.leaves(&self.place, flight).await;
+            noted.map_err(|fault| denial(DenialKind::Upstream, fault.to_string()))?;
             // INVARIANT: noted first. So whoever folds the world again knows of it, or it is not there any more and does not leave.
-            if self.permit.stands(&self.kernel) {
+            if self.permit.stands(&self.models.ledger) {
                 return Ok(());
             }
-            Err(super::admission::denial(DenialKind::Upstream, "its admission could not be recorded"))
+            Err(denial(DenialKind::Upstream, "its admission could not be recorded"))
         })
     }
 
     fn recorded(&mut self) -> BoxedFuture<'_, Result<(), Denial>> {
-        Box::pin(async move { self.admitted().await.map_err(|fault| super::admission::denial(DenialKind::Upstream, fault.to_string())) })
+        Box::pin(async move { self.admitted().await.map_err(|fault| denial(DenialKind::Upstream, fault.to_string())) })
     }
 
     fn settle(mut self: Box<Self>, end: ExchangeOutcome) -> BoxedFuture<'static, ()> {

@@ -1,7 +1,7 @@
-//! The gate for a request to a model: admitted here, carried out by the gateway, settled by `model/settle.rs`.
+//! A request to a model at the gate: admitted here, carried out by the gateway, settled by `settle.rs`.
 
-use crate::Kernel;
-use gate::{Details, GateDecision, Request};
+use gate::{Details, Gate, GateDecision, Request};
+use ledger::Ledger;
 use world::{CallId, Fault, Refusal, Stop};
 
 /// What rules can know of a request to a model.
@@ -28,14 +28,14 @@ impl ModelPermit {
     }
 
     /// There will be such a call: its admission is on disk, or on its way there.
-    pub fn stands(&self, kernel: &Kernel) -> bool {
-        self.0.unrecorded.as_ref().is_none_or(|unrecorded| kernel.ledger.stands(unrecorded))
+    pub fn stands(&self, ledger: &Ledger) -> bool {
+        self.0.unrecorded.as_ref().is_none_or(|unrecorded| ledger.stands(unrecorded))
     }
 
     /// Waits until the admission is on disk. After an error there is no such call, and its number may be another's.
-    pub async fn recorded(&mut self, kernel: &Kernel) -> Result<(), Fault> {
+    pub async fn recorded(&mut self, ledger: &Ledger) -> Result<(), Fault> {
         match self.0.unrecorded.take() {
-            Some(unrecorded) => kernel.ledger.recorded(unrecorded).await,
+            Some(unrecorded) => ledger.recorded(unrecorded).await,
             None => Ok(()),
         }
     }
@@ -46,9 +46,9 @@ pub(crate) enum ModelAdmission {
     Refused(Refusal),
 }
 
-/// Admits a request to a model, with what is reserved for it; the gateway carries it out, and its end is recorded by `model`.
+/// Admits a request to a model, with what is reserved for it; the gateway carries it out, and its end is recorded by `settle.rs`.
 pub(crate) async fn admit_model(
-    kernel: &Kernel,
+    gate: &Gate,
     request: &Request,
     about: ModelFacts<'_>,
     with: &gate::OnAdmit<'_>,
@@ -65,12 +65,12 @@ pub(crate) async fn admit_model(
         tier: tier.to_owned(),
         ..Details::of(&request.tool, request.input.clone())
     };
-    let facts = kernel.gate.describe_without_files(request, details).await?;
-    if let Some(no) = kernel.gate.unsupported_override(request, &facts.call) {
-        kernel.gate.record_refusal(request, &no).await?;
+    let facts = gate.describe_without_files(request, details).await?;
+    if let Some(no) = gate.unsupported_override(request, &facts.call) {
+        gate.record_refusal(request, &no).await?;
         return Ok(ModelAdmission::Refused(no));
     }
-    match kernel.gate.admit_with(request, &facts, with).await? {
+    match gate.admit_with(request, &facts, with).await? {
         Some(GateDecision::Admitted { permit, .. }) => Ok(ModelAdmission::Admitted(ModelPermit(permit))),
         Some(GateDecision::Refused { refusal, .. } | GateDecision::Pending { refusal, .. }) => Ok(ModelAdmission::Refused(refusal)),
         None => Err(gate::stale().into()),

@@ -4,7 +4,7 @@
 //! outlives the process that made it, so the kernel after a crash knows which requests had left, though none of them waited for the disk.
 //! After a crash of the machine it does not, and takes everything that was set aside for spent until somebody knows better.
 
-use super::Models;
+use crate::Models;
 use gateway::{StopCause, StopHandle, StopSignal};
 use ledger::boot_id;
 use parking_lot::Mutex;
@@ -44,7 +44,7 @@ struct List {
 
 /// Whose requests end together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Whose {
+pub enum Whose {
     Task(TaskId),
     /// The running call that they are parts of.
     Call(CallId),
@@ -173,7 +173,7 @@ impl Flights {
 impl Models {
     /// Stops the requests of what is cancelled, and those that it still makes before it is gone. They are stopped when this returns, and
     /// settled when the future is done.
-    pub(crate) fn stop_requests_of(&self, whose: Whose, why: &str) -> impl Future<Output = ()> + Send + use<> {
+    pub fn stop_requests_of(&self, whose: Whose, why: &str) -> impl Future<Output = ()> + Send + use<> {
         let why = StopCause { ending: Ending::Cancelled, words: why.to_owned() };
         self.flights.list.lock().cancelled.insert(whose, why.clone());
         self.flights.stop(&|request| request.belongs_to(whose), &why)

@@ -2,7 +2,7 @@
 //!
 //! A call at the door, a path of a merge, the merge as a whole, its undo, a trial, a connection of a job, a request to a model and an
 //! explanation are described as [`CallFacts`] and judged by the same code. [`Gate::admit`] decides and records the decision in one commit.
-//! It opens no room and runs no tool: what needs that gives it paths that are resolved already.
+//! It opens no task's room and runs no tool: whoever does gives it paths that are resolved already.
 //!
 //! **Invariant.** Only [`Gate::admit`] makes a [`Permit`], and only for a call whose admission is on disk or covered by what is.
 #![forbid(unsafe_code)]

@@ -116,8 +116,8 @@ impl Attempt {
         let targets = folders.map(|folder| folder.join("attempt"));
         for (at, target) in targets.iter().enumerate() {
             match self.language {
-                Language::C if at == 0 => drop(fs::copy(self.compiled(helpers), target).unwrap()),
-                Language::C => drop(fs::copy(&targets[0], target).unwrap()),
+                Language::C if at == 0 => copy_program(&self.compiled(helpers), target),
+                Language::C => copy_program(&targets[0], target),
                 Language::Shell | Language::Python => drop(fs::copy(&self.file, target).unwrap()),
             }
         }
@@ -153,6 +153,12 @@ impl Attempt {
         let output = compiler.output().expect("the suite needs a C compiler");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
+}
+
+/// Copied by another process: who forks on another thread while this one writes hands the open file on to the child, and nobody can run a file that
+/// is open for writing.
+fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success(), "{}", from.display());
 }
 
 /// What an expectation may depend on: the profile, the user and the runtime.

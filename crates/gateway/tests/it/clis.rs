@@ -76,7 +76,6 @@ fn codex_completes_a_scripted_task() {
     }
 }
 
-
 /// Codex with the model that it takes by itself, whose tools come within the conversation.
 fn codex_by_default(base: &str, home: &Path, command: &mut Command) {
     codex_with(&[], base, home, command);

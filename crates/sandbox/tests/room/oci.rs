@@ -58,7 +58,10 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 fn mounts(of: &Path) -> usize {
     // Names on this host that are no text are others'.
     let all = fs::read("/proc/self/mounts").unwrap();
-    String::from_utf8_lossy(&all).lines().filter(|line| line.split(' ').nth(1).is_some_and(|target| target.starts_with(of.to_str().unwrap()))).count()
+    String::from_utf8_lossy(&all)
+        .lines()
+        .filter(|line| line.split(' ').nth(1).is_some_and(|target| target.starts_with(of.to_str().unwrap())))
+        .count()
 }
 
 fn a_container_is_hardened(host: &Host) {

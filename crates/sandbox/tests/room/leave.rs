@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio as ProcessStdio};
 use std::sync::Arc;
@@ -12,8 +13,9 @@ use sandbox::{Launcher, WorkspaceSpec};
 
 use super::host::{Host, Test, sh};
 
-/// Once, for its length.
-pub const OWN: &[Test] = &[("many_rooms_leave_nothing", many_rooms_leave_nothing)];
+/// Once: one is long, and the other is about the host.
+pub const OWN: &[Test] =
+    &[("many_rooms_leave_nothing", many_rooms_leave_nothing), ("limits_hold_beside_odd_mounts", limits_hold_beside_odd_mounts)];
 
 pub const TESTS: &[Test] = &[
     ("fifty_rooms_at_once_leave_nothing", fifty_rooms_at_once_leave_nothing),
@@ -124,6 +126,20 @@ fn many_rooms_leave_nothing(host: &Host) {
     }
     forget(host);
     before.settles(host);
+}
+
+/// Somebody on this host has mounted something by a name that is no text; groups are found and removed nevertheless.
+fn limits_hold_beside_odd_mounts(host: &Host) {
+    // Only root has groups.
+    if !host.root {
+        return;
+    }
+    let odd = host.folder.path().join(std::ffi::OsStr::from_bytes(b"odd-\xff"));
+    fs::create_dir(&odd).unwrap();
+    let script = "mount -t tmpfs none \"$1\" && exec \"$0\" --exact root::memory_is_bounded";
+    let mut unshared = Command::new("unshare");
+    unshared.args(["--mount", "sh", "-c", script]).arg(std::env::current_exe().unwrap()).arg(&odd);
+    assert!(unshared.status().unwrap().success());
 }
 
 fn fifty_rooms_at_once_leave_nothing(host: &Host) {

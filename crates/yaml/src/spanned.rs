@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 /// The name by which the reader knows that the place is wanted too.
 pub(crate) const NAME: &str = "$yaml::Spanned";
 
-/// A value and where it stands; of an alias, where the alias does. Only this crate's reader can read it.
+/// A value and where it stands; of all that an alias stands for, where the alias does. Only this crate's reader can read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spanned<T> {
     pub value: T,

@@ -84,7 +84,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("name: x\ncount: -1", "line 2, column 8: invalid value: integer `-1`, expected u8"),
         ("name: x\ncount: many", "line 2, column 8: this is to be a whole number"),
         ("name: x\nis_open: yes", "line 2, column 10: this is to be `true` or `false`"),
-        ("name:", "line 1, column 6: there is no value here"),
+        ("name:", "line 1, column 5: there is no value here"),
         ("name: [x]", "line 1, column 7: this is to be one word"),
         ("name: x\nparts: round", "line 2, column 8: this is to be a list"),
         ("name: x\nparts: [flat]", "line 2, column 9: unknown variant `flat`, expected one of round, square, odd"),
@@ -107,7 +107,7 @@ fn what_is_wrong_is_said_with_its_place() {
 fn a_value_knows_its_place_and_an_alias_its_own() {
     let read: BTreeMap<String, Vec<Spanned<String>>> = from_str("a: &a [x, y]\nb: *a\nc:\n  - z\n").unwrap();
     let places = |key: &str| read[key].iter().map(|word| (word.referenced.line(), word.referenced.column())).collect::<Vec<_>>();
-    assert_eq!((places("a"), places("b"), places("c")), (vec![(1, 8), (1, 11)], vec![(1, 8), (1, 11)], vec![(4, 5)]));
+    assert_eq!((places("a"), places("b"), places("c")), (vec![(1, 8), (1, 11)], vec![(2, 4), (2, 4)], vec![(4, 5)]));
     let alias: BTreeMap<String, Spanned<Value>> = from_str("a: &a [x, y]\nb: *a\n").unwrap();
     assert_eq!((alias["b"].referenced.line(), alias["b"].referenced.column()), (2, 4));
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Location, YamlError, YamlFault};
 use crate::{DEPTH_MAX, NODES_MAX};
-use granit_parser::{Event, Parser, ScalarStyle, Span, Tag};
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, Span, Tag};
 use std::collections::{HashMap, HashSet};
 
 /// A part of a file.
@@ -29,6 +29,16 @@ impl Node {
         Node { at, content: Content::Word { text: String::new(), is_plain: true } }
     }
 
+    /// The same at another place: what is wrong with it is wrong where its alias stands.
+    fn copy(&self, at: Location) -> Node {
+        let content = match &self.content {
+            Content::Word { .. } => self.content.clone(),
+            Content::List(items) => Content::List(items.iter().map(|item| item.copy(at)).collect()),
+            Content::Map(entries) => Content::Map(entries.iter().map(|(key, value)| (key.copy(at), value.copy(at))).collect()),
+        };
+        Node { at, content }
+    }
+
     /// How many parts it has, and how deeply they are nested.
     fn size(&self) -> (usize, usize) {
         fn of_all<'n>(nodes: impl Iterator<Item = &'n Node>) -> (usize, usize) {
@@ -50,7 +60,8 @@ pub(crate) fn parse(text: &str) -> Result<Node, YamlError> {
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {
             let mark = error.marker();
-            YamlError::other(Location::new(mark.line(), mark.col() + 1), error.info())
+            let what = if *error.kind() == ErrorKind::UnknownAnchor { "alias references unknown anchor".to_owned() } else { error.info() };
+            YamlError::other(Location::new(mark.line(), mark.col() + 1), what)
         })?;
         builder.take(event, place(&span))?;
     }
@@ -110,7 +121,7 @@ impl Builder {
                     return Err(YamlError::other(at, "an alias stands inside of what it is an alias for"));
                 };
                 let (count, depth) = node.size();
-                let node = Node { at, content: node.content.clone() };
+                let node = node.copy(at);
                 self.count(count, depth, at)?;
                 self.close(node, 0)
             }

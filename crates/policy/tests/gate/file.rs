@@ -101,7 +101,7 @@ fn broken_yaml_says_where() {
         let error = Policy::parse(text, "p.yaml").unwrap_err();
         assert!(error.line > 0 && !error.what.is_empty(), "{text:?}: {error}");
     }
-    check("action: allow", "p.yaml:3:5: the key `match` is missing", "");
+    check("action: allow", "p.yaml:2:5: the key `match` is missing", "");
 }
 
 #[test]

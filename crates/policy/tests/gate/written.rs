@@ -73,7 +73,7 @@ fn an_example_that_does_not_hold_is_an_error_at_its_place() {
 fn an_example_is_read_as_strictly_as_a_rule() {
     let table = [
         ("{ sycall: a.b }", "p.yaml:5:27: nobody knows the key `sycall`"),
-        ("{ path: a }", "p.yaml:5:27: the key `syscall` is missing"),
+        ("{ path: a }", "p.yaml:5:25: the key `syscall` is missing"),
         ("{ syscall: a.b, path: ../x }", "p.yaml:5:47: `../x` is not a real path"),
         ("{ syscall: a.b, path: a//b }", "p.yaml:5:47: `a//b` is not a real path"),
         ("{ syscall: a.b, path: [a, b] }", "p.yaml:5:47: an example has one `path`"),

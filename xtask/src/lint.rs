@@ -22,7 +22,7 @@ pub fn lint(arguments: &[String]) -> Result<()> {
     run(cargo().args(["check", "--quiet", "--locked", "--manifest-path"]).arg(rivals).arg("--target-dir").arg(root().join("target")))?;
     crate::deny::deny()?;
     // Of the whole workspace, so that what is built for it is what the tests build too.
-    run(cargo().args(["test", "--workspace", "--quiet", "--bin", "skep", "args::documents"]))
+    run(cargo().args(["test", "--workspace", "--quiet", "--lib", "args::documents"]))
 }
 
 /// `unsafe` lives in the sandbox and in testkit's fault-injecting VFS; every other crate forbids it.

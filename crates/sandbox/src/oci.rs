@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
+use tokio::task::JoinSet;
 
 use crate::fault::SandboxError;
 use crate::launcher::{Errand, Launcher};
@@ -174,10 +175,17 @@ impl Engine {
         self.inner.api.ping().await.is_ok()
     }
 
-    /// Waits until every container that somebody waited for is gone, but no longer than `most`. True when they are.
+    /// Ends every container of this kernel and waits until all are gone, but no longer than `most`. True when they are.
     pub async fn rest(&self, most: Duration) -> bool {
         let empty = async {
-            while !self.inner.live.lock().is_empty() {
+            loop {
+                let live: Vec<String> = self.inner.live.lock().iter().cloned().collect();
+                if live.is_empty() {
+                    return;
+                }
+                let removals: JoinSet<()> = live.into_iter().map(|name| container::remove_once(Arc::clone(&self.inner), name)).collect();
+                drop(removals.join_all().await);
+                // One that is still being made, or whose engine is busy with its end, is asked for again.
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };

@@ -39,9 +39,16 @@ impl Container {
         // Before the request: an answer that never arrives leaves a container all the same.
         let container = Container { engine: Arc::clone(engine), name: engine.name(), gone: false };
         engine.live.lock().insert(container.name.clone());
-        engine.api.create_container(&container.name, &body).await.map_err(engine.fault("making a container"))?;
-        engine.api.start_container(&container.name).await.map_err(engine.fault("starting a container"))?;
-        Ok(container)
+        // A task of its own: who gives up waiting leaves a container that is made first and removed then, not the other way round.
+        let made = tokio::spawn(container.make(body));
+        made.await.map_err(|error| SandboxError::io("making a container")(std::io::Error::other(error)))?
+    }
+
+    async fn make(self, body: Value) -> Result<Container, SandboxError> {
+        let engine = &self.engine;
+        engine.api.create_container(&self.name, &body).await.map_err(engine.fault("making a container"))?;
+        engine.api.start_container(&self.name).await.map_err(engine.fault("starting a container"))?;
+        Ok(self)
     }
 
     pub(super) async fn state(&self) -> Result<ContainerState, SandboxError> {
@@ -77,6 +84,13 @@ async fn remove(engine: Arc<Inner>, name: String) {
         }
     }
     engine.live.lock().remove(&name);
+}
+
+/// Removes one that is there, and its name only with it: one that is not there may be on its way.
+pub(super) async fn remove_once(engine: Arc<Inner>, name: String) {
+    if engine.api.remove_container(&name).await.is_ok() {
+        engine.live.lock().remove(&name);
+    }
 }
 
 /// Half a minute in all: on a loaded machine an engine takes that long to see that a container has ended.

@@ -39,19 +39,25 @@ const STARTED: &str = "kernel.started";
 
 /// How many records there were at an orderly stop that nothing may follow: the sealed record is one, or it was changed, or a stop stands
 /// after it and is not followed by a kernel's start. The last two are what is left when somebody changed the stop itself or took its seal.
+/// Where no seal is good, every stop is looked at.
 pub(crate) fn stop_below(db: &Connection, genesis: &Genesis, slots: &Slots) -> Result<Option<u64>, JournalError> {
-    let Slots::Sealed(seal) = slots else { return Ok(None) };
-    // Of another journal the seal says nothing.
-    if seal.genesis != hex(&genesis.hash()) {
-        return Ok(None);
-    }
+    // Of another journal a seal says nothing.
+    let Some(seal) = slots.sealed().filter(|seal| seal.genesis == hex(&genesis.hash())) else {
+        // A page that cannot be read is named by the verification.
+        return Ok(stop_after(db, 0).unwrap_or(None));
+    };
     let sealed = seal.count.checked_sub(1).map(|seq| store::line(db, seq)).transpose()?.flatten();
     if sealed.is_some_and(|line| hex(&crate::chain::sha256(&line)) != seal.hash || is_kind(&line, STOPPED)) {
         return Ok(Some(seal.count));
     }
+    stop_after(db, seal.count)
+}
+
+/// The first stop from `seq` on that no kernel's start follows, as the number of records up to it.
+fn stop_after(db: &Connection, seq: u64) -> Result<Option<u64>, JournalError> {
     let mut statement =
         db.prepare("SELECT seq, line FROM record WHERE seq >= ?1 ORDER BY seq").map_err(JournalError::db("read the records"))?;
-    let mut rows = statement.query([seal.count.cast_signed()]).map_err(JournalError::db("read the records"))?;
+    let mut rows = statement.query([seq.cast_signed()]).map_err(JournalError::db("read the records"))?;
     let mut stopped = None;
     while let Some(row) = rows.next().map_err(JournalError::db("read the records"))? {
         let (seq, line) = row.get::<_, i64>(0).and_then(|seq| Ok((seq, row.get_ref(1)?))).map_err(JournalError::db("read the records"))?;

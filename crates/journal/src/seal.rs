@@ -49,6 +49,16 @@ pub(crate) enum Slots {
     Forged(String),
 }
 
+impl Slots {
+    /// The good seal, where there is one.
+    pub(crate) fn sealed(&self) -> Option<&Seal> {
+        match self {
+            Slots::Sealed(seal) => Some(seal),
+            Slots::Missing | Slots::Forged(_) => None,
+        }
+    }
+}
+
 pub(crate) struct Sealer {
     paths: [PathBuf; 2],
     files: [File; 2],

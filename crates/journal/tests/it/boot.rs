@@ -185,6 +185,30 @@ fn rows_after_a_stop_that_was_changed_or_lost_its_seal_are_taken_out() {
 }
 
 #[test]
+fn rows_after_a_stop_are_taken_out_without_any_seal_too() {
+    for is_forged in [true, false] {
+        let home = tempfile::tempdir().unwrap();
+        rested(home.path());
+        for slot in ["seal.0", "seal.1"].map(|slot| home.path().join(slot)) {
+            if is_forged { fs::write(slot, "no seal").unwrap() } else { fs::remove_file(slot).unwrap() }
+        }
+        forge(home.path());
+        let opened = open(home.path()).1;
+        let what = opened.findings.iter().map(|finding| finding.what).collect::<Vec<_>>();
+        assert!(what.contains(&Flaw::RowsAfterStop), "{is_forged}: {what:?}");
+        assert!(what.contains(if is_forged { &Flaw::SealForged } else { &Flaw::SealMissing }), "{is_forged}: {what:?}");
+        assert_eq!((opened.head.count, kept(home.path(), "rows-").len()), (11, 1), "{is_forged}: they are not there to be folded");
+    }
+    // Control: a journal without a stop keeps its rows, and says that it has no seal.
+    let home = tempfile::tempdir().unwrap();
+    filled(home.path(), 10);
+    ["seal.0", "seal.1"].map(|slot| fs::remove_file(home.path().join(slot)).unwrap());
+    forge(home.path());
+    let opened = open(home.path()).1;
+    assert_eq!((opened.findings.iter().map(|f| f.what).collect::<Vec<_>>(), opened.head.count), (vec![Flaw::SealMissing], 11));
+}
+
+#[test]
 fn rows_after_a_crash_are_not_a_stop() {
     let home = tempfile::tempdir().unwrap();
     filled(home.path(), 10);

@@ -49,6 +49,9 @@ const ASKS: [&str; 5] = ["mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb
 /// Long options of a name and a secret in one word.
 const PAIRED: [&str; 5] = ["--user", "--proxy-user", "--auth", "--cookie", "--basic-auth"];
 
+/// Commands of shells that are given a name and its value.
+const SETS: [&str; 3] = ["setenv", "setx", "set-env"];
+
 /// The secrets among the words of one command: which word, and what part of it.
 pub(super) fn secrets(words: &[&str]) -> Vec<(usize, Range<usize>)> {
     let mut found = Vec::new();
@@ -86,7 +89,7 @@ pub(super) fn secrets(words: &[&str]) -> Vec<(usize, Range<usize>)> {
             found.extend(next.filter(|next| key::is_secret(name, next) && !next.is_empty()).map(whole));
         }
         // `config set NAME X`, and a pair of a name and its value.
-        let is_named = words[..index].iter().any(|before| matches!(*before, "set" | "config" | "configure"))
+        let is_named = words[..index].iter().any(|before| matches!(*before, "set" | "config" | "configure") || SETS.contains(before))
             || words.len() == 2
                 && index == 0
                 && next.is_some_and(|next| key::looks_random(next) || word.eq_ignore_ascii_case("authorization"));
@@ -120,7 +123,8 @@ fn program_of(word: &str) -> Option<&'static str> {
 pub(super) fn programs() -> impl Iterator<Item = &'static str> {
     let mut last = "";
     // Short names are words of other things, and come as argument lists.
-    SHORT.iter().map(|(program, ..)| *program).filter(move |program| program.len() > 3 && std::mem::replace(&mut last, program) != *program)
+    let short = SHORT.iter().map(|(program, ..)| *program);
+    SETS.into_iter().chain(short.filter(move |program| program.len() > 3 && std::mem::replace(&mut last, program) != *program))
 }
 
 /// The secrets of the command that begins here in a text: to the end of its line or to whatever separates commands.

@@ -332,6 +332,32 @@ fn a_shell_has_the_terminal_and_gives_it_back() {
     assert!(!text.contains("-icanon") && !text.contains("-echo"), "the terminal was not given back:\n{text}");
 }
 
+/// A command on a terminal has one, as a shell has; in a pipe it has none.
+#[test]
+fn a_command_on_a_terminal_has_one() {
+    let site = site();
+    let screen = Screen::open(
+        &site,
+        "xterm-256color",
+        "sandbox run --discard -- sh -c 'echo name''d-$(tty); stty size; read x; echo go''t-$x; exit 3'",
+    );
+    screen.shows(&["named-/dev/pts/0", "40 100"]);
+    enter(&screen, "typed");
+    let text = screen.shows(&["got-typed", "left with 3", "\necho"]);
+    assert!(!text.contains("-icanon") && !text.contains("-echo"), "the terminal was not given back:\n{text}");
+    // Ctrl-C reaches what runs, and only that.
+    let screen = Screen::open(
+        &site,
+        "xterm-256color",
+        "sandbox run --discard -- sh -c 'trap \"echo he''ard; exit 5\" INT; echo be''gun; while :; do sleep 0.1; done'",
+    );
+    screen.shows(&["begun"]);
+    screen.press(&["C-c"]);
+    screen.shows(&["heard", "left with 5"]);
+    // Control: without a terminal outside there is none inside.
+    assert!(crate::common::text(&site.skep(&["sandbox", "run", "--discard", "--", "sh", "-c", "tty; true"])).contains("not a tty"));
+}
+
 #[test]
 fn a_shell_without_its_kernel_gives_the_terminal_back() {
     let site = site();

@@ -43,7 +43,7 @@ impl ProcessFlags {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep sandbox run -- cargo test\n  skep sandbox run --template code-executor -- sh build.sh\n  \
 cat data | skep sandbox run -- wc -c\n  skep sandbox run --discard -- npm test\n  skep sandbox run --template agent --money 2 -- claude -p hello\n\n\
-What it changes waits for its merge, as with any task; --discard drops it. The exit code is the command's.")]
+What it changes waits for its merge, as with any task; --discard drops it. The exit code is the command's.\nOn a terminal the command has one of its own, as in `skep sandbox shell`; in a pipe it has pipes.")]
 pub struct SandboxRunArgs {
     /// Sandbox template; see `skep sandbox templates` [default: default]
     #[arg(long, short, value_name = "NAME")]
@@ -92,6 +92,7 @@ pub struct ShellArgs {
 
 impl SandboxRunArgs {
     pub async fn run(self, console: &Console) -> ExitResult {
+        let has_terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal() && !console.json;
         let params = SandboxRunParams {
             path: folder(self.zone.as_deref())?,
             command: self.command,
@@ -100,10 +101,13 @@ impl SandboxRunArgs {
             timeout_ms: self.timeout,
             discard: self.discard,
             input: true,
-            terminal: None,
+            terminal: has_terminal.then(super::shell_terminal::size),
             name: self.process.name.clone(),
             budget: self.process.budget()?,
         };
+        if has_terminal {
+            return run_on_terminal(console, &params).await;
+        }
         let (mut responses, mut notes) = console.kernel().await?.begin::<SandboxRun>(&params).await?;
         let mut input = pieces();
         let (mut out, mut err) = (VisibleOutput::new(io::stdout().is_terminal()), VisibleOutput::new(io::stderr().is_terminal()));
@@ -141,7 +145,6 @@ impl ShellArgs {
                 .why("standard input or output is not one")
                 .fix("use `skep sandbox run -- COMMAND`"));
         }
-        let broken = |error: io::Error| CommandError::new(ErrorCode::Internal, "the terminal cannot be used").why(error);
         let shell = || vec!["sh".to_owned(), "-c".to_owned(), "command -v bash >/dev/null && exec bash -i || exec sh -i".to_owned()];
         let params = SandboxRunParams {
             path: folder(self.zone.as_deref())?,
@@ -155,15 +158,21 @@ impl ShellArgs {
             name: self.process.name.clone(),
             budget: self.process.budget()?,
         };
-        let (mut responses, mut notes) = console.kernel().await?.begin::<SandboxRun>(&params).await?;
-        let raw = RawMode::enter().map_err(broken)?;
-        let result = run_session(&mut responses, &mut notes).await;
-        drop(raw);
-        end(console, &result?)
+        run_on_terminal(console, &params).await
     }
 }
 
-/// Keys go in and what the shell draws comes out, until it ends.
+/// Runs a command that has a terminal of its own, shown in ours.
+async fn run_on_terminal(console: &Console, params: &SandboxRunParams) -> ExitResult {
+    let broken = |error: io::Error| CommandError::new(ErrorCode::Internal, "the terminal cannot be used").why(error);
+    let (mut responses, mut notes) = console.kernel().await?.begin::<SandboxRun>(params).await?;
+    let raw = RawMode::enter().map_err(broken)?;
+    let result = run_session(&mut responses, &mut notes).await;
+    drop(raw);
+    end(console, &result?)
+}
+
+/// Keys go in and what the command draws comes out, until it ends.
 async fn run_session(responses: &mut ResponseStream<SandboxRun>, notes: &mut NoteSender) -> Result<CallRunResult, CommandError> {
     let (mut keys, mut sizes) = (pieces(), watch_size());
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
@@ -186,7 +195,7 @@ async fn run_session(responses: &mut ResponseStream<SandboxRun>, notes: &mut Not
             Some(size) = sizes.recv() => {
                 let _ = notes.note(RESIZE, &TerminalSize { rows: size.rows, columns: size.columns }).await;
             }
-            _ = terminate.recv() => return Err(CommandError::new(ErrorCode::Unavailable, "the shell was left").why("SIGTERM")),
+            _ = terminate.recv() => return Err(CommandError::new(ErrorCode::Unavailable, "the command was left").why("SIGTERM")),
         }
     }
 }

@@ -51,11 +51,10 @@ impl Kernel {
         Ok(warnings)
     }
 
-    /// Every path that git's store has a content of, by commits, reflogs and the index; false where only the index was looked at.
+    /// Every path that git's store has a content of, by commits and the index; false where only the index was looked at.
     async fn stored(&self, zone: ZoneId, top: &Path) -> Result<(BTreeSet<String>, bool), Stop> {
         let throwaway = self.throwaway_room(zone, top, RoomContent::Repository).await?;
-        let objects = ["rev-list", "--objects", "--filter=object:type=blob", "--all", "--reflog", "--indexed-objects"];
-        let history = tokio::time::timeout(HISTORY_MAX, git(throwaway.room()?, &objects, None)).await;
+        let history = tokio::time::timeout(HISTORY_MAX, history(throwaway.room()?)).await;
         let (listed, whole) = match history {
             Ok(Ok(listed)) => (listed, true),
             Ok(Err(_)) | Err(_) => (git(throwaway.room()?, &["ls-files", "-z"], None).await?, false),
@@ -68,6 +67,22 @@ impl Kernel {
         });
         Ok((listed.await.map_err(|error| Fault::new(FaultKind::Bug, "reading a list failed", error))?, whole))
     }
+}
+
+/// Ids and paths of all contents that commits and the index name: every commit of the store, also those that nothing leads to any more.
+async fn history(room: &sandbox::Workspace) -> Result<Vec<u8>, Stop> {
+    let named = ["rev-list", "--objects", "--filter=object:type=blob", "--all", "--reflog", "--indexed-objects"];
+    let every = ["cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objecttype) %(objectname)"];
+    if let Ok(objects) = git(room, &every, None).await {
+        let objects = String::from_utf8_lossy(&objects).into_owned();
+        let commits: String = objects.lines().filter_map(|line| line.strip_prefix("commit ")).flat_map(|id| [id, "\n"]).collect();
+        // Of a commit that nothing leads to, parts may be pruned.
+        let with_commits = [&named[..], &["--missing=allow-any", "--stdin"]].concat();
+        if let Ok(listed) = git(room, &with_commits, Some(commits.into_bytes())).await {
+            return Ok(listed);
+        }
+    }
+    git(room, &named, None).await
 }
 
 fn warning(what: String, hint: &str) -> Warning {

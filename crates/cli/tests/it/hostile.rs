@@ -229,3 +229,20 @@ fn a_link_of_gits_to_a_device_is_named() {
     std::fs::remove_file(&link).unwrap();
     assert!(run().contains("ran"), "the control");
 }
+
+/// A commit that was dropped is still in git's store: its masked files are named like those of the history.
+#[test]
+fn masked_files_of_a_dropped_commit_are_named() {
+    let site = Site::new(&[("a.txt", "a\n")]);
+    site.write("private/dropped.txt", "SECRET\n");
+    site.write("shown/dropped.txt", "open\n");
+    site.git(&["add", "-A"]);
+    site.git(&["commit", "-q", "-m", "by mistake"]);
+    site.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    site.git(&["reflog", "expire", "--expire=now", "--all"]);
+    site.ok(&["init"]);
+    let rule = "\n  - {name: private, match: {syscall: fs.read, path_glob: '/private/**'}, action: deny}\n";
+    site.write(".skep/policy.yaml", &format!("{}{rule}", site.read(".skep/policy.yaml")));
+    let said = crate::common::text(&site.skep(&["trust", "--yes"]));
+    assert!(said.contains("gives away the masked file `private/dropped.txt`") && !said.contains("shown/dropped.txt"), "{said}");
+}

@@ -45,14 +45,20 @@ impl Registry {
     /// Adds the tools of a folder: each subfolder with a `tool.yaml` is one. What cannot be used is left out, and kept for
     /// [`Registry::left_out`].
     pub fn load(&mut self, folder: &Path) {
-        let (mut files, mut errors) = (Vec::new(), Vec::new());
+        let (mut folders, mut errors) = (Vec::new(), Vec::new());
         match std::fs::read_dir(folder) {
-            Ok(entries) => files.extend(entries.flatten().map(|entry| entry.path().join("tool.yaml")).filter(|file| file.is_file())),
+            // What is no folder is nobody's tool, and neither is what git or an editor keeps here.
+            Ok(entries) => folders.extend(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir() && !is_hidden(path))),
             Err(error) => errors.push(unusable(folder, format!("the folder cannot be read: {error}"))),
         }
-        files.sort();
-        for file in files {
-            if let Err(error) = self.load_file(&file) {
+        folders.sort();
+        for folder in folders {
+            let file = folder.join("tool.yaml");
+            let loaded = match file.is_file() {
+                true => self.load_file(&file),
+                false => Err(unusable(&file, "it is missing or not a regular file".to_owned())),
+            };
+            if let Err(error) = loaded {
                 errors.push(error);
             }
         }
@@ -133,6 +139,10 @@ impl Registry {
         };
         self.tools.keys().filter(near).map(|known| format!("`{known}`")).collect()
     }
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 fn unusable(file: &Path, what: String) -> ManifestError {

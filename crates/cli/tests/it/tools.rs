@@ -122,8 +122,20 @@ fn what_does_not_load_is_told_with_its_reason() {
         ("again", own("again", "runner: shell\ncommand: [true]\nread_only: true\nretries: 2")),
         ("broken", "name: [".into()),
     ]);
+    let folder = |name: &str| {
+        let folder = site.home().join("tools").join(name);
+        std::fs::create_dir(&folder).unwrap();
+        folder
+    };
+    std::fs::write(folder("misspelled").join("tool.yml"), own("misspelled", "runner: shell\ncommand: [true]")).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, folder("piped").join("tool.yaml"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    folder(".git");
+    site.ok(&["kernel", "stop"]);
     let told = site.ok(&["list", "tools"]);
     for reason in [
+        "misspelled/tool.yaml",
+        "piped/tool.yaml",
+        "it is missing or not a regular file",
         "nothing here does the work of `browser`",
         "`filesystem:read:/etc` is more than a room gives",
         "`retries` is for built-in tools",
@@ -131,7 +143,7 @@ fn what_does_not_load_is_told_with_its_reason() {
     ] {
         assert!(told.contains(reason), "{reason}\n{told}");
     }
-    assert_eq!(site.json(&["list", "tools"])["left_out"].as_array().unwrap().len(), 4);
+    assert_eq!(site.json(&["list", "tools"])["left_out"].as_array().unwrap().len(), 6);
     assert!(told.lines().any(|line| line.starts_with("count")), "{told}");
 }
 

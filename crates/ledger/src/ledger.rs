@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use world::budget::crash::{self, Flight};
 use world::event::RecordsDropped;
-use world::{Event, Pid, TaskId, Weight, World, limits};
+use world::{Code, Event, Pid, Refusal, TaskId, Weight, World, limits};
 use world::{Fault, FaultKind};
 
 pub struct Ledger {
@@ -158,10 +158,12 @@ impl Ledger {
         Ok(Pending { ledger: self, value, ticket, generation: state.generation, settled })
     }
 
-    /// Whether a process makes records faster than anybody could read them.
-    pub fn is_flooded_by(&self, pid: Pid) -> bool {
+    /// Why a process that makes records faster than anybody could read them makes no call, and asks no model, for a while.
+    pub fn flood_refusal(&self, pid: Pid) -> Option<Refusal> {
         let now_ms = jiff::Timestamp::now().as_millisecond();
-        self.state.lock().volume.is_flooded_by(pid, now_ms)
+        let is_flooding = self.state.lock().volume.is_flooded_by(pid, now_ms);
+        let reason = || format!("it made {} records within a minute", limits::RECORDS_BURST_MAX);
+        is_flooding.then(|| Refusal::new(Code::Exhausted, reason()).hint("wait a minute"))
     }
 
     /// What was counted and has no record yet.

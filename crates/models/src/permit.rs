@@ -66,7 +66,8 @@ pub(crate) async fn admit_model(
         ..Details::of(&request.tool, request.input.clone())
     };
     let facts = gate.describe_without_files(request, details).await?;
-    if let Some(no) = gate.unsupported_override(request, &facts.call) {
+    let refusal = gate.ledger.flood_refusal(request.pid).or_else(|| gate.unsupported_override(request, &facts.call));
+    if let Some(no) = refusal {
         gate.record_refusal(request, &no).await?;
         return Ok(ModelAdmission::Refused(no));
     }

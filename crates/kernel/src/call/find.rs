@@ -5,7 +5,7 @@
 use crate::Kernel;
 use gate::Request;
 use tool::{BreakerGuard, PathLock, RegisteredTool};
-use world::{Code, Refusal, limits};
+use world::Refusal;
 
 /// What a call is to run.
 pub(super) enum Found<'a> {
@@ -25,9 +25,8 @@ pub(super) struct Turn<'a> {
 
 /// Finds the tool of a call and waits for its turn.
 pub(super) async fn find<'a>(kernel: &'a Kernel, request: &Request) -> Result<Found<'a>, Refusal> {
-    if kernel.ledger.is_flooded_by(request.pid) {
-        let reason = format!("it made {} records within a minute", limits::RECORDS_BURST_MAX);
-        return Err(Refusal::new(Code::Exhausted, reason).hint("wait a minute"));
+    if let Some(refusal) = kernel.ledger.flood_refusal(request.pid) {
+        return Err(refusal);
     }
     let tool = kernel.tools.find(request)?;
     if tool.is_adapted() {

@@ -308,3 +308,105 @@ fn an_answer_without_usage_is_counted() {
     assert_eq!((figure("estimated"), used.get("held_micros"), &used["ended"]), (1, None, &"complete".into()), "{used}");
     assert!(site.ok(&["usage"]).contains("1 estimated"));
 }
+
+/// A dialect's request, with the beginning of its answer.
+struct Case {
+    dialect: &'static str,
+    path: &'static str,
+    limit: &'static str,
+    prompt: &'static str,
+    begun: &'static str,
+}
+
+const CASES: [Case; 4] = [
+    Case {
+        dialect: "anthropic",
+        path: "/v1/messages",
+        limit: r#""model":"m-1","max_tokens":4000,"stream":true"#,
+        prompt: r#""messages":[{"role":"user","content":"hi"}]"#,
+        begun: BEGUN,
+    },
+    Case {
+        dialect: "responses",
+        path: "/v1/responses",
+        limit: r#""model":"m-1","max_output_tokens":4000,"stream":true"#,
+        prompt: r#""input":"hi""#,
+        begun: "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"model\":\"m-1\"}}\n\n\
+            event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"i\",\"output_index\":0,\
+            \"content_index\":0,\"delta\":\"The quick brown fox jumps over the lazy dog.\"}\n\n",
+    },
+    Case {
+        dialect: "chat",
+        path: "/v1/chat/completions",
+        limit: r#""model":"m-1","max_tokens":4000,"stream":true"#,
+        prompt: r#""messages":[{"role":"user","content":"hi"}]"#,
+        begun: "event: chunk\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"model\":\"m-1\",\"choices\":[{\"index\":0,\
+            \"delta\":{\"role\":\"assistant\",\"content\":\"The quick brown fox jumps over the lazy dog.\"}}]}\n\n",
+    },
+    Case {
+        dialect: "gemini",
+        path: "/v1beta/models/m-1:streamGenerateContent?alt=sse",
+        limit: r#""generationConfig":{"maxOutputTokens":4000}"#,
+        prompt: r#""contents":[{"role":"user","parts":[{"text":"hi"}]}]"#,
+        begun: "event: chunk\ndata: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"The quick brown fox jumps \
+            over the lazy dog.\"}]},\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":500,\"candidatesTokenCount\":3}}\n\n",
+    },
+];
+
+impl Case {
+    /// A request whose answer has begun and hangs: its client, its provider's end, and what is reserved for it.
+    fn begin(&self, provider: &Provider, site: &Site) -> (Open, TcpStream, TcpStream, u64) {
+        let open = Open::new(site);
+        let body = format!("{{{},{}}}", self.limit, self.prompt);
+        let mut client = TcpStream::connect(&open.address).unwrap();
+        let head = format!(
+            "POST {} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            self.path,
+            body.len(),
+            key = open.key,
+        );
+        client.write_all((head + &body).as_bytes()).unwrap();
+        let upstream = provider.begins_with(self.begun);
+        hears(&mut client, "lazy dog");
+        let reserved = site.records(&["--kind", "model.reserved"])[0]["payload"]["micros"].as_u64().unwrap();
+        (open, client, upstream, reserved)
+    }
+
+    fn site(&self, provider: &Provider) -> Site {
+        let site = provider.site("");
+        let config = std::fs::read_to_string(site.home().join("config.yml")).unwrap();
+        let config = config.replace("dialect: anthropic", &format!("dialect: {}", self.dialect));
+        std::fs::write(site.home().join("config.yml"), config).unwrap();
+        let prices = "as_of: 2026-11-16\nproviders: {anthropic: {any: {input: 3, output: 15}}}\n";
+        std::fs::write(site.home().join("prices.yaml"), prices).unwrap();
+        site
+    }
+}
+
+/// In every dialect: what a crash may have cost is held once, with no lease beside it; what a client hangs up on is held beyond what had come.
+#[test]
+fn in_every_dialect_a_crash_and_a_client_that_leaves_hold_what_may_have_been_spent() {
+    for case in CASES {
+        let provider = Provider::start(true);
+        let site = case.site(&provider);
+        let mut kernel = site.kernel(None);
+        site.ok(&["budget", "set", "1", "--money", "50"]);
+        let (_open, _client, _upstream, reserved) = case.begin(&provider, &site);
+        kernel.kill().unwrap();
+        kernel.wait().unwrap();
+        let now = ["spent", "held", "reserved", "leased"].map(|part| money(&site, part));
+        assert_eq!(now, [0, reserved, 0, 0], "{}: after a crash", case.dialect);
+        assert!(reserved > 60_000, "{}: control: its output is reserved", case.dialect);
+
+        let provider = Provider::start(true);
+        let site = case.site(&provider);
+        site.ok(&["budget", "set", "1", "--money", "50"]);
+        let (_open, client, _upstream, reserved) = case.begin(&provider, &site);
+        drop(client);
+        let used = used(&site);
+        let charged = used["charged_micros"].as_u64().unwrap();
+        assert!(used["ended"] == "hung_up" && (100..3_000).contains(&charged), "{}: {used}", case.dialect);
+        let now = ["spent", "held", "reserved"].map(|part| money(&site, part));
+        assert_eq!(now, [charged, reserved - charged, 0], "{}: after it hung up", case.dialect);
+    }
+}

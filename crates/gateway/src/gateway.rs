@@ -192,7 +192,15 @@ impl Gateway {
             // As it was when it was recorded, for rules that ask for model and tier; the provider need not be set up any more.
             let (model, tier) = match found.ok().and_then(|found| found.into_iter().next()) {
                 Some(target) => (target.model, target.tier),
-                None => (parsed.model.clone(), Tier::parse(&parsed.model).unwrap_or_default()),
+                None => {
+                    let tier = Tier::parse(&parsed.model).unwrap_or_default();
+                    world::log!(
+                        "skep: a replay asks for `{}`, which leads nowhere today; rules see the tier {}",
+                        parsed.model,
+                        tier.as_str()
+                    );
+                    (parsed.model.clone(), tier)
+                }
             };
             return Ok(vec![RouteTarget { provider, model, tier }]);
         }

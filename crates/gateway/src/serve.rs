@@ -162,7 +162,7 @@ async fn accept(
             Err(error) => {
                 // Said once, and not twenty times a second for as long as it lasts.
                 if !std::mem::replace(&mut failed, true) {
-                    eprintln!("skep: a connection to the gateway was not accepted: {error}");
+                    world::log!("skep: a connection to the gateway was not accepted: {error}");
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }

@@ -96,6 +96,9 @@ impl Journal {
         files::private_dir(&keys)?;
         files::sweep(home);
         files::sweep(&keys);
+        let reserve = Reserve::new(home, options.reserve_bytes);
+        // The database makes files of its own before it can be read.
+        let is_released = reserve.release_if_full();
         let store = Store { vfs: options.vfs, synchronous: !options.unsafe_no_sync, ..Store::at(home) };
         let (mut db, genesis) = store.open_writer()?;
         let (key, key_is_new) = seal::signing_key(&keys)?;
@@ -118,8 +121,7 @@ impl Journal {
         }
         let (snapshot, bad) = snapshot::load(home, &key.verifying_key(), &genesis, &db)?;
         findings.extend(bad);
-        let reserve = Reserve::new(home, options.reserve_bytes);
-        let is_low = !reserve.hold();
+        let is_low = is_released || !reserve.hold();
 
         let (jobs, queue) = channel();
         let shared = Arc::new(Shared {

@@ -37,8 +37,19 @@ impl Reserve {
 
     /// Takes the space again, and says whether the disk has more than that: enough for records to go on.
     pub(crate) fn restore(&self) -> bool {
+        let has_space = self.has_space();
+        self.hold() && has_space
+    }
+
+    /// Gives the space back where nothing else is left; says whether it did.
+    pub(crate) fn release_if_full(&self) -> bool {
+        !self.has_space() && self.release()
+    }
+
+    /// Whether the disk has space for records beside the reserve, as far as it can be asked.
+    fn has_space(&self) -> bool {
         let disk = self.path.parent().and_then(|home| rustix::fs::statvfs(home).ok());
-        self.hold() && disk.is_none_or(|disk| disk.f_bavail * disk.f_frsize >= FREE_BYTES_MIN)
+        disk.is_none_or(|disk| disk.f_bavail * disk.f_frsize >= FREE_BYTES_MIN)
     }
 
     pub(crate) fn held(&self) -> bool {

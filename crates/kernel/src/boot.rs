@@ -143,7 +143,7 @@ impl Kernel {
         let swept = tokio::task::spawn_blocking(move || sandbox::sweep(&found, |path| keep.iter().any(|kept| kept == path))).await;
         let swept = swept.map_err(|error| Fault::new(FaultKind::Bug, "the sweep failed", error))?;
         for (path, why) in swept.left {
-            eprintln!("skep: left behind `{}`: {why}", path.display());
+            world::log!("skep: left behind `{}`: {why}", path.display());
         }
         for (pid, task) in closed {
             self.ledger.record(WorkspaceClosed { pid, task: Some(task) }).await?;
@@ -210,7 +210,7 @@ fn tools(home: &Home) -> tool::Registry {
     if folder.is_dir() {
         tools.load(&folder);
         for error in tools.left_out() {
-            eprintln!("skep: a tool was left out: {error}");
+            world::log!("skep: a tool was left out: {error}");
         }
     }
     tools

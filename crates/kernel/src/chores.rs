@@ -37,7 +37,7 @@ async fn release_held(kernel: Weak<Kernel>) {
         let wait = {
             let Some(kernel) = running(&kernel) else { return };
             if let Err(fault) = kernel.ledger.release_held().await {
-                eprintln!("skep: what is held could not be released: {fault}");
+                world::log!("skep: what is held could not be released: {fault}");
             }
             kernel.ledger.next_release()
         };
@@ -52,7 +52,7 @@ async fn collect_blobs(kernel: Weak<Kernel>, first: impl Future<Output = ()> + S
         let due = {
             let Some(kernel) = running(&kernel) else { return };
             if let Err(stop) = kernel.blobs.collect().await {
-                eprintln!("skep: blobs were not collected: {stop}");
+                world::log!("skep: blobs were not collected: {stop}");
             }
             kernel.blobs.due()
         };

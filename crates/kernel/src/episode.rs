@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use world::event::{BrainSaid, TaskFailed, TaskParked, TaskStarted};
+use world::event::{BrainSaid, CallLost, TaskFailed, TaskParked, TaskStarted};
 use world::{CallId, Code, Hands, Pid, Refusal, ReviewId, Task, TaskId, limits};
 use world::{Fault, FaultKind, Stop};
 
@@ -23,11 +23,11 @@ pub(crate) async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
     if let Err(stop) = resume(&kernel, pid, id).await {
         fail_or_retry(&kernel, pid, id, stop).await;
         if let Err(fault) = kernel.compare_ended(id).await {
-            eprintln!("skep: {id} was not compared: {fault}");
+            world::log!("skep: {id} was not compared: {fault}");
         }
     }
     if let Err(fault) = kernel.ledger.forget_questions(Some(id)) {
-        eprintln!("skep: what was kept for questions of {id} was not deleted: {fault}");
+        world::log!("skep: what was kept for questions of {id} was not deleted: {fault}");
     }
     kernel.tasks.episodes.lock().remove(&id);
     kernel.tasks.wake();
@@ -39,7 +39,7 @@ async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<(), Stop> {
     if let Some(merge) = kernel.ledger.merge_of(&task) {
         return merge::resume(kernel, &task, merge).await;
     }
-    kernel.ledger.record(TaskStarted { pid, task: Some(id), episode: task.episodes + 1 }).await?;
+    begin(kernel, &task).await?;
     kernel.workspace_of(id).await?;
     let said = drive(kernel, &task).await?;
     kernel.ledger.flush_progress(pid, Some(id)).await?;
@@ -47,6 +47,27 @@ async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<(), Stop> {
         EpisodeEnd::Done(summary) => merge::propose(kernel, &task, &summary).await,
         EpisodeEnd::Asked => Ok(()),
     }
+}
+
+/// Records that the episode begins. A call of the one before whose outcome could not be recorded is lost: at most once also holds where
+/// the kernel lived on and only its disk failed.
+async fn begin(kernel: &Kernel, task: &Task) -> Result<(), Fault> {
+    let (pid, id) = (task.pid, Some(task.id));
+    let runs = |call: CallId| kernel.tasks.works.has(|part| part.call == Some(call));
+    let pending = kernel.ledger.commit(|world, _| {
+        // A request to a model is settled by what it cost.
+        let open = world
+            .calls
+            .iter()
+            .filter(|(call, open)| open.task == id && open.pid == pid && !world.books.reserved.contains_key(call) && !runs(**call));
+        let lost = open.map(|(call, open)| {
+            let why = "its outcome could not be recorded".to_owned();
+            CallLost { pid, task: id, call: *call, tool: open.tool.clone(), why }.into()
+        });
+        let started = TaskStarted { pid, task: id, episode: task.episodes + 1 }.into();
+        (lost.chain(std::iter::once(started)).collect(), ())
+    })?;
+    pending.durable().await
 }
 
 enum EpisodeEnd {
@@ -239,7 +260,7 @@ async fn fail_or_retry(kernel: &Kernel, pid: Pid, id: TaskId, stop: Stop) {
     let reason = remedy.map_or(reason.clone(), |remedy| format!("{reason} (to fix it: {remedy})"));
     let failed = if waits { Err(reason.clone()) } else { fail(kernel, pid, id, reason).await.map_err(|fault| fault.to_string()) };
     if let Err(why) = failed {
-        eprintln!("skep: {id} waits: {why}");
+        world::log!("skep: {id} waits: {why}");
         tokio::time::sleep(Duration::from_millis(RETRY_MS)).await;
     }
 }

@@ -44,7 +44,7 @@ impl Instance {
         if self.kill_at.as_ref().is_some_and(|(at, n)| at == point && *n == nth)
             && let Err(error) = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
         {
-            eprintln!("skep: a fault was asked for and did not happen: {error}");
+            world::log!("skep: a fault was asked for and did not happen: {error}");
         }
     }
 

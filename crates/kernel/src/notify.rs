@@ -97,9 +97,9 @@ async fn tell(command: Vec<String>, text: String) {
     };
     match tokio::time::timeout(Duration::from_millis(NOTIFY_MS_MAX), told).await {
         Ok(Ok(status)) if status.success() => {}
-        Ok(Ok(status)) => eprintln!("skep: `{program}` did not notify: {status}"),
-        Ok(Err(error)) => eprintln!("skep: `{program}` did not notify: {error}"),
-        Err(_) => eprintln!("skep: `{program}` did not notify within {} s", NOTIFY_MS_MAX / 1_000),
+        Ok(Ok(status)) => world::log!("skep: `{program}` did not notify: {status}"),
+        Ok(Err(error)) => world::log!("skep: `{program}` did not notify: {error}"),
+        Err(_) => world::log!("skep: `{program}` did not notify within {} s", NOTIFY_MS_MAX / 1_000),
     }
 }
 
@@ -127,7 +127,7 @@ async fn expire(kernel: &Kernel, deadline: Duration) {
     match refused {
         Ok(true) => kernel.tasks.wake(),
         Ok(false) => {}
-        Err(fault) => eprintln!("skep: a deadline could not be recorded: {fault}"),
+        Err(fault) => world::log!("skep: a deadline could not be recorded: {fault}"),
     }
 }
 

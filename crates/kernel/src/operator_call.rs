@@ -153,7 +153,7 @@ impl Kernel {
             if let Err(stop) = offered.await
                 && !self.instance.stopping()
             {
-                eprintln!("skep: what {id} wrote is kept and can't be offered yet: {stop}");
+                world::log!("skep: what {id} wrote is kept and can't be offered yet: {stop}");
             }
         }
     }

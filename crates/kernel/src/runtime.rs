@@ -102,7 +102,7 @@ impl Rooms {
         let Ok(mut engines) = tokio::time::timeout(REST_MAX, self.engines.lock()).await else { return };
         for engine in engines.drain(..) {
             if !engine.rest(REST_MAX).await {
-                eprintln!("skep: {} still has containers of this home; the next kernel removes them", engine.kind());
+                world::log!("skep: {} still has containers of this home; the next kernel removes them", engine.kind());
             }
         }
     }
@@ -140,12 +140,12 @@ impl Kernel {
             if let Some(kind) = fixed
                 && let Err(fault) = self.rooms.engine(kind).await
             {
-                eprintln!("skep: containers were not swept: {}: {}", fault.what, fault.why);
+                world::log!("skep: containers were not swept: {}: {}", fault.what, fault.why);
             }
             let engines = self.rooms.engines.lock().await.clone();
             for engine in engines {
                 if let Err(fault) = engine.sweep().await.map_err(room_fault) {
-                    eprintln!("skep: containers were not swept: {}: {}", fault.what, fault.why);
+                    world::log!("skep: containers were not swept: {}: {}", fault.what, fault.why);
                 }
             }
             tokio::select! {

@@ -100,6 +100,6 @@ impl Drop for ThrowawayRoom {
 
 fn remove(folder: &Path) {
     if let Err(error) = aside(|| sandbox::remove(folder)) {
-        eprintln!("skep: left behind `{}`: {error}", folder.display());
+        world::log!("skep: left behind `{}`: {error}", folder.display());
     }
 }

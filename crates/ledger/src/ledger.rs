@@ -60,7 +60,7 @@ impl<T> Pending<'_, T> {
             Ok(_) => {
                 for name in &self.settled {
                     if let Err(error) = self.ledger.journal.vault().delete(name) {
-                        eprintln!("skep: an original was not deleted, the next start tries again: {error}");
+                        world::log!("skep: an original was not deleted, the next start tries again: {error}");
                     }
                 }
                 self.ledger.snapshot_if_due();
@@ -137,7 +137,7 @@ impl Ledger {
         }
         let (events, value) = decide(&state.world, now_ms);
         drafts.reserve(events.len());
-        if self.journal.is_low() && events.iter().any(volume::must_wait) && !self.journal.restore_reserve() {
+        if self.journal.is_low() && volume::must_all_wait(&events) && !self.journal.restore_reserve() {
             return Err(disk_full("the reserve is kept for the operator and for what must not be lost"));
         }
         for event in events {
@@ -300,7 +300,7 @@ impl Ledger {
             && let Err(fault) = self.snapshot()
         {
             // A snapshot only saves time; the journal has everything.
-            eprintln!("skep: no snapshot: {fault}");
+            world::log!("skep: no snapshot: {fault}");
         }
     }
 

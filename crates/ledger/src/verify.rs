@@ -49,13 +49,13 @@ impl Verifier {
         let (answer, wait) = tokio::sync::oneshot::channel();
         let thread = std::thread::Builder::new().name("verify".into()).spawn(move || {
             if !yields() {
-                eprintln!("skep: the journal is verified at ordinary priority: the host allows no other");
+                world::log!("skep: the journal is verified at ordinary priority: the host allows no other");
             }
             // Whoever waited may be gone, and with it the journal.
             drop(answer.send(examination.run(&|| !stop.load(Ordering::SeqCst) && of.strong_count() > 0)));
         });
         if let Err(error) = &thread {
-            eprintln!("skep: the journal is not verified: {error}");
+            world::log!("skep: the journal is not verified: {error}");
         }
         let (state, of) = (self.state.clone(), Arc::downgrade(ledger));
         let task = tokio::spawn(async move {
@@ -68,7 +68,7 @@ impl Verifier {
                 _ => Verification::Failed,
             };
             if let Err(fault) = recorded {
-                eprintln!("skep: what is wrong with the journal was not recorded: {fault}");
+                world::log!("skep: what is wrong with the journal was not recorded: {fault}");
             }
         });
         if let Ok(mut slot) = self.task.try_lock() {
@@ -82,7 +82,7 @@ impl Verifier {
         if let Some(task) = self.task.lock().await.take()
             && let Err(error) = task.await
         {
-            eprintln!("skep: the verification of the journal did not end: {error}");
+            world::log!("skep: the verification of the journal did not end: {error}");
         }
     }
 }

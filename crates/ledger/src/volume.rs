@@ -37,9 +37,18 @@ pub(crate) struct Counted {
     pub is_dropped: bool,
 }
 
-/// Whether an event has to wait while the disk is full: what brains do, unless it must not be lost.
+/// Whether a commit has to wait while the disk is full: what brains do, unless it must not be lost or the operator ends it.
+pub(crate) fn must_all_wait(events: &[Event]) -> bool {
+    events.iter().any(must_wait) && !events.iter().any(|event| matches!(event, Event::TaskCancelled(_)))
+}
+
+/// Whether one event has to. Ends of work are few and small, and give space back.
 pub(crate) fn must_wait(event: &Event) -> bool {
-    event.weight() != Weight::Security && event.pid() != Pid::OPERATOR && event.pid() != Pid::KERNEL
+    let is_end = matches!(
+        event,
+        Event::TaskCancelled(_) | Event::TaskFailed(_) | Event::TaskFinished(_) | Event::WorkspaceClosed(_) | Event::ProcExited(_)
+    );
+    !is_end && event.weight() != Weight::Security && event.pid() != Pid::OPERATOR && event.pid() != Pid::KERNEL
 }
 
 impl Volume {
@@ -134,4 +143,43 @@ impl Written {
 
 fn refusal_key(refused: &CallRefused) -> String {
     format!("{}|{}|{:?}|{:?}", refused.tool, refused.digest, refused.code, refused.task)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use world::event::{BrainSaid, CallFinished, TaskCancelled, WorkspaceClosed};
+    use world::{CallId, World};
+
+    fn said(pid: Pid) -> Event {
+        BrainSaid { pid, task: None, text: "so".into() }.into()
+    }
+
+    #[test]
+    fn a_process_is_flooding_after_so_many_records_and_until_its_window_is_over() {
+        let (world, mut volume) = (World::default(), Volume::default());
+        let (brain, now_ms) = (Pid(7), 1_000_000);
+        for pid in [brain, Pid::OPERATOR] {
+            for _ in 1..limits::RECORDS_BURST_MAX {
+                assert!(!volume.admit(&world, &said(pid), now_ms).is_dropped);
+            }
+            assert!(!volume.is_flooded_by(pid, now_ms), "one may follow");
+            volume.admit(&world, &said(pid), now_ms);
+        }
+        let last_ms = now_ms + limits::RECORDS_WINDOW_MS - 1;
+        assert!(volume.is_flooded_by(brain, now_ms) && volume.is_flooded_by(brain, last_ms));
+        assert!(!volume.is_flooded_by(brain, last_ms + 1), "the window is over");
+        assert!(!volume.is_flooded_by(Pid::OPERATOR, now_ms) && !volume.is_flooded_by(Pid(8), now_ms), "neither the operator nor another");
+    }
+
+    #[test]
+    fn ends_of_work_need_no_space_and_the_rest_of_a_brain_does() {
+        let (pid, task) = (Pid(7), None);
+        let output = serde_json::Value::Null;
+        let finished: Event = CallFinished { pid, task, call: CallId(1), ok: false, output, blob: None, blob_bytes: 0, ms: 0 }.into();
+        let cancelled: Event = TaskCancelled { pid, task, by: "operator".into() }.into();
+        assert!(must_all_wait(&[said(pid)]) && must_all_wait(std::slice::from_ref(&finished)));
+        assert!(!must_all_wait(&[said(Pid::OPERATOR)]), "the operator's own");
+        assert!(!must_all_wait(&[WorkspaceClosed { pid, task }.into()]) && !must_all_wait(&[finished, cancelled]));
+    }
 }

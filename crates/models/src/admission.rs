@@ -96,7 +96,7 @@ impl Admission for ProcessAdmission {
             let refusal = Refusal::new(Code::Denied, refusal.reason.clone()).hint(refusal.hint.clone());
             if let Err(fault) = models.gate.record_refusal(&self.request(&models, model_request, None), &refusal).await {
                 // It is refused all the same.
-                eprintln!("skep: a refusal could not be recorded: {fault}");
+                world::log!("skep: a refusal could not be recorded: {fault}");
             }
         })
     }

@@ -167,7 +167,7 @@ impl Models {
         let settled = self.flights.stop(&|_| true, &StopCause { ending: Ending::Stopped, words });
         async move {
             if tokio::time::timeout(SETTLE_MAX, settled).await.is_err() {
-                eprintln!("skep: requests to models were not settled in time");
+                world::log!("skep: requests to models were not settled in time");
             }
         }
     }

@@ -256,7 +256,7 @@ impl Settlement for ModelSettlement {
         Box::pin(async move {
             if let Err(fault) = self.record(end).await {
                 // The call stays open, and noted as left; at the next boot what was reserved is held.
-                eprintln!("skep: the end of {} could not be recorded: {fault}", self.permit.call());
+                world::log!("skep: the end of {} could not be recorded: {fault}", self.permit.call());
             }
         })
     }

@@ -201,6 +201,16 @@ impl SandboxError {
         move |cause| SandboxError::Io { what, cause }
     }
 
+    /// Whether the disk had no space for it. Namespaces say the same when a user has too many.
+    pub fn is_disk_full(&self) -> bool {
+        let is_full = |cause: &io::Error| matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        match self {
+            SandboxError::Room { step: Step::Namespaces | Step::JobNamespaces | Step::Watches, .. } => false,
+            SandboxError::Room { cause, .. } | SandboxError::Io { cause, .. } => is_full(cause),
+            _ => false,
+        }
+    }
+
     /// What a person can do about it, where that is known.
     pub fn hint(&self) -> Option<&'static str> {
         match self {

@@ -37,7 +37,7 @@ pub(crate) async fn accept(listener: UnixListener, kernel: Arc<Kernel>, stop: Ar
                 });
             }
             Err(error) => {
-                eprintln!("skep: a connection was not accepted: {error}");
+                world::log!("skep: a connection was not accepted: {error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

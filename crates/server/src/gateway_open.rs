@@ -49,7 +49,7 @@ impl Drop for CloseOnDrop {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 if let Err(fault) = kernel.models.close_gateway(pid).await {
-                    eprintln!("skep: the end of process {pid} could not be recorded: {fault}");
+                    world::log!("skep: the end of process {pid} could not be recorded: {fault}");
                 }
             });
         }

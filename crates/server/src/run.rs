@@ -29,9 +29,9 @@ pub fn run(home: &Path) -> ExitCode {
             if !std::io::stdout().is_terminal() {
                 announce(&serde_json::json!({"what": fault.what, "why": fault.why, "fix": fault.fix, "remedy": fault.remedy}).to_string());
             }
-            eprintln!("✗ {}\n  ↳ why  {}", fault.what, fault.why);
+            world::log!("✗ {}\n  ↳ why  {}", fault.what, fault.why);
             if let Some(fix) = fault.advice() {
-                eprintln!("  ↳ fix  {fix}");
+                world::log!("  ↳ fix  {fix}");
             }
             ExitCode::from(wire::ErrorCode::Internal.exit())
         }
@@ -71,7 +71,7 @@ fn raise_open_files() {
     if current.is_some_and(|current| current < wanted)
         && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
     {
-        eprintln!("skep: the kernel may open no more than {current:?} files: {error}");
+        world::log!("skep: the kernel may open no more than {current:?} files: {error}");
     }
 }
 
@@ -110,7 +110,7 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher) -> Result<(), Fault> 
 async fn release_startup_code() {
     tokio::time::sleep(STARTED_AFTER).await;
     if let Err(error) = sandbox::release_code() {
-        eprintln!("skep: cannot release the code pages of the start: {error}");
+        world::log!("skep: cannot release the code pages of the start: {error}");
     }
 }
 
@@ -140,7 +140,7 @@ fn listen(path: &Path) -> Result<UnixListener, Fault> {
 fn announce(line: &str) {
     let mut stdout = std::io::stdout().lock();
     if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
-        eprintln!("skep: nobody reads stdout; `{line}` was not printed");
+        world::log!("skep: nobody reads stdout; `{line}` was not printed");
     }
 }
 

@@ -463,12 +463,12 @@ pub async fn ignored(room: &Workspace, changes: &[Change], refused: &[Refused]) 
     let upper = room.work().join("upper");
     let is_unsafe = reader::bounded_walk(move || Folder::open(&upper).and_then(|upper| special::is_git_unsafe(&upper))).await?;
     if is_unsafe.unwrap_or(true) {
-        eprintln!("skep: a pipe or a link where git reads keeps git from saying what it ignores, so all is shown");
+        world::log!("skep: a pipe or a link where git reads keeps git from saying what it ignores, so all is shown");
         return Ok(BTreeSet::new());
     }
     let listed = match git(room, &["check-ignore", "-z", "--stdin"], Some(stdin)).await {
         Err(Stop::Failed(fault)) => {
-            eprintln!("skep: git cannot say what it ignores, so all is shown: {fault}");
+            world::log!("skep: git cannot say what it ignores, so all is shown: {fault}");
             return Ok(BTreeSet::new());
         }
         listed => listed?,

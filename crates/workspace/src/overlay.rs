@@ -40,6 +40,9 @@ pub fn is_behind(layer: &Path, path: &Path) -> bool {
 }
 
 pub fn room_fault(error: sandbox::SandboxError) -> Fault {
+    if error.is_disk_full() {
+        return Fault::new(FaultKind::DiskFull, "no room can be opened", error).fix("free some disk space");
+    }
     let hint = error.hint();
     let fault = Fault::new(FaultKind::Room, "the room could not be closed, so nothing ran", error);
     match hint {

@@ -13,6 +13,7 @@ pub mod fault;
 pub mod grant;
 pub mod id;
 pub mod limits;
+pub mod log;
 pub mod merge;
 pub mod near;
 pub mod process;

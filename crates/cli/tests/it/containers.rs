@@ -1,6 +1,7 @@
 //! Rooms made by Podman, from the command line to the journal.
 
-use crate::common::Site;
+use crate::common::provider::eventually;
+use crate::common::{Site, pid_of};
 use std::os::unix::fs::DirBuilderExt;
 
 /// A home whose operator has fixed the runtime.
@@ -33,6 +34,53 @@ fn a_task_works_in_containers() {
     site.ok(&["merge", &task, "--yes"]);
     assert_eq!((site.read("a.txt"), site.read("b.txt")), ("new\n".into(), "made\n".into()));
     assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+/// What may not be read is masked in a container as in any room, and is seen again once a person says yes.
+#[test]
+fn masks_follow_the_policy_in_containers_too() {
+    let site = site(
+        "runtime: podman\n",
+        &[("a.txt", "open\n"), ("private/x.txt", "SECRET\n"), ("asked/y.txt", "LATER\n"), (".envrc", "SECRET\n")],
+    );
+    std::fs::hard_link(site.project().join("private/x.txt"), site.project().join("linked.txt")).unwrap();
+    site.ok(&["init"]);
+    let rules = "\n  - {name: private, match: {syscall: fs.read, path_glob: '/private/**'}, action: deny}\n  \
+                 - {name: asked, match: {syscall: fs.read, path_glob: '/asked/**'}, action: require_review}\n";
+    site.write(".skep/policy.yaml", &format!("{}{rules}", site.read(".skep/policy.yaml")));
+    site.ok(&["trust", "--yes"]);
+    let look = r#"call shell.run command=["sh", "-c", "cat a.txt private/x.txt asked/y.txt .envrc linked.txt; mv private p; true"]"#;
+    let brain = site.script(&format!("{look}\ncall fs.read path=asked/y.txt\n{look}\ndone\n"));
+    site.ok(&["act", "look around", "--brain", &brain, "--await"]);
+    site.ok(&["review", "allow", "r-1", "--for", "session"]);
+    eventually("it has looked twice", || site.count("call.finished") == 3);
+    let saw: Vec<String> =
+        site.records(&["--kind", "call.finished"]).iter().map(|end| end["payload"]["output"]["stdout"].to_string()).collect();
+    assert_eq!((saw[0].as_str(), saw[2].as_str()), (r#""open\n""#, r#""open\nLATER\n""#), "{saw:?}");
+}
+
+/// What the operator runs ends with the kernel's stop, container and all, and what it wrote is offered.
+#[test]
+fn a_stop_ends_the_operators_container_and_keeps_its_work() {
+    let site = site("runtime: podman\n", &[("a.txt", "old\n")]);
+    site.ok(&["init"]);
+    let mut run = site.command(&["sandbox", "run", "--", "sh", "-c", "echo kept > b.txt; sleep 60473"]);
+    let run = run.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    eventually("the command runs", || pid_of(&["sleep", "60473"]).is_some());
+    let name = format!("name=^skep-{}-", site.json(&["kernel", "status"])["os_pid"]);
+    let containers = || {
+        let listed = std::process::Command::new("podman").args(["ps", "-aq", "--filter", &name]).output().unwrap();
+        String::from_utf8(listed.stdout).unwrap().lines().count()
+    };
+    assert_eq!(containers(), 1, "control: its container has this name");
+    site.ok(&["kernel", "stop"]);
+    assert_eq!((pid_of(&["sleep", "60473"]), containers()), (None, 0), "something of it is left");
+    let said = crate::common::text(&run.wait_with_output().unwrap());
+    assert!(said.contains("the kernel is stopping") && said.contains("skep diff task-1"), "{said}");
+    let log = std::fs::read_to_string(site.home().join("run/kernel.log")).unwrap();
+    assert!(!log.contains("did not stop in time"), "{log}");
+    eventually("the next kernel offers it", || site.ok(&["merge", "list"]).contains("waits for you"));
+    assert!(site.ok(&["diff", "task-1"]).contains("+kept"));
 }
 
 #[test]

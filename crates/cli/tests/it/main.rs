@@ -12,6 +12,7 @@ mod crash;
 mod decide;
 mod demo;
 mod doubt;
+mod full_disk;
 mod gate;
 mod gateway;
 mod homes;

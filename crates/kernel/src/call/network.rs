@@ -86,7 +86,7 @@ impl Drop for RoomNetwork {
         let hold = gate.kernel.tasks.works.begin(WorkKey::default());
         tokio::spawn(async move {
             if let Err(fault) = close(gate, running).await {
-                eprintln!("skep: what a job did on the network is not on record: {fault}");
+                world::log!("skep: what a job did on the network is not on record: {fault}");
             }
             drop(hold);
         });
@@ -216,7 +216,7 @@ impl EgressPolicy for EgressGate {
             let request = self.part("net.request", json!({ "malformed": true }));
             let refusal = Refusal::new(Code::BadInput, why);
             if let Err(fault) = settle::refuse(&self.kernel, &request, refusal, Instant::now()).await {
-                eprintln!("skep: a refusal is not on record: {fault}");
+                world::log!("skep: a refusal is not on record: {fault}");
             }
         })
     }
@@ -414,7 +414,7 @@ impl ConnectionMeter for ConnectionRecord {
         let event = NetClosed { up, down, ms, end: kernel.ledger.redactor.text(&end).into_owned(), ..closed };
         // Ordered now; on disk at the latest with the end of its call.
         if let Err(fault) = kernel.ledger.commit(|_, _| (vec![event.into()], ())) {
-            eprintln!("skep: a connection is not on record: {fault}");
+            world::log!("skep: a connection is not on record: {fault}");
         }
     }
 }

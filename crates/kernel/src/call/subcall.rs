@@ -104,7 +104,7 @@ impl SubcallGate for Subcalls<'_> {
     fn retried(&self, attempt: u32, why: &str) {
         if let Err(fault) = self.retry(attempt, why) {
             // The call's own end meets the same fault and reports it.
-            eprintln!("skep: a second try is not on record: {fault}");
+            world::log!("skep: a second try is not on record: {fault}");
         }
     }
 }

@@ -202,7 +202,7 @@ pub(crate) async fn finish_undone(kernel: Arc<Kernel>) {
             undo_rest(&kernel, &kernel.ledger.task(merge.task)?, merge.id, &MergePlan::parse(&kernel.ledger.blob(&snapshot)?)?).await
         };
         if let Err(stop) = done.await {
-            eprintln!("skep: {} is not taken back yet: {stop}", merge.id);
+            world::log!("skep: {} is not taken back yet: {stop}", merge.id);
         }
     }
 }

@@ -161,6 +161,14 @@ fn children() -> Vec<String> {
     found
 }
 
+/// A process of this machine with exactly these arguments.
+pub fn pid_of(arguments: &[&str]) -> Option<i32> {
+    let wanted = arguments.iter().map(|argument| format!("{argument}\0")).collect::<String>();
+    let mut entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let found = entries.find(|entry| std::fs::read_to_string(entry.path().join("cmdline")).is_ok_and(|line| line == wanted))?;
+    found.file_name().to_str()?.parse().ok()
+}
+
 pub fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

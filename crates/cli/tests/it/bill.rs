@@ -360,7 +360,7 @@ impl Case {
         let body = format!("{{{},{}}}", self.limit, self.prompt);
         let mut client = TcpStream::connect(&open.address).unwrap();
         let head = format!(
-            "POST {} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "POST {} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {key}\r\nx-goog-api-key: {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             self.path,
             body.len(),
             key = open.key,

@@ -51,7 +51,7 @@ fn masks_follow_the_policy_in_containers_too() {
     site.ok(&["trust", "--yes"]);
     let look = r#"call shell.run command=["sh", "-c", "cat a.txt private/x.txt asked/y.txt .envrc linked.txt; mv private p; true"]"#;
     let brain = site.script(&format!("{look}\ncall fs.read path=asked/y.txt\n{look}\ndone\n"));
-    site.ok(&["act", "look around", "--brain", &brain, "--await"]);
+    site.fails(4, &["act", "look around", "--brain", &brain, "--await"]);
     site.ok(&["review", "allow", "r-1", "--for", "session"]);
     eventually("it has looked twice", || site.count("call.finished") == 3);
     let saw: Vec<String> =

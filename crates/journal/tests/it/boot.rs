@@ -202,7 +202,7 @@ fn rows_after_a_stop_are_taken_out_without_any_seal_too() {
     // Control: a journal without a stop keeps its rows, and says that it has no seal.
     let home = tempfile::tempdir().unwrap();
     filled(home.path(), 10);
-    ["seal.0", "seal.1"].map(|slot| fs::remove_file(home.path().join(slot)).unwrap());
+    ["seal.0", "seal.1"].iter().for_each(|slot| fs::remove_file(home.path().join(slot)).unwrap());
     forge(home.path());
     let opened = open(home.path()).1;
     assert_eq!((opened.findings.iter().map(|f| f.what).collect::<Vec<_>>(), opened.head.count), (vec![Flaw::SealMissing], 11));

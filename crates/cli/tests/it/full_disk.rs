@@ -144,6 +144,7 @@ fn a_kernel_starts_while_the_disk_is_full() {
     // Control: the reserve was there, and is what it started on.
     assert!(!disk.home().join("reserve").exists());
     disk.ok(&["kernel", "stop"]);
+    disk.ok(&["list", "tasks"]);
     assert!(disk.is_full(), "and again");
     std::fs::remove_file(filler).unwrap();
     eventually("the reserve is there again", || is_whole(&disk.home().join("reserve")) && !disk.is_full());

@@ -5,7 +5,6 @@ use crate::settings::OperatorSettings;
 use ledger::Home;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use world::{BootTime, Deadline};
 
 pub struct Instance {
     pub home: Arc<Home>,
@@ -46,16 +45,6 @@ impl Instance {
         {
             world::log!("skep: a fault was asked for and did not happen: {error}");
         }
-    }
-
-    /// Now, as grants measure it.
-    pub fn moment(&self) -> BootTime {
-        self.tuning.clock.now()
-    }
-
-    /// The end of a grant that lasts `ms` from now.
-    pub fn until(&self, ms: u64) -> Deadline {
-        self.tuning.clock.after(ms)
     }
 }
 

@@ -272,7 +272,7 @@ async fn begin_apply(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: F
     };
     let chosen = |path: &str| matches!(agreed, Agreed::Person { sides, .. } if sides.contains_key(path));
     let start = MergeRights::of(&kernel.gate, task)?.describe(&frozen, chosen).await?;
-    let now = kernel.instance.moment();
+    let now = kernel.gate.moment();
     let pending = kernel.ledger.commit(|world, now_ms| match start.decide(world, &now, now_ms, is_person) {
         Ok(grants) => {
             let up = (!grants.is_empty()).then(|| now.until());

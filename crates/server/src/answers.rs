@@ -64,11 +64,11 @@ fn scope(world: &World, review: &Review, reach: AnswerReach) -> Result<Scope, Rp
 
 fn terms(kernel: &Kernel, wanted: Option<&AnswerTerms>) -> Terms {
     let Some(AnswerTerms { uses, ttl_ms, rate, constraints, observe }) = wanted.cloned() else { return Terms::default() };
-    Terms { uses_left: uses, until: ttl_ms.map(|ms| kernel.instance.until(ms)), rate, constraints, observe }
+    Terms { uses_left: uses, until: ttl_ms.map(|ms| kernel.gate.until(ms)), rate, constraints, observe }
 }
 
 pub(crate) fn list(kernel: &Kernel) -> grant::GrantListResult {
-    let now = kernel.instance.moment();
+    let now = kernel.gate.moment();
     kernel.ledger.look(|world| {
         let name = |pid| view::name_of(world, pid);
         let grants = world.grants.values().map(|given| grant::GrantView {

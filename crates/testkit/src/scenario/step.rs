@@ -321,7 +321,7 @@ impl<'a> Story<'a> {
         let mut terms = terms.clone();
         // Without a boot of its own, the time counts from the answer on.
         if let Some(until) = terms.until.as_mut().filter(|until| until.boot.is_empty()) {
-            *until = self.kernel()?.instance.until(until.boottime_ms);
+            *until = self.kernel()?.gate.until(until.boottime_ms);
         }
         Ok(match how {
             Answered::Once => Reply::Once { terms },

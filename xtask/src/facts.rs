@@ -57,6 +57,10 @@ fn makers(text: &str) -> Vec<usize> {
             found.push(line(at));
         }
     }
+    // Under another name of the crate nothing below would be seen.
+    for alias in ["policy as ", "policy::{self as "] {
+        found.extend(text.match_indices(alias).map(|(at, _)| line(at)));
+    }
     for word in ["policy::Facts", "OwnedFacts"] {
         for (at, _) in text.match_indices(word) {
             let before = text[..at].trim_end_matches("policy::");
@@ -84,6 +88,10 @@ mod tests {
             "use policy::OwnedFacts;",
             "use policy::Facts as Told;",
             "use policy::*;",
+            "use policy as p;\nlet facts = p::Facts { tool };",
+            "use policy::{self as p, RealPath};",
+            "extern crate policy as p;",
+            "use ::policy::Facts;",
             "use policy::facts;",
             "let kept: policy::OwnedFacts = serde_json::from_str(text)?;",
             "fn made() -> policy::Facts<'static> {",

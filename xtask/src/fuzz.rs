@@ -20,7 +20,7 @@ const TARGETS: &[(&str, &str)] = &[
     ("cassettes", "gateway"),
     ("prices", "gateway"),
     ("git_files", "workspace"),
-    ("speeches", "brain"),
+    ("dialects", "brain"),
     ("memories", "brain"),
 ];
 
@@ -49,4 +49,32 @@ pub fn fuzz(names: &[String]) -> Result<()> {
         println!("{}", counted.unwrap_or_default());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs::read_to_string;
+
+    /// The tests that a file has, in order of their names.
+    fn tests_of(path: &str) -> BTreeSet<String> {
+        let text = read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let name = |part: &str| part.trim_start().strip_prefix("fn ").and_then(|rest| rest.split('(').next()).map(str::to_owned);
+        text.split("#[test]\n").skip(1).filter_map(name).collect()
+    }
+
+    #[test]
+    fn every_row_names_a_target_and_every_target_has_its_row() {
+        let packages: BTreeSet<&str> = TARGETS.iter().map(|(_, package)| *package).collect();
+        for package in packages {
+            let rows: BTreeSet<String> = TARGETS.iter().filter(|(_, of)| *of == package).map(|(target, _)| (*target).to_owned()).collect();
+            assert_eq!(rows, tests_of(&format!("crates/{package}/tests/fuzz.rs")), "{package}");
+        }
+        for (target, package, test) in INSIDE {
+            let (file, name) = test.rsplit_once("::").unwrap_or_else(|| panic!("{test}"));
+            let found = tests_of(&format!("crates/{package}/src/{}.rs", file.replace("::", "/")));
+            assert!(name == *target && found.contains(name), "{test}: {found:?}");
+        }
+    }
 }

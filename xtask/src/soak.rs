@@ -42,3 +42,32 @@ pub fn soak(names: &[String]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// All names of files and all their text below a folder.
+    fn sources(folder: &Path, text: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())).flatten() {
+            let path = entry.path();
+            text.push_str(&path.to_string_lossy());
+            if path.is_dir() {
+                sources(&path, text);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text.push_str(&std::fs::read_to_string(&path).unwrap_or_default());
+            }
+        }
+    }
+
+    #[test]
+    fn every_soak_names_tests_that_there_are() {
+        let mut text = String::new();
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates"), &mut text);
+        for (name, part) in SOAKS {
+            let words: Vec<&str> = part.split("::").filter(|word| !word.is_empty()).collect();
+            assert!(!words.is_empty() && words.iter().all(|word| text.contains(word)), "soak {name}: `{part}`");
+        }
+    }
+}

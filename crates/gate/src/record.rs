@@ -64,10 +64,15 @@ impl RedactedInput {
 impl Gate {
     /// Records a refusal that needed no policy: no such tool, bad input, no such file.
     pub async fn record_refusal(&self, request: &Request, refusal: &Refusal) -> Result<CallId, Fault> {
+        self.record_denial(request, refusal, Vec::new()).await
+    }
+
+    /// Records the refusal of a call that no gate saw, such as a trial, with the rules that refuse it.
+    pub async fn record_denial(&self, request: &Request, refusal: &Refusal, rules: Vec<String>) -> Result<CallId, Fault> {
         let redacted = RedactedInput::of(&self.ledger, request);
         let pending = self.ledger.commit(|world, _| {
             let call = world.next_call();
-            (vec![redacted.refused(request, call, refusal).into()], call)
+            (vec![CallRefused { rules, ..redacted.refused(request, call, refusal) }.into()], call)
         })?;
         pending.durable().await
     }

@@ -108,10 +108,10 @@ impl Kernel {
         call.ask_extensions(&self.gate).await;
         let rights = self.gate.rights(&call).without_grants();
         match call.judge(&rights).verdict {
-            Verdict::Deny { refusal, .. } => {
+            Verdict::Deny { refusal, rules } => {
                 let input = serde_json::json!({ "command": run.command });
                 let request = Request::new(world::Pid::OPERATOR, Some(task.id), task.zone, TOOL, input);
-                self.gate.record_refusal(&request, &refusal).await?;
+                self.gate.record_denial(&request, &refusal, rules).await?;
                 Err(refusal.into())
             }
             Verdict::Allow(_) | Verdict::Review { .. } => Ok(template),

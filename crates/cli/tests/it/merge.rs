@@ -188,5 +188,6 @@ fn a_refused_trial_is_on_record() {
     let [refused] = &refused[..] else { panic!("{refused:?}") };
     let payload = &refused["payload"];
     assert_eq!((&payload["tool"], &payload["input"]["command"][0]), (&"shell.run".into(), &"curl".into()), "{refused}");
+    assert_eq!(payload["rules"], serde_json::json!(["no-curl"]), "{refused}");
     assert_eq!(site.count("task.tried"), 1);
 }

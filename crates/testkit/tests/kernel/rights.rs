@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use testkit::bed::Bed;
 use testkit::harness::Test;
 use world::event::{ProcSpawned, ReviewAsked, TaskQueued};
-use world::{Event, Pid, Rate, Scope, Terms, What, ZoneId};
+use world::{Deadline, Event, Pid, Rate, Scope, TaskState, Terms, What, ZoneId};
 
 const POLICY: &str = "\
 capabilities:
@@ -29,6 +29,7 @@ pub fn tests() -> Vec<Test> {
         Test::new("a_grant_to_a_parent_holds_for_its_child_until_it_is_revoked", || play(granted)),
         Test::new("a_ban_holds_for_whom_it_was_given", || play(banned)),
         Test::new("what_is_denied_to_a_parent_is_not_merged_for_its_child", || play(merged)),
+        Test::new("a_yes_to_a_merge_that_is_over_merges_nothing", || play(over)),
         Test::new("a_trial_says_of_masked_and_lost_calls_what_explain_says", || play(tried)),
         Test::new("every_call_is_judged_by_the_policy_that_was_in_force", || play(raced)),
         Test::new("calls_at_once_use_a_token_and_a_rate_no_more_than_they_may", || play(counted)),
@@ -110,6 +111,33 @@ async fn granted(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
 }
 
 /// A worker's program writes what its foreman may not: it stays out, and the other file is offered.
+/// Without a test command a rule does not let a merge pass, so a person is asked.
+async fn over(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
+    let script = project.with_extension("script");
+    let wrote = "call shell.run command=[\"sh\",\"-c\",\"echo new > a.txt\"]\ndone\n";
+    std::fs::write(&script, wrote).unwrap_or_else(|error| panic!("{error}"));
+    let read = || std::fs::read_to_string(project.join("a.txt")).unwrap_or_default();
+    let new = kernel::NewTask {
+        path: project.clone(),
+        mode: world::Mode::Act,
+        prompt: "work".into(),
+        brain: Some(format!("script:{}", script.display())),
+        priority: 0,
+        calls_max: None,
+        record: false,
+        tags: vec![],
+    };
+    let task = kernel.add(new).await?.task;
+    let TaskState::Parked { review } = kernel.tasks.settled(task).await?.state else { panic!("nobody is asked") };
+    let until = Some(Deadline { boot: "an earlier one".into(), boottime_ms: 0 });
+    kernel.answer(review, Reply::Once { terms: Terms { until, ..Terms::default() } }, "human", None).await?;
+    let TaskState::Parked { review: again } = kernel.tasks.settled(task).await?.state else { panic!("it went in by a yes that was over") };
+    assert!(again != review && read() == "a\n", "{again} {}", read());
+    kernel.answer(again, Reply::yes(), "human", None).await?;
+    assert_eq!((kernel.tasks.settled(task).await?.state, read().as_str()), (TaskState::Done, "new\n"), "the control");
+    Ok(())
+}
+
 async fn merged(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
     let script = project.with_extension("script");
     let wrote = "call shell.run command=[\"sh\",\"-c\",\"echo new > parent.txt; echo new > a.txt\"]\ndone\n";

@@ -272,3 +272,26 @@ fn a_part_of_the_old_content_is_an_edit_and_is_kept() {
         }
     }
 }
+
+/// The new file is in its place, and the old one not removed yet: whoever opens the old one then finds it in its place again.
+#[test]
+fn who_opens_the_old_file_before_it_is_removed_gets_it_back() {
+    for opens in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut vault = Vault::default();
+        fs::write(folder.path().join("f"), "old").unwrap();
+        let steps = [step("f", vault.file(b"old"), vault.file(b"new"))];
+        let told = run(folder.path(), &steps, &vault, false, &|_, moment| {
+            if matches!(moment, CrashPoint::Placed) && opens {
+                let mut entries = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.path());
+                let beside = entries.find(|path| !path.ends_with("f")).unwrap();
+                let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+                let opened = OpenOptions::new().write(true).custom_flags(nonblocking).open(beside);
+                assert_eq!(opened.unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "the lease holds");
+            }
+        });
+        let held: Vec<Vec<u8>> = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| fs::read(entry.path()).unwrap()).collect();
+        let expected = if opens { b"old" } else { b"new" };
+        assert_eq!((held, told[0].refused.is_some()), (vec![expected.to_vec()], opens), "{told:?}");
+    }
+}

@@ -22,7 +22,7 @@ use policy::Globs;
 pub use runs::runs_by_itself;
 use sandbox::Workspace;
 use shadow::Outside;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use world::{Code, Fault, Refusal, Stop};
 
@@ -114,6 +114,8 @@ pub struct KnownProject {
     mentions: Mentions,
     outside: Outside,
     folders: BTreeSet<String>,
+    /// Files and folders by their paths without extensions, with one path of each name.
+    stems: BTreeMap<String, String>,
     /// Paths that the project ignores, whatever the task's own layer says.
     ignored: BTreeSet<String>,
 }
@@ -144,6 +146,7 @@ impl Project {
         for path in &files {
             folders.extend(Path::new(path).ancestors().skip(1).map(|folder| folder.to_string_lossy().into_owned()));
         }
+        let stems = files.iter().chain(&folders).map(|path| (shadow::stem_of(path), path.clone())).collect();
         let scripts: Vec<String> = files.iter().cloned().chain(split(&hidden).into_iter().filter(|path| !path.ends_with('/'))).collect();
         let read = |path: &str| {
             Ok::<_, Fault>(match tree.now(path)? {
@@ -154,7 +157,7 @@ impl Project {
         };
         let (mentions, outside) = aside(|| (Mentions::of(command, &scripts, read), Outside::look(&tree.project, shown)));
         let (mentions, ignored) = (mentions?, split(&ignored).into_iter().collect());
-        Ok(Project::Known(KnownProject { mentions, outside, folders, ignored }))
+        Ok(Project::Known(KnownProject { mentions, outside, folders, stems, ignored }))
     }
 }
 
@@ -170,6 +173,11 @@ impl KnownProject {
             && let Some(name) = self.outside.shadowed(path, |folder| self.folders.contains(folder))
         {
             why.push(format!("`{name}` means something outside the project too"));
+        }
+        if change.old == State::Absent
+            && let Some(twin) = shadow::twin(path, &self.stems, |folder| self.folders.contains(folder))
+        {
+            why.push(format!("it may be found in the place of `{twin}`"));
         }
         why
     }

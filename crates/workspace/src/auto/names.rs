@@ -176,6 +176,26 @@ const NAMES: &[&str] = &[
     "Taskfile.dist.yml",
     "Taskfile.dist.yaml",
     "meson.options",
+    "dist.ini",
+    "build.sc",
+    "build.mill",
+    "build.properties",
+    "build.zig.zon",
+    "Setup.hs",
+    "packages.config",
+    "workspace.json",
+    "rush.json",
+    "netlify.toml",
+    "vercel.json",
+    "bitrise.yml",
+    "checkstyle.xml",
+    "psalm.xml",
+    "phpcs.xml",
+    "pyrightconfig.json",
+    "cspell.json",
+    "typos.toml",
+    "_typos.toml",
+    "sonar-project.properties",
     // the loader of programs
     "ld.so.preload",
     "ld.so.conf",
@@ -193,7 +213,8 @@ const NAMES: &[&str] = &[
 ];
 
 /// Folders in which everything is looked at; hidden ones are anyway.
-const FOLDERS: &[&str] = &["hooks", "githooks", "git-hooks", "xtask", "ci", "husky", "buildsrc", "nix", "meta-inf"];
+const FOLDERS: &[&str] =
+    &["hooks", "githooks", "git-hooks", "xtask", "ci", "husky", "buildsrc", "nix", "meta-inf", "magefiles", "requirements"];
 
 /// Folders of what is built or installed: never the work of a hand.
 const BUILT: &[&str] = &[
@@ -221,11 +242,13 @@ const BUILT: &[&str] = &[
 
 /// Beginnings of names that are always looked at.
 const BEGINNINGS: &[&str] = &[
-    "jest.",
-    "vitest.",
+    "jest",
+    "vitest",
+    "mocha",
+    "karma",
     "vite.",
-    "playwright.",
-    "cypress.",
+    "playwright",
+    "cypress",
     "wdio.",
     "nightwatch.",
     "webpack.",
@@ -242,8 +265,12 @@ const BEGINNINGS: &[&str] = &[
     "prettier.",
     "commitlint",
     "ava.config.",
-    "requirements-",
-    "requirements_",
+    "requirements",
+    "constraints",
+    "conanfile",
+    "vcpkg",
+    "gradle",
+    "cabal.project",
     "next.config.",
     "nuxt.config.",
     "astro.config.",
@@ -333,6 +360,22 @@ const ENDS: &[&str] = &[
     ".rockspec",
     ".just",
     ".hcl",
+    ".exs",
+    ".ninja",
+    ".nims",
+    ".gn",
+    ".gni",
+    ".wrap",
+    ".slnx",
+    ".pbxproj",
+    ".xcconfig",
+    ".xctestplan",
+    ".dockerfile",
+    ".versions.toml",
+    ".egg",
+    ".pyz",
+    ".pex",
+    ".phar",
 ];
 
 /// Why a person looks at this path whatever list it stands on.
@@ -351,6 +394,10 @@ pub fn always_reviewed(path: &str) -> Option<&'static str> {
         return Some("folders of this name hold what is built or installed");
     }
     if NAMES.iter().any(|known| known.eq_ignore_ascii_case(name)) || BEGINNINGS.iter().any(|begin| name.starts_with(begin)) {
+        return Some("files of this name are always looked at");
+    }
+    // `Vagrantfile`, `Cakefile`, `Podfile`: each tool has one, and more tools come.
+    if !name.contains('.') && name.ends_with("file") {
         return Some("files of this name are always looked at");
     }
     if folders.iter().any(|folder| FOLDERS.contains(folder)) || ENDS.iter().any(|end| name.ends_with(end)) {
@@ -403,6 +450,14 @@ mod tests {
             "src/pytest.toml",
             "web/protractor.conf.js",
             "src/x.runsettings",
+            "Cakefile",
+            "ios/Podfile",
+            "out/build.ninja",
+            "config/runtime.exs",
+            "gradle/libs.versions.toml",
+            "web/jest-setup.ts",
+            "requirements/dev.in",
+            "magefiles/a.go",
         ] {
             assert!(always_reviewed(path).is_some(), "{path}");
         }

@@ -5,7 +5,7 @@
 //! package or a header has on this host counts, beside those that are built into interpreters.
 
 use crate::reader::{Folder, Unread};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Entries that are read on the host; more is a host that can't be looked through, and then every new file is looked at.
@@ -194,6 +194,27 @@ impl Outside {
     }
 }
 
+/// A path as imports name it: in lower case, without what follows the first dot of its last name.
+pub fn stem_of(path: &str) -> String {
+    let lower = path.to_ascii_lowercase();
+    let (above, name) = lower.rsplit_once('/').unwrap_or(("", &lower));
+    let stem = name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or(name);
+    if above.is_empty() { stem.to_owned() } else { format!("{above}/{stem}") }
+}
+
+/// A file or folder of the project that this new file may be found in the place of: `checks/__init__.py` beside `checks.py`, `a.mjs` beside
+/// `a.js`.
+pub fn twin<'a>(path: &str, stems: &'a BTreeMap<String, String>, is_folder: impl Fn(&str) -> bool) -> Option<&'a String> {
+    let lower = path.to_ascii_lowercase();
+    if lower.rsplit_once('.').is_some_and(|(_, extension)| HARMLESS.contains(&extension)) {
+        return None;
+    }
+    let new_folders =
+        Path::new(path).ancestors().skip(1).filter_map(Path::to_str).filter(|folder| !folder.is_empty() && !is_folder(folder));
+    let names = std::iter::once(path).chain(new_folders);
+    names.filter_map(|name| stems.get(&stem_of(name))).find(|twin| twin.as_str() != path)
+}
+
 /// The folders that a pattern names below a root; a `*` is the rest of one name.
 fn unfold(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
@@ -246,6 +267,26 @@ mod tests {
             ["src/zebra_crossing.py", "src/zebra/__init__.py", "docs/json.md", "docs/http/x_zebra.py", "src/index.js", "src/main.rs"]
         {
             assert_eq!(shadowed(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_new_name_that_takes_the_place_of_another_is_seen() {
+        let files = ["src/checks.py", "web/a.js", "web/a.css", "src/core/x.py", "README.md"];
+        let folders = ["src", "web", "src/core"];
+        let stems = files.iter().chain(&folders).map(|path| (stem_of(path), (*path).to_owned())).collect();
+        let twin = |path: &str| super::twin(path, &stems, |folder| folders.contains(&folder)).cloned();
+        for (path, of) in [
+            ("src/checks/__init__.py", "src/checks.py"),
+            ("src/Checks/deep/a.py", "src/checks.py"),
+            ("web/a.mjs", "web/a.css"),
+            ("src/core.py", "src/core"),
+            ("src/checks.cpython-312.so", "src/checks.py"),
+        ] {
+            assert_eq!(twin(path).as_deref(), Some(of), "{path}");
+        }
+        for path in ["src/core/y.py", "src/other/__init__.py", "web/a.svg", "checks.py"] {
+            assert_eq!(twin(path), None, "{path}");
         }
     }
 

@@ -25,12 +25,50 @@ const TESTS: &[&str] = &[
     "cypress",
     "golden",
     "goldens",
+    "mock",
+    "fakes",
+    "stubs",
+    "cassettes",
+    "expected",
+    "approved",
+    "approvals",
+    "baselines",
+    "proptest",
+    "regressions",
+    "acceptance",
+];
+/// What stands before or after `test` in one word: `selftest`, `runtests`, `unittest`, `testrunner`. Not `latest` or `contest`.
+const JOINED: &[&str] = &[
+    "self",
+    "unit",
+    "run",
+    "smoke",
+    "doc",
+    "load",
+    "perf",
+    "api",
+    "ui",
+    "func",
+    "int",
+    "reg",
+    "sys",
+    "android",
+    "integration",
+    "e2e",
+    "runner",
 ];
 
 pub fn is_test(path: &str) -> bool {
-    let word =
-        |part: &str| part.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| TESTS.contains(&word.to_ascii_lowercase().as_str()));
+    let word = |part: &str| {
+        let mut words = part.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase);
+        words.any(|word| TESTS.contains(&word.as_str()) || is_joined(&word))
+    };
     path.split('/').any(|part| word(part) || is_camel_test(part)) || path.ends_with(".t")
+}
+
+fn is_joined(word: &str) -> bool {
+    let rest = word.strip_suffix("tests").or_else(|| word.strip_suffix("test")).or_else(|| word.strip_prefix("test"));
+    rest.is_some_and(|rest| JOINED.contains(&rest))
 }
 
 /// Beginnings of lines, and words in them, by which a file holds tests whatever its name.
@@ -47,7 +85,29 @@ const TEST_LINES: &[&str] = &[
     "test(`",
     "test \"",
     "func Test",
+    "func Example",
+    "func Fuzz",
+    "func Benchmark",
+    "func test",
+    "function test",
+    "describe.each",
+    "describe.only",
+    "it.each",
+    "it.only",
+    "test.each",
+    "test.only",
+    "test.describe",
+    "suite(",
+    "Deno.test(",
+    "iex> ",
+    "/// ```",
+    "//! ```",
     "TEST(",
+    "TEST_P(",
+    "START_TEST(",
+    "SCENARIO(",
+    "(deftest",
+    "@test",
 ];
 const TEST_WORDS: &[&str] = &[
     "#[test]",
@@ -70,6 +130,9 @@ const TEST_WORDS: &[&str] = &[
     "RSpec.",
     "@testset",
     "test_that(",
+    "Test::More",
+    "XCTest",
+    "ExUnit",
 ];
 
 /// Whether a file holds tests beside, or instead of, code.
@@ -106,11 +169,34 @@ mod tests {
             "unit-tests/x",
             "a/__tests__/b.js",
             "Tests/A.cs",
+            "tools/selftest.py",
+            "julia/runtests.jl",
+            "app/src/androidTest/A.kt",
+            "proptest-regressions/a.txt",
+            "web/expected/a.html",
         ] {
             assert!(is_test(path), "{path}");
         }
-        for path in ["src/attest.rs", "src/latest.ts", "contests/x.rs", "src/Testament.java", "docs/inspect.md"] {
+        for path in ["src/attest.rs", "src/latest.ts", "contests/x.rs", "src/Testament.java", "docs/inspect.md", "src/greatest.rs"] {
             assert!(!is_test(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn tests_are_known_by_what_they_hold() {
+        for text in [
+            "/// Doubles.\n/// ```\n/// assert_eq!(two(1), 2);\n/// ```\npub fn two() {}",
+            "func ExampleTwo() {",
+            "describe.each([1])('x', f)",
+            "Deno.test('x', f)",
+            "    iex> two(1)\n    2",
+            "use Test::More;",
+            "(deftest two (is true))",
+        ] {
+            assert!(holds_tests(text.as_bytes()), "{text}");
+        }
+        for text in ["pub fn two() {}", "/// Says what it is.\nfn a() {}", "func Two() {", "const test = 1"] {
+            assert!(!holds_tests(text.as_bytes()), "{text}");
         }
     }
 }

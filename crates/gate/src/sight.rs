@@ -8,7 +8,6 @@ use crate::call_facts::{ReaderFacts, Who};
 use crate::zone::{self, Bundle, Trusted};
 use parking_lot::Mutex;
 use policy::ReadView;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use workspace::reader;
@@ -67,7 +66,7 @@ impl Masks {
     }
 
     /// The pipes and devices of a project, which git must not open.
-    pub async fn special_files(self: &Arc<Self>, project: &Path) -> Result<BTreeSet<PathBuf>, Stop> {
+    pub async fn special_files(self: &Arc<Self>, project: &Path) -> Result<MaskSet, Stop> {
         let (masks, project) = (Arc::clone(self), project.to_owned());
         reader::bounded_walk(move || masks.walks.special(&project)).await?
     }
@@ -88,28 +87,31 @@ impl Gate {
     /// What a process may see; in a task, what both it and the task's own process may, who share the room.
     pub fn sight(&self, who: Who) -> Result<Arc<Sight>, Stop> {
         let trusted = self.policies.in_force(who.zone)?;
+        Ok(self.masks.sight(self.seen_by(who, &trusted)?, &trusted.policy)?)
+    }
+
+    /// The same if these files were in force.
+    pub fn proposed_sight(&self, who: Who, proposed: &Arc<Trusted>) -> Result<Sight, Stop> {
+        Ok(self.seen_by(who, proposed)?.sight(&proposed.policy)?)
+    }
+
+    fn seen_by(&self, who: Who, trusted: &Arc<Trusted>) -> Result<SightKey, Stop> {
         let (project, owner) = self.ledger.look(|world| {
             let owner = who.task.and_then(|task| world.tasks.get(&task)).map(|task| task.pid);
             (world.zones.get(&who.zone).map(|zone| PathBuf::from(&zone.path)).unwrap_or_default(), owner)
         });
         let mut whos = vec![who];
         whos.extend(owner.filter(|pid| *pid != who.pid).map(|pid| Who { pid, ..who }));
-        let made_of = self.made_of(project, &whos, &trusted)?;
-        Ok(self.masks.sight(made_of, &trusted.policy)?)
-    }
-
-    fn made_of(&self, project: PathBuf, whos: &[Who], trusted: &Arc<Trusted>) -> Result<SightKey, Stop> {
         let rooms = self.policies.usable_rooms(&self.tools, trusted, whos.iter().any(|who| who.pid == Pid::OPERATOR))?;
-        let readers = self.readers(whos, &rooms, trusted)?;
+        let readers = self.readers(&whos, &rooms, trusted)?;
         Ok(SightKey { project, version: trusted.version, extra: trusted.config.mask.clone(), readers })
     }
 
     /// What the zone's process could see if these files were in force; `None` where nobody works there yet.
-    pub fn proposed_sight(&self, zone: ZoneId, top: &Path, bundle: &Bundle) -> Result<Option<Sight>, Stop> {
+    pub fn sight_of_zone(&self, zone: ZoneId, bundle: &Bundle) -> Result<Option<Sight>, Stop> {
         let Some(pid) = self.ledger.look(|world| zone::zone_process(world, zone).map(|process| process.pid)) else { return Ok(None) };
         // What does not parse is told by the check itself.
         let Ok(proposed) = self.policies.proposed(zone, bundle) else { return Ok(None) };
-        let made_of = self.made_of(top.to_owned(), &[Who { pid, zone, task: None }], &proposed)?;
-        Ok(Some(made_of.sight(&proposed.policy)?))
+        self.proposed_sight(Who { pid, zone, task: None }, &proposed).map(Some)
     }
 }

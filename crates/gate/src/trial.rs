@@ -1,20 +1,22 @@
 //! The policy for people: checked, explained, tried on the past, and its own past.
 
 use crate::call_facts::{CallFacts, Details, Who, used_room};
-use crate::config::Config;
 use crate::describe::network_target;
 use crate::judge::{CallerRights, LOST};
 use crate::policies::Policies;
 use crate::token::ISSUE;
-use crate::zone::{self, Bundle, POLICY_FILE};
+use crate::zone::{self, Bundle, POLICY_FILE, Trusted};
 use crate::{Gate, MODEL_REQUEST, Request, locate};
 use journal::Filter;
 use ledger::{Ledger, MERGE, event_of};
 use policy::{Action, Case, KnownNames, OwnedPath, Policy, PolicyError, Trial, Warning};
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
-use workspace::MaskedNames;
-use world::{Answer, Code, Event, Pid, Refusal, TaskId, UsedRoom, Zone};
+use std::sync::Arc;
+use workspace::{READ, Sight};
+use world::{Answer, Code, Event, Pid, Refusal, TaskId, UsedRoom, Zone, ZoneId};
 use world::{Fault, FaultKind, Stop};
 
 /// What a look at a policy file found.
@@ -125,21 +127,26 @@ impl Gate {
         self.tried(zone, bundle, &CallRange::default()).await
     }
 
+    /// Files as they would hold if they were in force; a mistake in the policy is told as `check` tells it.
+    pub fn candidate(&self, zone: ZoneId, bundle: &Bundle) -> Result<Arc<Trusted>, Refusal> {
+        parse_policy(&bundle.policy)?;
+        self.policies.proposed(zone, bundle)
+    }
+
     /// Tries a whole bundle: its rules, what its `mask` hides, and its extensions. By the same judgement as a call at the door, so that a
     /// trial says what `explain` says.
     async fn tried(&self, zone: &Zone, bundle: &Bundle, range: &CallRange) -> Result<Trial, Stop> {
-        let policy = parse_policy(&bundle.policy)?;
-        let config = Config::parse(&bundle.config).map_err(|error| Refusal::new(Code::BadInput, format!("skep.yml: {error}")))?;
-        let mut past = self.past_calls(zone, range, &config.mask)?;
+        let candidate = self.candidate(zone.id, bundle)?;
+        let mut past = self.past_calls(zone, range, &mut PastSights::by(&candidate))?;
         if !bundle.rules.is_empty() && !past.is_empty() {
             let loaded = self.policies.load_candidates(&bundle.rules).await?;
             let candidates = loaded.map_err(|flaw| Refusal::new(Code::BadInput, format!(".skep/rules/{flaw}")).hint("mend the rule"))?;
             for PastCall { call, .. } in &mut past {
-                call.ask_candidates(self, &policy, &candidates.extensions).await;
+                call.ask_candidates(self, &candidate.policy, &candidates.extensions).await;
             }
             candidates.end().await?;
         }
-        Ok(tried(&policy, past))
+        Ok(tried(&candidate.policy, past))
     }
 
     /// Refuses a policy with more breaking changes than one key may confirm, unless their phrase was typed. The calls that count are
@@ -162,19 +169,20 @@ impl Gate {
             .policies
             .trusted(zone.id)?
             .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").remedy(world::Remedy::TrustProject))?;
-        let mut asked = std::collections::BTreeMap::new();
+        let mut asked = BTreeMap::new();
         let (mut history, mut refused) = (Vec::new(), Vec::new());
+        let mut sights = PastSights::by(&trusted);
         let kinds = ["review.asked", "review.answered", "call.refused"].map(str::to_owned).to_vec();
         let filter = Filter { kinds, ..Filter::default() };
         for record in self.ledger.read(&filter)? {
             match event_of(&record)? {
                 Event::ReviewAsked(e) if is_of(&self.ledger, e.pid, e.task, &zone) => {
                     let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
-                    asked.extend(self.facts_of(&past, None, &zone, &trusted.config.mask)?.map(|call| (e.review, call.seen().clone())));
+                    asked.extend(self.facts_of(&past, None, &zone, &mut sights)?.map(|call| (e.review, call.seen().clone())));
                 }
                 Event::CallRefused(e) if e.code == Code::Denied && is_of(&self.ledger, e.pid, e.task, &zone) => {
                     let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
-                    refused.extend(self.facts_of(&past, None, &zone, &trusted.config.mask)?.map(|call| call.seen().clone()));
+                    refused.extend(self.facts_of(&past, None, &zone, &mut sights)?.map(|call| call.seen().clone()));
                 }
                 Event::ReviewAnswered(e) => {
                     if let Some(facts) = asked.remove(&e.review) {
@@ -188,7 +196,7 @@ impl Gate {
     }
 
     /// Calls of the past with what the policy said of them then.
-    fn past_calls(&self, zone: &Zone, range: &CallRange, mask: &[String]) -> Result<Vec<PastCall>, Stop> {
+    fn past_calls(&self, zone: &Zone, range: &CallRange, sights: &mut PastSights) -> Result<Vec<PastCall>, Stop> {
         let limit = range.last.unwrap_or(TRIED_DEFAULT).min(TRIED_MAX);
         let mut cases = Vec::new();
         let mut before_seq = range.before_seq;
@@ -200,7 +208,7 @@ impl Gate {
             let Some(oldest) = page.last().map(|record| record.seq) else { break };
             before_seq = Some(oldest);
             for record in &page {
-                if let Some(case) = self.case_of(record, zone, mask)? {
+                if let Some(case) = self.case_of(record, zone, sights)? {
                     cases.push(case);
                 }
             }
@@ -210,7 +218,7 @@ impl Gate {
         Ok(cases)
     }
 
-    fn case_of(&self, record: &journal::Record, zone: &Zone, mask: &[String]) -> Result<Option<PastCall>, Stop> {
+    fn case_of(&self, record: &journal::Record, zone: &Zone, sights: &mut PastSights) -> Result<Option<PastCall>, Stop> {
         let name = record.seq.to_string();
         let (found, then, by_token, lost) = match event_of(record)? {
             Event::CallAdmitted(e) if is_of(&self.ledger, e.pid, e.task, zone) => {
@@ -218,17 +226,17 @@ impl Gate {
                 let past = Past { rooms, run_mode, ..Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size) };
                 let then = if e.grant.is_some() { Action::RequireReview } else { Action::Allow };
                 let lost = (e.grant.is_some() && was_lost(&self.ledger, &e.bind)).then_some(e.bind);
-                (self.facts_of(&past, Some(e.read_only), zone, mask)?, then, e.token.is_some(), lost)
+                (self.facts_of(&past, Some(e.read_only), zone, sights)?, then, e.token.is_some(), lost)
             }
             // Only what policy refused: a call that did not fit its tool says nothing about rules, and neither does a ban.
             Event::CallRefused(e) if e.code == Code::Denied && !by_ban(&e.rules) && is_of(&self.ledger, e.pid, e.task, zone) => {
                 let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
-                (self.facts_of(&past, None, zone, mask)?, Action::Deny, false, None)
+                (self.facts_of(&past, None, zone, sights)?, Action::Deny, false, None)
             }
             Event::ReviewAsked(e) if is_of(&self.ledger, e.pid, e.task, zone) && e.tool != MERGE => {
                 let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
                 let lost = e.rules.iter().any(|rule| rule == LOST).then_some(e.bind);
-                (self.facts_of(&past, None, zone, mask)?, Action::RequireReview, false, lost)
+                (self.facts_of(&past, None, zone, sights)?, Action::RequireReview, false, lost)
             }
             _ => return Ok(None),
         };
@@ -241,7 +249,7 @@ impl Gate {
     }
 
     /// A call of the past as it would be described now; `None` where nobody is left who made it.
-    fn facts_of(&self, past: &Past<'_>, read_only: Option<bool>, zone: &Zone, mask: &[String]) -> Result<Option<CallFacts>, Stop> {
+    fn facts_of(&self, past: &Past<'_>, read_only: Option<bool>, zone: &Zone, sights: &mut PastSights) -> Result<Option<CallFacts>, Stop> {
         let Past { pid, task, tool, input, paths, size, rooms, run_mode } = *past;
         let found = self.tools.find(tool).ok();
         let trusted = self.policies.in_force(zone.id)?;
@@ -291,8 +299,7 @@ impl Gate {
         // A record from before paths were written down with a mask has none.
         let named = found.filter(|_| paths.is_empty()).map(|tool| tool.touches_by_name(input)).unwrap_or_default();
         let inside = paths.iter().filter(|path| !path.starts_with('/')).cloned().chain(named.into_iter().map(|target| target.path));
-        let names = MaskedNames::new(Path::new(&zone.path), mask)?;
-        call.masked = inside.into_iter().find_map(|path| names.find(&path).map(|hidden| hidden.refusal(&path)));
+        call.masked = sights.masked(self, Who { pid, zone: zone.id, task }, tool, inside)?;
         Ok(Some(call))
     }
 }
@@ -313,6 +320,37 @@ impl<'a> Past<'a> {
     /// A live call in the room that it would have now.
     fn of(pid: Pid, task: Option<TaskId>, tool: &'a str, input: &'a Value, paths: &'a [String], size: Option<u64>) -> Past<'a> {
         Past { pid, task, tool, input, paths, size, rooms: None, run_mode: None }
+    }
+}
+
+/// What processes of the past would see if a policy were in force.
+struct PastSights {
+    trusted: Arc<Trusted>,
+    known: BTreeMap<(Pid, Option<TaskId>), Sight>,
+}
+
+impl PastSights {
+    fn by(trusted: &Arc<Trusted>) -> PastSights {
+        PastSights { trusted: Arc::clone(trusted), known: BTreeMap::new() }
+    }
+
+    /// Why a call on these paths would touch what is masked, as the door finds it.
+    fn masked(&mut self, gate: &Gate, who: Who, tool: &str, paths: impl Iterator<Item = String>) -> Result<Option<Refusal>, Stop> {
+        let sight = match self.known.entry((who.pid, who.task)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => free.insert(gate.proposed_sight(who, &self.trusted)?),
+        };
+        for path in paths {
+            let hidden = match tool == READ {
+                true => sight.hides_name(&path),
+                false if sight.is_folder(&path) => sight.hides_folder(&path),
+                false => sight.masks(&path),
+            };
+            if let Some(hidden) = hidden {
+                return Ok(Some(hidden.refusal(&path)));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -14,11 +14,12 @@ mod subcall;
 use crate::Kernel;
 use facts::{Facts, Purpose};
 use find::{Found, Turn};
-use gate::{Details, GateDecision, Request, stale};
+use gate::{Details, GateDecision, Request, Trusted, stale};
 pub(crate) use network::PROXY_PORT;
 use run::Ran;
 use serde_json::{Value, json};
 pub(crate) use settle::report;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tool::RegisteredTool;
 use world::{CallId, Code, Fault, Hands, Refusal, Stop};
@@ -148,16 +149,16 @@ pub(crate) async fn run_syscall(
 }
 
 /// Who would speak about a call, and why. Decides nothing and records nothing.
-pub(crate) async fn explain(kernel: &Kernel, request: &Request, candidate: Option<&policy::Policy>) -> Result<policy::Explanation, Stop> {
+pub(crate) async fn explain(kernel: &Kernel, request: &Request, candidate: Option<&Arc<Trusted>>) -> Result<policy::Explanation, Stop> {
     let tool = kernel.tools.find(request)?;
     if let Some(adapted) = tool.adapted(&request.input) {
         let (name, input) = adapted?;
         return Box::pin(explain(kernel, &Request { tool: name.to_owned(), input, ..request.clone() }, candidate)).await;
     }
-    let purpose = if candidate.is_some() { Purpose::ExplainOther } else { Purpose::Explain };
+    let purpose = candidate.map_or(Purpose::Explain, Purpose::ExplainOther);
     let facts = facts::gather_for(kernel, request, tool, purpose).await?;
     let call = &facts.gate.call;
-    Ok(call.explain_by(candidate.unwrap_or(&call.trusted.policy), &kernel.gate.rights(call)))
+    Ok(call.explain_by(&candidate.unwrap_or(&call.trusted).policy, &kernel.gate.rights(call)))
 }
 
 impl CallOutcome {

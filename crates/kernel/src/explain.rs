@@ -1,7 +1,7 @@
 //! What a policy says to people, where that needs a room: a check of the project's rules, and who would speak about a call.
 
 use crate::{Kernel, call};
-use gate::{Bundle, Checked, Request, locate, parse_policy, read_bundle};
+use gate::{Bundle, Checked, Request, locate, read_bundle};
 use policy::Explanation;
 use serde_json::Value;
 use std::path::Path;
@@ -26,7 +26,7 @@ impl Kernel {
         let zone = self.gate.policies.zone(&top)?.id;
         let pid = task.map(|task| self.ledger.task(task)).transpose()?.map_or(Pid::OPERATOR, |task| task.pid);
         let request = Request::new(pid, task, zone, tool, input);
-        let candidate = if candidate { Some(parse_policy(&read_bundle(&top).await?.0.policy)?) } else { None };
+        let candidate = if candidate { Some(self.gate.candidate(zone, &read_bundle(&top).await?.0)?) } else { None };
         call::explain(self, &request, candidate.as_ref()).await
     }
 }

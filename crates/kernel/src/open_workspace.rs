@@ -191,7 +191,7 @@ impl Kernel {
         let found = self.gate.masks.find(&sight).await?;
         let mut spec = WorkspaceSpec::new(&project, &work);
         spec.masked = found.masks.iter().cloned().collect();
-        spec.binds = git_binds(&project, &work, &self.instance.home.path).await?;
+        spec.binds = git_binds(&project, &work, &self.instance.home.path, &found.configs).await?;
         let then = match replays {
             Some(of) if recorded.is_none() => Some(replay::base::rebuild(self, of, zone, &project, &work, &sight).await?),
             _ => None,

@@ -48,16 +48,15 @@ impl Kernel {
         aside(|| std::fs::create_dir_all(&folder)).map_err(|error| Fault::io("make", &folder, error))?;
         let mut throwaway = ThrowawayRoom { room: None, folder, works: Arc::clone(&self.tasks.works) };
         let mut spec = WorkspaceSpec::new(project, &throwaway.folder);
-        spec.masked = match &shows {
-            RoomContent::Repository => self.gate.masks.special_files(project).await?.into_iter().collect(),
-            RoomContent::Project(who) | RoomContent::Task(_, who) => {
-                self.gate.masks.find(&self.gate.sight(*who)?).await?.masks.iter().cloned().collect()
-            }
+        let found = match &shows {
+            RoomContent::Repository => Arc::new(self.gate.masks.special_files(project).await?),
+            RoomContent::Project(who) | RoomContent::Task(_, who) => self.gate.masks.find(&self.gate.sight(*who)?).await?,
         };
+        spec.masked = found.masks.iter().cloned().collect();
         if let RoomContent::Task(upper, _) = shows {
             spec.beneath = Some(upper);
         }
-        spec.binds = git_binds(project, &throwaway.folder, &self.instance.home.path).await?;
+        spec.binds = git_binds(project, &throwaway.folder, &self.instance.home.path, &found.configs).await?;
         throwaway.room = Some(self.rooms.open_room(runtime, spec).await?);
         Ok(throwaway)
     }

@@ -6,11 +6,13 @@ use crate::throwaway_room::RoomContent;
 use gate::{Bundle, POLICY_FILE};
 use policy::Warning;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
-use workspace::git;
+use workspace::stored::{self, Stored};
+use workspace::{Sight, reader};
+use world::Stop;
 use world::ZoneId;
-use world::{Fault, FaultKind, Stop};
 
 /// For git to look through all of a history. Past that, only what is checked out is looked at.
 const HISTORY_MAX: Duration = Duration::from_secs(20);
@@ -26,23 +28,9 @@ impl Kernel {
             warnings.push(warning(what.into(), "deny it by its path in .skep/policy.yaml too, or name it in `mask` of skep.yml"));
         }
         let Ok(zone) = self.gate.policies.zone(top) else { return Ok(warnings) };
-        let Some(sight) = self.gate.proposed_sight(zone.id, top, bundle)? else { return Ok(warnings) };
+        let Some(sight) = self.gate.sight_of_zone(zone.id, bundle)? else { return Ok(warnings) };
         match self.stored(zone.id, top).await {
-            Ok((paths, whole)) => {
-                let given: Vec<String> = paths.iter().filter_map(|path| sight.hides(path).map(|by| format!("`{path}` ({by})"))).collect();
-                let hint =
-                    "what was committed stays readable in rooms: take it out of the history, or deny programs to this project's brains";
-                for path in given.iter().take(NAMED_MAX) {
-                    warnings.push(warning(format!("git's store gives away the masked file {path}: `git show` in a room prints it"), hint));
-                }
-                if given.len() > NAMED_MAX {
-                    warnings.push(warning(format!("git's store gives away {} more masked files", given.len() - NAMED_MAX), hint));
-                }
-                if !whole {
-                    let what = "the history is too long to be looked through: masked files that were committed once are readable in rooms";
-                    warnings.push(warning(what.into(), "look yourself: git log --all --diff-filter=A --name-only"));
-                }
-            }
+            Ok(stored) => warnings.extend(self.given_away(top, sight, stored).await?),
             Err(stop) => {
                 let what = format!("what git's store gives away of masked files is not known: {stop}");
                 warnings.push(Warning { hint: None, remedy: Some(world::Remedy::RunDoctor), ..warning(what, "") });
@@ -51,38 +39,59 @@ impl Kernel {
         Ok(warnings)
     }
 
-    /// Every path that git's store has a content of, by commits and the index; false where only the index was looked at.
-    async fn stored(&self, zone: ZoneId, top: &Path) -> Result<(BTreeSet<String>, bool), Stop> {
+    /// What git's store has of files that this sight hides.
+    async fn given_away(&self, top: &Path, sight: Sight, stored: Stored) -> Result<Vec<Warning>, Stop> {
+        let mut warnings = Vec::new();
+        let given: Vec<String> = stored.paths.iter().filter_map(|path| sight.hides(path).map(|by| format!("`{path}` ({by})"))).collect();
+        let hint = "what was committed stays readable in rooms: take it out of the history, or deny programs to this project's brains";
+        for path in given.iter().take(NAMED_MAX) {
+            warnings.push(warning(format!("git's store gives away the masked file {path}: `git show` in a room prints it"), hint));
+        }
+        if given.len() > NAMED_MAX {
+            warnings.push(warning(format!("git's store gives away {} more masked files", given.len() - NAMED_MAX), hint));
+        }
+        if !stored.is_whole {
+            let what = "the history is too long to be looked through: masked files that were committed once are readable in rooms";
+            warnings.push(warning(what.into(), "look yourself: git log --all --diff-filter=A --name-only"));
+        }
+        if !stored.nameless.is_empty() {
+            let masks: BTreeSet<PathBuf> = self.gate.masks.find(&Arc::new(sight)).await?.masks.clone();
+            warnings.extend(nameless(top, stored.nameless, masks, !given.is_empty()).await?);
+        }
+        Ok(warnings)
+    }
+
+    async fn stored(&self, zone: ZoneId, top: &Path) -> Result<Stored, Stop> {
         let throwaway = self.throwaway_room(zone, top, RoomContent::Repository).await?;
-        let history = tokio::time::timeout(HISTORY_MAX, history(throwaway.room()?)).await;
-        let (listed, whole) = match history {
-            Ok(Ok(listed)) => (listed, true),
-            Ok(Err(_)) | Err(_) => (git(throwaway.room()?, &["ls-files", "-z"], None).await?, false),
-        };
+        let stored = stored::look(throwaway.room()?, HISTORY_MAX).await?;
         throwaway.close().await?;
-        let listed = tokio::task::spawn_blocking(move || {
-            let text = String::from_utf8_lossy(&listed);
-            let path = |entry: &str| if whole { entry.split_once(' ').map(|(_, path)| path.to_owned()) } else { Some(entry.to_owned()) };
-            text.split(if whole { '\n' } else { '\0' }).filter_map(path).filter(|path| !path.is_empty()).collect::<BTreeSet<String>>()
-        });
-        Ok((listed.await.map_err(|error| Fault::new(FaultKind::Bug, "reading a list failed", error))?, whole))
+        Ok(stored)
     }
 }
 
-/// Ids and paths of all contents that commits and the index name: every commit of the store, also those that nothing leads to any more.
-async fn history(room: &sandbox::Workspace) -> Result<Vec<u8>, Stop> {
-    let named = ["rev-list", "--objects", "--filter=object:type=blob", "--all", "--reflog", "--indexed-objects"];
-    let every = ["cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objecttype) %(objectname)"];
-    if let Ok(objects) = git(room, &every, None).await {
-        let objects = String::from_utf8_lossy(&objects).into_owned();
-        let commits: String = objects.lines().filter_map(|line| line.strip_prefix("commit ")).flat_map(|id| [id, "\n"]).collect();
-        // Of a commit that nothing leads to, parts may be pruned.
-        let with_commits = [&named[..], &["--missing=allow-any", "--stdin"]].concat();
-        if let Ok(listed) = git(room, &with_commits, Some(commits.into_bytes())).await {
-            return Ok(listed);
+/// Contents that no name leads to, such as those of a file that was added once and taken back: known by what masked files hold now, and
+/// counted where they hold something else.
+async fn nameless(top: &Path, mut nameless: BTreeSet<String>, masks: BTreeSet<PathBuf>, has_given: bool) -> Result<Vec<Warning>, Stop> {
+    let hint = "git prune --expire=now removes what no commit, reflog or index names";
+    let (mut warnings, is_masking) = (Vec::new(), has_given || !masks.is_empty());
+    let (top, length) = (top.to_owned(), nameless.first().map_or(0, String::len));
+    let files = reader::bounded_walk(move || stored::names_of(&top, &masks, length)).await?;
+    for (path, name) in files {
+        if nameless.remove(&name) {
+            let path = path.display();
+            let what =
+                format!("git's store gives away the masked file `{path}`, though no commit names it: `git cat-file` in a room prints it");
+            warnings.push(warning(what, hint));
         }
     }
-    git(room, &named, None).await
+    if is_masking && !nameless.is_empty() {
+        let what = format!(
+            "git's store gives away {} contents that no commit, reflog or index names: what a masked file held earlier may be among them",
+            nameless.len()
+        );
+        warnings.push(warning(what, hint));
+    }
+    Ok(warnings)
 }
 
 fn warning(what: String, hint: &str) -> Warning {

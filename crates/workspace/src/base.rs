@@ -127,9 +127,13 @@ fn stat_ns(nanoseconds: u64) -> i64 {
     i64::try_from(nanoseconds).unwrap_or_default()
 }
 
+/// Submodules are not asked: git would run in each of them by its own configuration, without the settings that switch programs off.
+const STATUS: [&str; 7] =
+    ["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames", "--ignore-submodules=all"];
+
 /// HEAD, and the paths that are not as it has them.
 pub async fn status(room: &Workspace) -> Result<(Option<String>, Vec<String>), Stop> {
-    let status = run_git(room, &["status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames"], None).await?;
+    let status = run_git(room, &STATUS, None).await?;
     let text = String::from_utf8_lossy(&status);
     let commit = text.split('\0').find_map(|entry| entry.strip_prefix("# branch.oid ")).filter(|commit| repository::is_commit(commit));
     Ok((commit.map(str::to_owned), text.split('\0').filter_map(changed_path).map(str::to_owned).collect()))

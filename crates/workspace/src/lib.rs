@@ -29,6 +29,7 @@ pub mod replay;
 pub mod repository;
 mod shape;
 mod special;
+pub mod stored;
 #[cfg(test)]
 mod tests;
 mod three;

@@ -11,6 +11,7 @@ use crate::reader::{Folder, Unread};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use policy::{HiddenBy, ReadView};
+use rustix::fs::FileType;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use world::{Code, Refusal, Remedy};
@@ -171,6 +172,12 @@ impl Sight {
         }
         let hidden = self.names.find(path).or_else(|| by_policy(path, self.view.below(path)));
         hidden.filter(|by| self.counts(by, path))
+    }
+
+    /// Whether the project has a folder there. Opens nothing and follows no link.
+    pub fn is_folder(&self, path: &str) -> bool {
+        let look = || Folder::open(&self.project).and_then(|project| project.look_within(Path::new(path)));
+        aside(look).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir())
     }
 
     fn counts(&self, by: &Hidden, path: &str) -> bool {

@@ -2,14 +2,16 @@
 
 use crate::{aside, repository};
 use sandbox::Bind;
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use world::{Fault, FaultKind, Remedy, Stop};
 
 /// What a room needs of git beside the project itself: a repository that lies outside it, and configurations without credentials.
-pub async fn git_binds(project: &Path, work: &Path, home: &Path) -> Result<Vec<Bind>, Stop> {
+/// `embedded` are those of repositories in folders of the project.
+pub async fn git_binds(project: &Path, work: &Path, home: &Path, embedded: &BTreeSet<PathBuf>) -> Result<Vec<Bind>, Stop> {
     let read_only = |source: PathBuf, target: PathBuf| Bind { source, target, writable: false };
-    let repository::Needs { outside, cleaned } = repository::needs(project, home).await?;
+    let repository::Needs { outside, cleaned } = repository::needs(project, home, embedded).await?;
     let mut binds: Vec<Bind> = outside.map(|dir| read_only(dir.clone(), dir)).into_iter().collect();
     for (number, (file, clean)) in cleaned.into_iter().enumerate() {
         let copy = work.join(format!("git-config-{number}"));

@@ -8,6 +8,7 @@ use crate::reader::{self, Folder, Unread};
 use crate::special;
 use rustix::fs::FileType;
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -81,9 +82,10 @@ pub struct Needs {
     pub cleaned: Vec<(PathBuf, Vec<u8>)>,
 }
 
-pub async fn needs(top: &Path, home: &Path) -> Result<Needs, Stop> {
-    let (project, home) = (top.to_owned(), home.to_owned());
-    let needs = reader::bounded(move || Repository::open(&project, &home)?.needs()).await?;
+/// `embedded` are configurations of repositories in folders of the project, by their paths in it.
+pub async fn needs(top: &Path, home: &Path, embedded: &BTreeSet<PathBuf>) -> Result<Needs, Stop> {
+    let (project, home, embedded) = (top.to_owned(), home.to_owned(), embedded.clone());
+    let needs = reader::bounded(move || Repository::open(&project, &home)?.needs(&project, &embedded)).await?;
     Ok(needs.map_err(|unusable| Refusal::new(Code::Unsupported, unusable.what).hint(unusable.fix))?)
 }
 
@@ -99,7 +101,7 @@ pub struct RepositoryView {
 #[doc(hidden)]
 pub fn read_repository(top: &Path, home: &Path) -> Result<RepositoryView, String> {
     let repository = Repository::open(top, home).map_err(|unusable| unusable.what)?;
-    let outside = repository.needs().map_err(|unusable| unusable.what)?.outside;
+    let outside = repository.needs(top, &BTreeSet::new()).map_err(|unusable| unusable.what)?.outside;
     Ok(RepositoryView { branch: repository.branch(), head: repository.head(), outside })
 }
 
@@ -296,11 +298,18 @@ impl Repository {
         Ok(found)
     }
 
-    fn needs(&self) -> Result<Needs, Unusable> {
+    fn needs(&self, top: &Path, embedded: &BTreeSet<PathBuf>) -> Result<Needs, Unusable> {
         self.is_readable()?;
+        let project =
+            Folder::open(top).map_err(|why| unusable(format!("the project cannot be opened: {why}"), "look at its owner and mode"))?;
         let mut cleaned = Vec::new();
         let mut files = vec![(self.common(), PathBuf::from("config")), (&self.own, PathBuf::from("config.worktree"))];
         files.extend(self.inner_configurations()?.into_iter().map(|path| (self.common(), path)));
+        files.extend(embedded.iter().map(|path| (&project, path.clone())));
+        if files.len() > CONFIGS_MAX {
+            let what = format!("the project has more than {CONFIGS_MAX} configurations of repositories");
+            return Err(unusable(what, "remove submodules, work trees or repositories in its folders"));
+        }
         for (folder, name) in files {
             let text = match folder.read(&name, CONFIG_BYTES_MAX) {
                 Ok(text) => text,
@@ -308,7 +317,8 @@ impl Repository {
                 // It may hold credentials, which no room may see.
                 Err(why) => {
                     let fix = "make it an ordinary file of at most 1 MiB that you can read";
-                    let what = format!("`{}` of the repository cannot be cleaned of credentials: {why}", name.display());
+                    // Not after a colon: what follows it would be redacted.
+                    let what = format!("`{}` of the repository cannot be cleaned of credentials, for {why}", name.display());
                     return Err(unusable(what, fix));
                 }
             };

@@ -145,7 +145,7 @@ fn tree_entry(entry: &str) -> Option<(String, BaseState)> {
 }
 
 /// Git's name of a content: SHA-1, or SHA-256 in repositories that use it.
-fn git_name(bytes: &[u8], length: usize) -> String {
+pub fn git_name(bytes: &[u8], length: usize) -> String {
     let head = format!("blob {}\0", bytes.len());
     if length == 64 {
         return hash::sha256(&[head.as_bytes(), bytes].concat());

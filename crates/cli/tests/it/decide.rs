@@ -247,6 +247,32 @@ fn masks_extensions_and_modes_count_among_breaking_changes() {
     says(&site.fails(3, &["call", "fs.read", "path=a.txt"]), &["never"]);
 }
 
+/// A rule about reads masks what it denies, and every other call on it is refused then: that breaks as much as a rule about the calls.
+#[test]
+fn what_a_rule_about_reads_would_mask_counts_among_breaking_changes() {
+    let open = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow}\n";
+    let site = Site::new(&[(".skep/policy.yaml", open), ("src/a", "a\n"), ("docs/a", "a\n")]);
+    site.ok(&["trust", "--yes"]);
+    let calls: String = (0..7).map(|number| format!("call fs.write path=src/f{number} content=x\n")).collect();
+    site.skep(&["act", "write", "--brain", &site.script(&format!("{calls}call fs.list path=src\ndone\n")), "--await"]);
+    assert_eq!(site.count("call.refused"), 0, "the control: all of it was allowed");
+    let rule = |glob: &str| format!("{open}- {{name: no, match: {{syscall: fs.read, path_glob: '{glob}'}}, action: deny}}\n");
+    let explain = |candidate: &[&str]| {
+        let arguments = [&["policy", "explain", "fs.write", "path=src/f1", "content=x"], candidate].concat();
+        site.json(&arguments)["outcome"].clone()
+    };
+    site.write(".skep/policy.yaml", &rule("/docs/**"));
+    assert_eq!((site.json(&["policy", "trial"])["breaking"].clone(), explain(&["--candidate"])), (0.into(), "allow".into()));
+    site.write(".skep/policy.yaml", &rule("/src/**"));
+    assert_eq!((site.json(&["policy", "trial"])["breaking"].clone(), explain(&["--candidate"])), (8.into(), "deny".into()));
+    says(&site.fails(2, &["trust", "--yes"]), &["[BREAKING]", "break 8 calls", "`src/f1` is masked: rule `no` denies `fs.read`"]);
+    says(&site.fails(2, &["policy", "update", "--yes"]), &["break 8 calls"]);
+    assert_eq!(explain(&[]), "allow", "nothing is in force yet");
+    says(&site.ok(&["trust", "--phrase", "break 8 calls"]), &["version 2 is in force"]);
+    // As it was tried, so it is.
+    assert_eq!(explain(&[]), "deny");
+}
+
 /// What a call was is on record: where it ran, and whether it was made in earnest.
 #[test]
 fn a_trial_knows_rooms_and_modes_of_past_calls() {

@@ -285,7 +285,9 @@ fn the_policy_explains_itself_and_is_tried_before_it_changes() {
     let candidate = POLICY.replace("syscall: fs.read }, action: allow", "syscall: fs.read }, action: deny");
     let params = PolicyTrialParams { path: gate.path(), last: None, after_seq: None, before_seq: None, text: Some(candidate) };
     let trial = gate.ask::<PolicyTrial>(&params);
-    assert_eq!((trial.breaking, trial.changes.len()), (1, 1), "{trial:?}");
+    // What may not be read is masked, so the writes that a person was asked about would be refused too.
+    assert_eq!((trial.breaking, trial.changes.len()), (1, 3), "{trial:?}");
+    assert!(trial.changes[1..].iter().all(|change| change.tool == "fs.write" && change.why.contains("is masked")), "{trial:?}");
     assert_eq!((trial.changes[0].tool.as_str(), trial.changes[0].after.as_str()), ("fs.read", "deny"));
     let path = PolicyLogParams { path: gate.path() };
     assert_eq!(gate.ask::<PolicyLog>(&path).versions.len(), 1);

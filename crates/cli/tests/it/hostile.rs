@@ -246,3 +246,78 @@ fn masked_files_of_a_dropped_commit_are_named() {
     let said = crate::common::text(&site.skep(&["trust", "--yes"]));
     assert!(said.contains("gives away the masked file `private/dropped.txt`") && !said.contains("shown/dropped.txt"), "{said}");
 }
+
+#[test]
+fn a_repository_in_a_folder_shows_no_credentials_to_rooms() {
+    let site = site();
+    let lib = site.project().join("lib");
+    fs::create_dir(&lib).unwrap();
+    site.git(&["-C", "lib", "init", "-q"]);
+    let plain = "[core]\n\tbare = false\n\tlogAllRefUpdates = true\n";
+    fs::write(lib.join(".git/config"), format!("{plain}[remote \"o\"]\n\turl = https://me:{SECRET}@host/x.git\n")).unwrap();
+    fs::create_dir_all(site.project().join("bare.git/objects")).unwrap();
+    fs::write(site.project().join("bare.git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::write(site.project().join("bare.git/config"), format!("[http]\n\textraHeader = \\\n\t\tBasic {SECRET}\n\tproxy = none\n")).unwrap();
+    site.ok(&["init"]);
+    let shown = site.ok(&["sandbox", "run", "--discard", "--", "cat", "lib/.git/config", "bare.git/config"]);
+    assert_eq!(shown, format!("{plain}[remote \"o\"]\n\turl = https://host/x.git\n[http]\n\tproxy = none\n"));
+    // The control: git works there, and the person's own files are as they were.
+    assert_eq!(site.ok(&["sandbox", "run", "--discard", "--", "git", "-C", "lib", "rev-parse", "--is-inside-work-tree"]), "true\n");
+    assert!(fs::read_to_string(lib.join(".git/config")).unwrap().contains(SECRET));
+}
+
+#[test]
+fn programs_of_a_submodule_do_not_run_where_the_kernel_asks_git() {
+    let site = site();
+    let lib = site.project().join("lib");
+    fs::create_dir(&lib).unwrap();
+    site.git(&["-C", "lib", "init", "-q"]);
+    fs::write(lib.join("b.txt"), "b\n").unwrap();
+    site.git(&["-C", "lib", "add", "b.txt"]);
+    site.git(&["-C", "lib", "commit", "-q", "-m", "b"]);
+    site.git(&["add", "lib"]);
+    site.git(&["commit", "-q", "-m", "a submodule"]);
+    // A monitor that says where it ran: in the room's own folder of the project, which a job sees.
+    let monitor = "#!/bin/sh\necho ran > ../ran.txt\n";
+    fs::write(lib.join(".git/monitor"), monitor).unwrap();
+    fs::set_permissions(lib.join(".git/monitor"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    site.git(&["-C", "lib", "config", "core.fsmonitor", ".git/monitor"]);
+    site.ok(&["init"]);
+    let brain = site.script("call shell.run command=[\"sh\",\"-c\",\"echo b > b.txt; sleep 1; ls\"]\ndone\n");
+    site.ok(&["act", "write", "--brain", &brain, "--await"]);
+    let diff = site.ok(&["diff", "task-1"]);
+    assert!(diff.contains("b.txt") && !diff.contains("ran.txt"), "{diff}");
+    // The control: a job that asks git itself runs it, in the room.
+    let shown = site.ok(&["sandbox", "run", "--discard", "--", "sh", "-c", "git -C lib status --short >/dev/null; cat ran.txt"]);
+    assert_eq!(shown, "ran\n");
+}
+
+#[test]
+fn what_git_s_store_holds_without_a_name_is_told() {
+    let site = site();
+    let policy = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow}\n\
+        - {name: no, match: {syscall: fs.read, path_glob: /private/**}, action: deny}\n";
+    site.write(".skep/policy.yaml", policy);
+    site.write("private/x.txt", SECRET);
+    site.ok(&["trust", "--yes"]);
+    let told = || site.ok(&["policy", "check"]);
+    assert!(!told().contains("git's store"), "the control: {}", told());
+    // Added by mistake and taken back: no commit, no reflog and no index names it, and `git cat-file` prints it.
+    site.git(&["add", "private/x.txt"]);
+    assert!(told().contains("git's store gives away the masked file `private/x.txt` (rule `no`"), "{}", told());
+    site.git(&["rm", "-q", "--cached", "private/x.txt"]);
+    let gone = "git's store gives away the masked file `private/x.txt`, though no commit names it";
+    assert!(told().contains(gone), "{}", told());
+    // With another text, nothing tells whose it was.
+    site.write("private/x.txt", "another");
+    assert!(!told().contains(gone) && told().contains("git's store gives away 1 contents that no commit"), "{}", told());
+    // A commit that no reference leads to names its files.
+    site.git(&["add", "private/x.txt"]);
+    site.git(&["commit", "-q", "-m", "by mistake"]);
+    site.git(&["reset", "-q", "--soft", "HEAD~1"]);
+    site.git(&["rm", "-q", "--cached", "private/x.txt"]);
+    site.git(&["reflog", "expire", "--expire=now", "--all"]);
+    assert!(told().contains("git's store gives away the masked file `private/x.txt` (rule `no`"), "{}", told());
+    site.git(&["prune", "--expire=now"]);
+    assert!(!told().contains("git's store"), "{}", told());
+}

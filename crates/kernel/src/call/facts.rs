@@ -4,7 +4,7 @@
 
 use crate::Kernel;
 use crate::open_workspace::OpenWorkspace;
-use gate::{Details, GateFacts, Request, network_target, used_room};
+use gate::{Details, GateFacts, Request, Trusted, network_target, used_room};
 use policy::OwnedPath;
 use sandbox::Template;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -60,13 +60,19 @@ impl Root {
 }
 
 /// What the facts are for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+#[derive(Clone, Copy)]
+pub(super) enum Purpose<'a> {
     Call,
     /// Only to tell a person: nothing will run, so nothing needs a room.
     Explain,
-    /// The same by another policy than the one in force: what this one masks says nothing of that one.
-    ExplainOther,
+    /// The same by another policy than the one in force, with what that one masks.
+    ExplainOther(&'a Arc<Trusted>),
+}
+
+impl Purpose<'_> {
+    fn is_call(self) -> bool {
+        matches!(self, Purpose::Call)
+    }
 }
 
 /// The facts of a call that is to be made, and the call as it is to be made: a grant may demand another input than was asked.
@@ -85,23 +91,24 @@ pub(super) async fn gather(kernel: &Kernel, asked: &Request, tool: &RegisteredTo
     Ok((request, facts))
 }
 
-pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &RegisteredTool, purpose: Purpose) -> Result<Facts, Stop> {
+pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &RegisteredTool, purpose: Purpose<'_>) -> Result<Facts, Stop> {
     let trusted = kernel.gate.policies.in_force(request.zone)?;
     let manifest = tool.manifest();
     let in_room = manifest.room == tool::Room::Sandbox;
     let project = kernel.gate.project_of(request)?;
     let room = in_room.then(|| kernel.gate.policies.template_of(&trusted, request, tool)).transpose()?;
     let root = match (request.task, &room) {
-        (Some(task), Some(room)) if purpose == Purpose::Call => {
-            Root::OpenWorkspace(kernel.workspace_for(task, request.who(), &room.name).await?)
-        }
+        (Some(task), Some(room)) if purpose.is_call() => Root::OpenWorkspace(kernel.workspace_for(task, request.who(), &room.name).await?),
         (Some(task), _) => Root::OpenWorkspace(kernel.workspace_of(task).await?),
-        (None, _) if in_room && purpose == Purpose::Call => {
+        (None, _) if in_room && purpose.is_call() => {
             return Err(Refusal::new(Code::WrongState, format!("`{}` needs a task to work in", request.tool)).into());
         }
         (None, _) => Root::Project(workspace::open_root(&project)?),
     };
-    let sight = kernel.gate.sight(request.who())?;
+    let sight = match purpose {
+        Purpose::ExplainOther(proposed) => Arc::new(kernel.gate.proposed_sight(request.who(), proposed)?),
+        Purpose::Call | Purpose::Explain => kernel.gate.sight(request.who())?,
+    };
     let places = open_places(request, tool, &root, &project)?;
     let (host, port, method) = network_target(&request.input);
     let details = Details {
@@ -121,7 +128,7 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Regist
     let is_confined = is_closed && matches!(root, Root::OpenWorkspace(_));
     let described = kernel.gate.describe(request, trusted, details, &places, is_confined)?;
     let mut facts = Facts { gate: described, places, room, project, sight, root };
-    facts.gate.call.masked = masked(kernel, &facts, purpose).await?;
+    facts.gate.call.masked = masked(kernel, &facts).await?;
     facts.gate.call.ask_extensions(&kernel.gate).await;
     Ok(facts)
 }
@@ -132,8 +139,8 @@ fn open_places(request: &Request, tool: &RegisteredTool, root: &Root, project: &
 
 /// Why no call may touch these places: they are masked in the task's rooms, so a program there could not either. Whether a path may be read
 /// is for the gate to say, which may ask a person; a list or a search leaves out what may not.
-async fn masked(kernel: &Kernel, facts: &Facts, purpose: Purpose) -> Result<Option<Refusal>, Stop> {
-    let by_policy = purpose != Purpose::ExplainOther && facts.gate.call.seen().tool != READ;
+async fn masked(kernel: &Kernel, facts: &Facts) -> Result<Option<Refusal>, Stop> {
+    let by_policy = facts.gate.call.seen().tool != READ;
     for place in &facts.places {
         let Real::Inside(path) = &place.real else { continue };
         if let Some(hidden) = hidden(kernel, facts, place, path, by_policy).await? {

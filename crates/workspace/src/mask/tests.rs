@@ -164,3 +164,33 @@ fn a_walk_follows_no_link_that_is_swapped_in() {
         walked.unwrap();
     });
 }
+
+#[test]
+fn configurations_of_repositories_in_folders_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let project = dir.path();
+    for name in [".git", "lib/.git", "bare.git", "lib/.git/worktrees/w", "private/.git", "src"] {
+        fs::create_dir_all(project.join(name).join(if name.ends_with('w') { "logs" } else { "objects" })).unwrap();
+        fs::write(project.join(name).join("config"), "").unwrap();
+        if name != "src" {
+            fs::write(project.join(name).join("HEAD"), "").unwrap();
+        }
+    }
+    fs::write(project.join("lib/.git/worktrees/w/commondir"), "../..").unwrap();
+    fs::write(project.join("lib/.git/worktrees/w/config.worktree"), "").unwrap();
+    let wanted = [
+        "bare.git/config",
+        "lib/.git/config",
+        "lib/.git/worktrees/w/config",
+        "lib/.git/worktrees/w/config.worktree",
+        "private/.git/config",
+    ];
+    let show = |found: &MaskSet| found.configs.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+    let walks = Walks::default();
+    assert_eq!(show(&walks.special(project).unwrap()), wanted);
+    let all = walks.find(project, &sight(project, "", &[])).unwrap();
+    assert_eq!(show(&all), wanted);
+    // What is masked needs no cleaning.
+    let some = walks.find(project, &sight(project, "", &["/private/"])).unwrap();
+    assert_eq!(show(&some), wanted[..4]);
+}

@@ -28,6 +28,8 @@ pub struct MaskSet {
     pub masks: BTreeSet<PathBuf>,
     /// Of these, names that would be shown if they did not lead to a hidden file: with that file's own name.
     pub same: BTreeMap<PathBuf, PathBuf>,
+    /// Configurations of repositories that lie in folders of the project. They may hold credentials.
+    pub configs: BTreeSet<PathBuf>,
 }
 
 /// What is remembered of every project.
@@ -129,7 +131,7 @@ impl Walks {
     }
 
     /// The pipes and devices of a project, to be covered where the kernel's own git runs. Blocks.
-    pub fn special(&self, project: &Path) -> Result<BTreeSet<PathBuf>, Stop> {
+    pub fn special(&self, project: &Path) -> Result<MaskSet, Stop> {
         let known = self.projects.lock().entry(project.to_owned()).or_default().clone();
         let mut known = known.lock();
         let Project { folders, next, .. } = &mut *known;
@@ -151,7 +153,7 @@ impl Walks {
         special::refuse_links(&top, git_links(folders, &seen))?;
         let special: BTreeSet<PathBuf> = special_files(folders, &seen).collect();
         special::few_enough(special.len())?;
-        Ok(special)
+        Ok(MaskSet { configs: configs(folders, &seen), masks: special, same: BTreeMap::new() })
     }
 }
 
@@ -299,6 +301,20 @@ fn git_links<'a>(folders: &'a HashMap<PathBuf, Listing>, seen: &'a HashMap<PathB
     links.map(|(folder, name)| folder.join(&name.name))
 }
 
+/// The configurations of repositories in folders of the project; what lies in the project's own `.git` is not among them.
+fn configs(folders: &HashMap<PathBuf, Listing>, seen: &HashMap<PathBuf, bool>) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    for (folder, _) in seen.iter().filter(|(folder, masked)| !**masked && !folder.starts_with(".git")) {
+        let Some(Listing { names, .. }) = folders.get(folder) else { continue };
+        let kind = |name: &str| names.binary_search_by(|known| known.name.as_os_str().cmp(name.as_ref())).ok().map(|at| names[at].kind);
+        if kind("HEAD").is_some() && (kind("objects").is_some() || kind("commondir").is_some()) {
+            let configs = ["config", "config.worktree"].into_iter().filter(|name| kind(name) == Some(Kind::Other));
+            found.extend(configs.map(|name| folder.join(name)));
+        }
+    }
+    found
+}
+
 fn few_enough(hidden: &[One]) -> Result<(), Refusal> {
     if hidden.len() <= limits::MASKS_MAX {
         return Ok(());
@@ -318,7 +334,7 @@ fn few_enough(hidden: &[One]) -> Result<(), Refusal> {
 
 /// The masks, with other names of the same files.
 fn gather(project: &Folder, folders: &HashMap<PathBuf, Listing>, seen: &HashMap<PathBuf, bool>, hidden: Vec<One>) -> Result<MaskSet, Stop> {
-    let mut found = MaskSet::default();
+    let mut found = MaskSet { configs: configs(folders, seen), ..MaskSet::default() };
     // What the number of a hidden file is, and its name.
     let mut inodes: HashMap<u64, PathBuf> = HashMap::new();
     for (folder, _) in seen.iter().filter(|(_, masked)| **masked) {
@@ -363,6 +379,7 @@ fn gather(project: &Folder, folders: &HashMap<PathBuf, Listing>, seen: &HashMap<
     // A link may lead to a folder in which single files were masked.
     let all = found.masks.clone();
     found.masks.retain(|path| !path.ancestors().skip(1).any(|above| all.contains(above)));
+    found.configs.retain(|path| !is_masked(&all, path));
     if found.masks.len() > 2 * limits::MASKS_MAX {
         let why = format!("more than {} other names of masked files would be masked too", limits::MASKS_MAX);
         return Err(Refusal::new(Code::TooLarge, why)

@@ -33,13 +33,25 @@ fn unquoted(value: &[u8]) -> Vec<u8> {
 
 /// The same text without the credentials that we know the shape of.
 pub fn without_credentials(text: &[u8]) -> Vec<u8> {
-    text.split_inclusive(|byte| *byte == b'\n').filter(|line| !is_credential(line)).flat_map(without_users).collect()
+    let mut clean = Vec::with_capacity(text.len());
+    // A line that ends with a backslash goes on in the next, and goes with it.
+    let (mut is_dropped, mut goes_on) = (false, false);
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        is_dropped = if goes_on { is_dropped } else { is_credential(line) };
+        goes_on = line.strip_suffix(b"\n").is_some_and(|line| line.strip_suffix(b"\r").unwrap_or(line).ends_with(b"\\"));
+        if !is_dropped {
+            clean.extend(without_users(line));
+        }
+    }
+    clean
 }
 
 fn is_credential(line: &[u8]) -> bool {
     let key = line.split(|byte| *byte == b'=').next().unwrap_or_default().to_ascii_lowercase();
     let has = |word: &&str| key.windows(word.len()).any(|part| part == word.as_bytes());
-    ["extraheader", "password", "token", "oauth", "cookiefile"].iter().any(has)
+    // What gets a password may hold one in its own words.
+    let words = ["extraheader", "pass", "token", "secret", "apikey", "api-key", "oauth", "cookiefile", "helper", "sshcommand"];
+    words.iter().any(has)
 }
 
 /// `https://user:secret@host/` becomes `https://host/`; `ssh://git@host/` names no secret and stays.

@@ -58,8 +58,12 @@ impl Yard {
         self.open(project).ok()?.head()
     }
 
+    fn needs(&self, project: &str) -> Result<Needs, Unusable> {
+        self.open(project)?.needs(&self.at(project), &BTreeSet::new())
+    }
+
     fn outside(&self, project: &str) -> Result<Option<PathBuf>, Unusable> {
-        Ok(self.open(project)?.needs()?.outside)
+        Ok(self.needs(project)?.outside)
     }
 
     /// A folder with the looks of a repository.
@@ -357,7 +361,7 @@ fn no_file_of_a_repository_is_read_through_a_link_or_from_a_pipe() {
         assert_eq!(yard.outside("project"), Ok(None), "the control");
     }
     yard.write("project/.git/config", format!("[core]\n\tbare = false\n[http]\n\textraHeader = {SECRET}\n"));
-    let cleaned = yard.open("project").unwrap().needs().unwrap().cleaned;
+    let cleaned = yard.needs("project").unwrap().cleaned;
     assert_eq!(cleaned, [(yard.at("project/.git/config"), b"[core]\n\tbare = false\n[http]\n".to_vec())]);
 }
 
@@ -377,7 +381,7 @@ fn configurations_of_submodules_and_work_trees_are_cleaned_too() {
         fs::create_dir_all(yard.at("project/.git").join(name).parent().unwrap()).unwrap();
         yard.write(&format!("project/.git/{name}"), "[core]\n\tbare = false\n");
     }
-    let cleaned = || yard.open("project").unwrap().needs().unwrap().cleaned;
+    let cleaned = || yard.needs("project").unwrap().cleaned;
     assert_eq!(cleaned(), [], "the control: without credentials they stay as they are");
     for name in inner {
         yard.write(&format!("project/.git/{name}"), &text);
@@ -395,6 +399,40 @@ fn configurations_of_submodules_and_work_trees_are_cleaned_too() {
 }
 
 #[test]
+fn a_repository_of_another_user_is_not_shown() {
+    let yard = Yard::new();
+    yard.repository("other");
+    yard.write("other/config", format!("[core]\n\tworktree = {}\n", yard.project().display()));
+    yard.write("project/.git", format!("gitdir: {}\n", yard.at("other").display()));
+    assert_eq!(yard.outside("project"), Ok(Some(yard.at("other"))), "the control");
+    // Only root can give files away; everybody else meets such a repository ready made.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let give = |name: &str, to: u32| std::os::unix::fs::chown(yard.at(name), Some(to), Some(to)).unwrap();
+    give("other", 12_345);
+    assert!(yard.outside("project").unwrap_err().what.contains("of another user"));
+    give("project", 12_345);
+    assert_eq!(yard.outside("project"), Ok(Some(yard.at("other"))), "root in a project and a repository of one user");
+}
+
+#[test]
+fn configurations_of_repositories_in_folders_are_cleaned_too() {
+    let yard = Yard::new();
+    yard.repository("project/.git");
+    yard.repository("project/lib/.git");
+    let embedded: BTreeSet<PathBuf> = ["lib/.git/config".into(), "gone/config".into()].into();
+    let needs = || yard.open("project").unwrap().needs(&yard.project(), &embedded);
+    yard.write("project/lib/.git/config", "[core]\n\tbare = false\n");
+    assert_eq!(needs().unwrap().cleaned, [], "the control");
+    yard.write("project/lib/.git/config", format!("[remote \"o\"]\n\turl = https://me:{SECRET}@host/x.git\n"));
+    let clean = b"[remote \"o\"]\n\turl = https://host/x.git\n".to_vec();
+    assert_eq!(needs().unwrap().cleaned, [(yard.at("project/lib/.git/config"), clean)]);
+    fs::File::create(yard.at("project/lib/.git/config")).unwrap().set_len(1 << 40).unwrap();
+    assert!(needs().unwrap_err().what.contains("cannot be cleaned of credentials"));
+}
+
+#[test]
 fn credentials_leave_a_config_and_nothing_else_does() {
     let clean = |text: &[u8]| String::from_utf8_lossy(&config::without_credentials(text)).into_owned();
     let plain = "[core]\n\tbare = false\n[remote \"o\"]\n\turl = ssh://git@host/x.git\n\turl = git@host:x.git\n";
@@ -403,6 +441,11 @@ fn credentials_leave_a_config_and_nothing_else_does() {
     assert_eq!(clean(held.as_bytes()), "[remote \"o\"]\n\turl = https://host/x.git\n[http]\n\tproxy = none\n");
     let two = "[url \"https://me:s3cret@host/\"]\n\tinsteadOf = https://you:s3cret@other/ https://x@y/\n";
     assert_eq!(clean(two.as_bytes()), "[url \"https://host/\"]\n\tinsteadOf = https://other/ https://y/\n");
+    let words =
+        "[sendemail]\n\tsmtpPass = s3cret\n[credential]\n\thelper = \"!echo password=s3cret\"\n[core]\n\tsshCommand = sshpass -p s3cret\n";
+    assert_eq!(clean(words.as_bytes()), "[sendemail]\n[credential]\n[core]\n");
+    let long = "[http]\n\textraHeader = \\\n\t\tBasic \\\r\n\t\ts3cret\n\tproxy = \\\n\t\tnone\n";
+    assert_eq!(clean(long.as_bytes()), "[http]\n\tproxy = \\\n\t\tnone\n");
     let bytes = b"[user]\n\tname = \xff\n[http]\n\ttoken = x\n";
     assert_eq!(config::without_credentials(bytes), b"[user]\n\tname = \xff\n[http]\n");
 }

@@ -10,7 +10,7 @@ fn pipe(path: &Path) {
 }
 
 fn covered(project: &Path) -> Vec<String> {
-    let found = Walks::default().special(project).unwrap();
+    let found = Walks::default().special(project).unwrap().masks;
     found.iter().map(|path| path.display().to_string()).collect()
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use world::Fault;
 use world::event::GrantGiven;
-use world::{Answer, Code, Constraints, Event, GrantId, Refusal, ReviewId, ReviewState, Scope, TaskId, Terms, What, World};
+use world::{Answer, CallPattern, Code, Constraints, Event, GrantId, Refusal, ReviewId, ReviewState, Scope, TaskId, Terms, World};
 
 /// What a call of a replay was in the original.
 #[derive(Clone, Debug)]
@@ -66,10 +66,10 @@ impl Gate {
                     let known = given.get(&grant);
                     // A yes may set another input than was asked for; what was asked is what it is bound to.
                     let key = match known.map(|given| &given.what) {
-                        Some(What::Exact { tool, bind }) => (tool.clone(), bind.clone()),
+                        Some(CallPattern::Exact { tool, bind }) => (tool.clone(), bind.clone()),
                         _ => (e.tool, e.bind),
                     };
-                    let wide = !matches!(known.map(|given| &given.what), Some(What::Exact { .. }));
+                    let wide = !matches!(known.map(|given| &given.what), Some(CallPattern::Exact { .. }));
                     let review = known.and_then(|given| given.review);
                     let constraints = known.and_then(|given| given.terms.constraints.clone());
                     approvals.entry(key).or_default().push(RecordedApproval { grant, review, constraints, wide });
@@ -84,7 +84,7 @@ impl Gate {
 /// The grant that stands for the recorded approval, or why there is none. `bind` is what the call is bound to now.
 pub(crate) fn answer(world: &World, request: &Request, then: &OriginalCall, bind: &str, stays_inside: bool) -> Result<Event, Refusal> {
     let of = then.of;
-    let exact = What::Exact { tool: request.tool.clone(), bind: bind.to_owned() };
+    let exact = CallPattern::Exact { tool: request.tool.clone(), bind: bind.to_owned() };
     let given = world.grants.values().filter(|grant| grant.task == request.task && grant.what == exact).count();
     let lost = request.task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.lost.iter().any(|lost| lost == bind));
     if lost {

@@ -7,7 +7,7 @@
 
 use crate::judge::{Ancestor, CallerRights};
 use crate::token::Presented;
-use crate::zone::Trusted;
+use crate::zone::TrustedPolicy;
 use crate::{Gate, extension, record};
 use ledger::Ledger;
 use plugin::Extensions;
@@ -77,7 +77,7 @@ pub fn used_room(template: &Template) -> UsedRoom {
 #[derive(Clone)]
 pub struct CallFacts {
     pub who: Who,
-    pub trusted: Arc<Trusted>,
+    pub trusted: Arc<TrustedPolicy>,
     /// Hash of the exact call, which a person's answer is bound to; empty for what is no call of its own, such as a path of a merge.
     pub bind: String,
     /// Why no policy is asked at all: it touches what is masked.
@@ -89,12 +89,12 @@ pub struct CallFacts {
 
 impl CallFacts {
     /// Describes a call by the world as it is now.
-    pub fn new(ledger: &Ledger, who: Who, trusted: Arc<Trusted>, details: Details) -> Result<CallFacts, Refusal> {
+    pub fn new(ledger: &Ledger, who: Who, trusted: Arc<TrustedPolicy>, details: Details) -> Result<CallFacts, Refusal> {
         let found = ledger.look(|world| CallFacts::at(world, who, trusted, details));
         found.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no process {}", who.pid)))
     }
 
-    fn at(world: &World, who: Who, trusted: Arc<Trusted>, details: Details) -> Option<CallFacts> {
+    fn at(world: &World, who: Who, trusted: Arc<TrustedPolicy>, details: Details) -> Option<CallFacts> {
         let process = world.processes.get(&who.pid)?;
         let zone = world.zones.get(&who.zone)?;
         let mode = who.task.and_then(|task| world.tasks.get(&task)).map_or(Mode::Call, |task| task.mode);
@@ -220,7 +220,7 @@ impl ReaderFacts {
 impl Gate {
     /// These processes as readers in each of these rooms. A grant counts if it is live for all of them, whatever its rate: what a room shows
     /// is not read once. Opinions of extensions are not asked.
-    pub(crate) fn readers(&self, whos: &[Who], rooms: &[UsedRoom], trusted: &Arc<Trusted>) -> Result<ReaderFacts, Stop> {
+    pub(crate) fn readers(&self, whos: &[Who], rooms: &[UsedRoom], trusted: &Arc<TrustedPolicy>) -> Result<ReaderFacts, Stop> {
         let now = self.moment();
         let mut readers = ReaderFacts { own: Vec::new(), ancestors: Vec::new(), bans: Vec::new(), grants: Vec::new() };
         for (number, who) in whos.iter().enumerate() {

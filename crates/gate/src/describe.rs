@@ -3,12 +3,12 @@
 use crate::approval::OriginalCall;
 use crate::call_facts::{CallFacts, Details};
 use crate::pattern::{self, NetworkTarget};
-use crate::zone::Trusted;
+use crate::zone::TrustedPolicy;
 use crate::{Gate, Request, token};
 use ledger::Ledger;
 use std::sync::Arc;
 use tool::{Real, ResolvedPath};
-use world::{Code, GrantId, Hands, Refusal, Stop, TaskId, What};
+use world::{CallPattern, Code, GrantId, Hands, Refusal, Stop, TaskId};
 
 /// Everything that [`Gate::admit`] decides on, besides the world.
 pub struct GateFacts {
@@ -19,7 +19,7 @@ pub struct GateFacts {
     /// The real paths as records hold them: relative inside the project, absolute outside.
     pub paths: Vec<String>,
     /// The call without its exact input: what a wider answer would be about.
-    pub(crate) like: What,
+    pub(crate) like: CallPattern,
     /// In a replay, what this call was in the task that is replayed.
     pub(crate) then: Option<OriginalCall>,
     /// Whether all that the call can do ends with its task's workspace.
@@ -54,7 +54,7 @@ impl Gate {
     pub fn describe(
         &self,
         request: &Request,
-        trusted: Arc<Trusted>,
+        trusted: Arc<TrustedPolicy>,
         details: Details,
         places: &[ResolvedPath],
         is_confined: bool,

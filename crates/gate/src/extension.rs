@@ -1,7 +1,7 @@
 //! Extension rules of a zone: started with the policy version they belong to, asked only where their word can matter.
 
 use crate::policies::Policies;
-use crate::zone::Trusted;
+use crate::zone::TrustedPolicy;
 use plugin::{Extensions, PluginError, RuleFlaw};
 use policy::Opinion;
 use sandbox::Template;
@@ -41,7 +41,7 @@ const CHILD: &str = "extension-child";
 
 impl Policies {
     /// What a zone's extensions think of a call. Doubt is a deny: where they cannot be asked, that is their opinion.
-    pub(crate) async fn opinions(&self, zone: ZoneId, trusted: &Trusted, call: &Value) -> Vec<Opinion> {
+    pub(crate) async fn opinions(&self, zone: ZoneId, trusted: &TrustedPolicy, call: &Value) -> Vec<Opinion> {
         let cell = {
             let mut all = self.extensions.lock();
             let fresh = || ZoneExtensions { version: trusted.version, started: Arc::new(OnceCell::new()) };
@@ -58,13 +58,13 @@ impl Policies {
     }
 
     /// Starts the rules so that the first call after a change of policy finds them warm.
-    pub(crate) async fn warm_extensions(&self, zone: ZoneId, trusted: &Trusted) {
+    pub(crate) async fn warm_extensions(&self, zone: ZoneId, trusted: &TrustedPolicy) {
         if !trusted.bundle.rules.is_empty() {
             drop(self.opinions(zone, trusted, &json!({"tool": "skep.warm"})).await);
         }
     }
 
-    async fn start_extensions(&self, zone: ZoneId, trusted: &Trusted) -> Result<Extensions, PluginError> {
+    async fn start_extensions(&self, zone: ZoneId, trusted: &TrustedPolicy) -> Result<Extensions, PluginError> {
         let folder = self.work().join(format!("extensions-{zone}-{}", trusted.version));
         let bounds = self.bounds_of_rules().map_err(|refusal| PluginError::Child { why: refusal.reason })?;
         Extensions::start(&self.launcher, &folder, &program(), &[CHILD], trusted.bundle.rules.clone(), bounds).await

@@ -168,7 +168,7 @@ impl CallerRights {
     fn pick(&self, facts: &policy::Facts<'_>, bind: &str) -> Option<&Grant> {
         let live = self.grants.iter().filter(|grant| grant.is_live(&self.now, self.now_ms));
         let covers = live.filter(|grant| policy::grant_covers(grant, facts, bind));
-        covers.min_by_key(|grant| (matches!(grant.what, world::What::Like { .. }), grant.id))
+        covers.min_by_key(|grant| (matches!(grant.what, world::CallPattern::Like { .. }), grant.id))
     }
 
     /// For what takes no input from a grant: one that sets fields of the input covers none of it.

@@ -43,4 +43,4 @@ pub use sight::Masks;
 pub use template::{SANDBOX_RUN, SandboxConfig, TemplateChange, Templates};
 pub use token::{ISSUE, TokenRequest};
 pub use trial::{CallRange, Checked, PastPolicy, parse_policy};
-pub use zone::{Bundle, POLICY_FILE, Parsed, PolicyProposal, Trusted, locate, read_bundle, zone_process};
+pub use zone::{Bundle, POLICY_FILE, Parsed, PolicyProposal, TrustedPolicy, locate, read_bundle, zone_process};

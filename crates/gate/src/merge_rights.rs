@@ -6,7 +6,7 @@
 use crate::Gate;
 use crate::call_facts::{CallFacts, Details, Who, used_room};
 use crate::judge::{CallerRights, Judgement};
-use crate::zone::Trusted;
+use crate::zone::TrustedPolicy;
 use ledger::MERGE;
 use parking_lot::Mutex;
 use policy::{OwnedPath, Verdict};
@@ -26,7 +26,7 @@ type Moves = BTreeMap<(String, String), Result<Option<String>, String>>;
 
 pub struct MergeRights<'a> {
     gate: &'a Gate,
-    trusted: Arc<Trusted>,
+    trusted: Arc<TrustedPolicy>,
     who: Who,
     rooms: Vec<UsedRoom>,
     /// What grants have left while the paths of one proposal are looked at, one after the other.
@@ -224,7 +224,7 @@ fn judge(calls: &[CallFacts], rights: &mut CallerRights) -> Judged {
 impl Gate {
     /// The rooms in which jobs of a task ran, in the words of rules. Where a record does not say, it may have been any that a caller gets;
     /// where none ran, it is the one of the tool that writes.
-    fn rooms_of(&self, trusted: &Trusted, task: &Task) -> Result<Vec<UsedRoom>, Stop> {
+    fn rooms_of(&self, trusted: &TrustedPolicy, task: &Task) -> Result<Vec<UsedRoom>, Stop> {
         let templates = self.policies.templates(Some(trusted))?;
         let mut rooms = task.rooms.clone();
         if task.in_unknown_room {

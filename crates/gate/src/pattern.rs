@@ -5,7 +5,7 @@
 use crate::Request;
 use tool::{Real, ResolvedPath, RunMode};
 use workspace::hash;
-use world::{Hands, TaskId, What};
+use world::{CallPattern, Hands, TaskId};
 
 /// Where in the network a call goes, and what it does there.
 #[derive(Clone, Copy, Default)]
@@ -31,7 +31,7 @@ pub(crate) fn similar_calls(
     places: &[ResolvedPath],
     command: Option<&[String]>,
     target: NetworkTarget<'_>,
-) -> What {
+) -> CallPattern {
     let tool = request.tool.clone();
     let paths: Option<Vec<String>> = places
         .iter()
@@ -41,7 +41,7 @@ pub(crate) fn similar_calls(
         })
         .collect();
     match paths {
-        Some(paths) if request.run_mode == RunMode::Live => What::Like {
+        Some(paths) if request.run_mode == RunMode::Live => CallPattern::Like {
             tool,
             paths,
             whole: command.is_some(),
@@ -50,7 +50,7 @@ pub(crate) fn similar_calls(
             port: target.host.and(target.port),
             method: target.host.and(target.method).map(str::to_owned),
         },
-        _ => What::Exact { tool, bind: bind.to_owned() },
+        _ => CallPattern::Exact { tool, bind: bind.to_owned() },
     }
 }
 
@@ -86,10 +86,10 @@ mod tests {
         let place = |real| ResolvedPath { real, kind: PathKind::Missing, fd: None };
         let inside = [place(Real::Inside("a".into()))];
         assert!(
-            matches!(similar_calls(&request, "b", &inside, None, NetworkTarget::default()), What::Like { paths, .. } if paths == ["/a"])
+            matches!(similar_calls(&request, "b", &inside, None, NetworkTarget::default()), CallPattern::Like { paths, .. } if paths == ["/a"])
         );
         let outside = [place(Real::Inside("a".into())), place(Real::Outside("/etc/hosts".into()))];
-        let exact = What::Exact { tool: "fs.read".into(), bind: "b".into() };
+        let exact = CallPattern::Exact { tool: "fs.read".into(), bind: "b".into() };
         assert_eq!(similar_calls(&request, "b", &outside, None, NetworkTarget::default()), exact);
         let dry = Request { run_mode: RunMode::DryRun, ..request };
         assert_eq!(similar_calls(&dry, "b", &inside, None, NetworkTarget::default()), exact);

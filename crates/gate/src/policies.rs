@@ -6,7 +6,7 @@
 use crate::extension::ZoneExtensions;
 use crate::runtime::RoomRuntime;
 use crate::template::Templates;
-use crate::zone::{Parsed, Trusted};
+use crate::zone::{Parsed, TrustedPolicy};
 use ledger::Ledger;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub struct Policies {
     /// The runtime that the operator has fixed for every zone.
     pub(crate) fixed_runtime: Option<RoomRuntime>,
     /// The newest version of each zone.
-    pub(crate) trusted: Mutex<HashMap<ZoneId, Arc<Trusted>>>,
+    pub(crate) trusted: Mutex<HashMap<ZoneId, Arc<TrustedPolicy>>>,
     /// Parsed bundles by hash, as long as a zone uses them.
     pub(crate) parsed: Mutex<HashMap<String, Weak<Parsed>>>,
     pub(crate) extensions: Mutex<HashMap<ZoneId, ZoneExtensions>>,

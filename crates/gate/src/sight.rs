@@ -5,7 +5,7 @@
 
 use crate::Gate;
 use crate::call_facts::{ReaderFacts, Who};
-use crate::zone::{self, Bundle, Trusted};
+use crate::zone::{self, Bundle, TrustedPolicy};
 use parking_lot::Mutex;
 use policy::ReadView;
 use std::path::{Path, PathBuf};
@@ -91,11 +91,11 @@ impl Gate {
     }
 
     /// The same if these files were in force.
-    pub fn proposed_sight(&self, who: Who, proposed: &Arc<Trusted>) -> Result<Sight, Stop> {
+    pub fn proposed_sight(&self, who: Who, proposed: &Arc<TrustedPolicy>) -> Result<Sight, Stop> {
         Ok(self.seen_by(who, proposed)?.sight(&proposed.policy)?)
     }
 
-    fn seen_by(&self, who: Who, trusted: &Arc<Trusted>) -> Result<SightKey, Stop> {
+    fn seen_by(&self, who: Who, trusted: &Arc<TrustedPolicy>) -> Result<SightKey, Stop> {
         let (project, owner) = self.ledger.look(|world| {
             let owner = who.task.and_then(|task| world.tasks.get(&task)).map(|task| task.pid);
             (world.zones.get(&who.zone).map(|zone| PathBuf::from(&zone.path)).unwrap_or_default(), owner)

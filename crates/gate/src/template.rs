@@ -9,7 +9,7 @@ use crate::call_facts::used_room;
 use crate::config::Config;
 use crate::policies::Policies;
 use crate::runtime::RoomRuntime;
-use crate::zone::Trusted;
+use crate::zone::TrustedPolicy;
 use sandbox::{Network, Profile, Template};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -193,7 +193,7 @@ impl Templates {
 
 impl Policies {
     /// The templates as a zone's trusted files narrow them.
-    pub fn templates(&self, trusted: Option<&Trusted>) -> Result<Templates, Refusal> {
+    pub fn templates(&self, trusted: Option<&TrustedPolicy>) -> Result<Templates, Refusal> {
         trusted.map_or_else(|| Ok(self.templates.clone()), |trusted| self.narrowed(&trusted.config))
     }
 
@@ -206,7 +206,7 @@ impl Policies {
     }
 
     /// The bounds of a call's job, narrowed to what its tool's manifest asks for.
-    pub fn template_of(&self, trusted: &Trusted, request: &Request, tool: &tool::RegisteredTool) -> Result<Template, Stop> {
+    pub fn template_of(&self, trusted: &TrustedPolicy, request: &Request, tool: &tool::RegisteredTool) -> Result<Template, Stop> {
         let mut template = self.template_asked(trusted, request, tool)?;
         let manifest = tool.manifest();
         if !manifest.may_use_network() {
@@ -222,7 +222,7 @@ impl Policies {
 
     /// A caller may name a template with a way out, and the policy decides whether it gets that; in all
     /// else only the operator's own calls may be wider than the tool.
-    fn template_asked(&self, trusted: &Trusted, request: &Request, tool: &tool::RegisteredTool) -> Result<Template, Refusal> {
+    fn template_asked(&self, trusted: &TrustedPolicy, request: &Request, tool: &tool::RegisteredTool) -> Result<Template, Refusal> {
         let templates = self.templates(Some(trusted))?;
         let own = templates.of_tool(&request.tool, tool.manifest().template.as_deref())?;
         let Some(named) = request.input.get("template").and_then(serde_json::Value::as_str) else { return Ok(own.clone()) };
@@ -242,7 +242,7 @@ impl Policies {
     }
 
     /// Every room that calls in a zone may run in, by the tools that there are: the operator's calls, or those of others alone.
-    pub(crate) fn usable_rooms(&self, tools: &tool::Registry, trusted: &Trusted, operator: bool) -> Result<Vec<UsedRoom>, Refusal> {
+    pub(crate) fn usable_rooms(&self, tools: &tool::Registry, trusted: &TrustedPolicy, operator: bool) -> Result<Vec<UsedRoom>, Refusal> {
         let templates = self.templates(Some(trusted))?;
         let mut rooms = BTreeMap::new();
         for manifest in tools.list().map(tool::RegisteredTool::manifest).filter(|manifest| manifest.room == tool::Room::Sandbox) {

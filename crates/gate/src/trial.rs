@@ -5,7 +5,7 @@ use crate::describe::network_target;
 use crate::judge::{CallerRights, LOST};
 use crate::policies::Policies;
 use crate::token::ISSUE;
-use crate::zone::{self, Bundle, POLICY_FILE, Trusted};
+use crate::zone::{self, Bundle, POLICY_FILE, TrustedPolicy};
 use crate::{Gate, MODEL_REQUEST, Request, locate};
 use journal::Filter;
 use ledger::{Ledger, MERGE, event_of};
@@ -128,7 +128,7 @@ impl Gate {
     }
 
     /// Files as they would hold if they were in force; a mistake in the policy is told as `check` tells it.
-    pub fn candidate(&self, zone: ZoneId, bundle: &Bundle) -> Result<Arc<Trusted>, Refusal> {
+    pub fn candidate(&self, zone: ZoneId, bundle: &Bundle) -> Result<Arc<TrustedPolicy>, Refusal> {
         parse_policy(&bundle.policy)?;
         self.policies.proposed(zone, bundle)
     }
@@ -325,12 +325,12 @@ impl<'a> Past<'a> {
 
 /// What processes of the past would see if a policy were in force.
 struct PastSights {
-    trusted: Arc<Trusted>,
+    trusted: Arc<TrustedPolicy>,
     known: BTreeMap<(Pid, Option<TaskId>), Sight>,
 }
 
 impl PastSights {
-    fn by(trusted: &Arc<Trusted>) -> PastSights {
+    fn by(trusted: &Arc<TrustedPolicy>) -> PastSights {
         PastSights { trusted: Arc::clone(trusted), known: BTreeMap::new() }
     }
 

@@ -40,12 +40,12 @@ pub struct Bundle {
 }
 
 /// A version in force.
-pub struct Trusted {
+pub struct TrustedPolicy {
     pub version: u64,
     parsed: Arc<Parsed>,
 }
 
-impl std::ops::Deref for Trusted {
+impl std::ops::Deref for TrustedPolicy {
     type Target = Parsed;
     fn deref(&self) -> &Parsed {
         &self.parsed
@@ -139,7 +139,7 @@ impl Policies {
     }
 
     /// The bundle in force, parsed once for each version.
-    pub fn trusted(&self, zone: ZoneId) -> Result<Option<Arc<Trusted>>, Fault> {
+    pub fn trusted(&self, zone: ZoneId) -> Result<Option<Arc<TrustedPolicy>>, Fault> {
         let Some((blob, version)) =
             self.ledger.look(|world| world.zones.get(&zone).and_then(|z| z.policy.clone().map(|blob| (blob, z.policy_version))))
         else {
@@ -148,22 +148,22 @@ impl Policies {
         if let Some(trusted) = self.trusted.lock().get(&zone).filter(|trusted| trusted.version == version) {
             return Ok(Some(trusted.clone()));
         }
-        let trusted = Arc::new(Trusted { version, parsed: self.parsed(&blob, self.guards(zone))? });
+        let trusted = Arc::new(TrustedPolicy { version, parsed: self.parsed(&blob, self.guards(zone))? });
         self.trusted.lock().insert(zone, trusted.clone());
         Ok(Some(trusted))
     }
 
     /// The policy that holds in a zone; without one nothing may happen there.
-    pub fn in_force(&self, zone: ZoneId) -> Result<Arc<Trusted>, Stop> {
+    pub fn in_force(&self, zone: ZoneId) -> Result<Arc<TrustedPolicy>, Stop> {
         let none = || Refusal::new(Code::Untrusted, "no policy is in force in this zone").remedy(world::Remedy::TrustProject);
         Ok(self.trusted(zone)?.ok_or_else(none)?)
     }
 
     /// The files of a tree as they would hold if they were in force.
-    pub(crate) fn proposed(&self, zone: ZoneId, bundle: &Bundle) -> Result<Arc<Trusted>, Refusal> {
+    pub(crate) fn proposed(&self, zone: ZoneId, bundle: &Bundle) -> Result<Arc<TrustedPolicy>, Refusal> {
         let (policy, config, sanitizer) = parse(bundle)?;
         let parsed = Parsed { policy: policy.guarded(self.guards(zone)), config, sanitizer, bundle: bundle.clone() };
-        Ok(Arc::new(Trusted { version: 0, parsed: Arc::new(parsed) }))
+        Ok(Arc::new(TrustedPolicy { version: 0, parsed: Arc::new(parsed) }))
     }
 
     fn parsed(&self, blob: &str, guards: Vec<Guard>) -> Result<Arc<Parsed>, Fault> {

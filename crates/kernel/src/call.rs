@@ -14,7 +14,7 @@ mod subcall;
 use crate::Kernel;
 use facts::{Facts, Purpose};
 use find::{Found, Turn};
-use gate::{Details, GateDecision, Request, Trusted, stale};
+use gate::{Details, GateDecision, Request, TrustedPolicy, stale};
 pub(crate) use network::PROXY_PORT;
 use run::Ran;
 use serde_json::{Value, json};
@@ -149,7 +149,11 @@ pub(crate) async fn run_syscall(
 }
 
 /// Who would speak about a call, and why. Decides nothing and records nothing.
-pub(crate) async fn explain(kernel: &Kernel, request: &Request, candidate: Option<&Arc<Trusted>>) -> Result<policy::Explanation, Stop> {
+pub(crate) async fn explain(
+    kernel: &Kernel,
+    request: &Request,
+    candidate: Option<&Arc<TrustedPolicy>>,
+) -> Result<policy::Explanation, Stop> {
     let tool = kernel.tools.find(request)?;
     if let Some(adapted) = tool.adapted(&request.input) {
         let (name, input) = adapted?;

@@ -35,7 +35,7 @@ pub use brain::BrainSpec;
 pub use call::{CallEnd, CallOutcome};
 pub use gate::{
     Bundle, CallRange, Checked, Gate, JobTerms, Parsed, PastPolicy, PolicyProposal, Request, RoomRuntime, SANDBOX_RUN, SandboxConfig,
-    Templates, TokenRequest, Trusted, locate,
+    Templates, TokenRequest, TrustedPolicy, locate,
 };
 pub use ledger::{Clock, Home, Ledger, MERGE, ProcessAccount, Reply, Verification, blob_names};
 pub use merge::{MergeLine, UndoOutcome};

@@ -23,7 +23,8 @@ use workspace::{
 };
 use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeResolved, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
 use world::{
-    Answer, Event, Fault, FaultKind, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Side, Stop, Task, TaskState, What, World,
+    Answer, CallPattern, Event, Fault, FaultKind, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Side, Stop, Task, TaskState,
+    World,
 };
 
 /// Ends a task whose brain is done: nothing changed, nothing may change, or a merge that a person or a rule decides.
@@ -166,7 +167,7 @@ fn question(world: &World, task: &Task, frozen: &Frozen, mut reasons: Vec<String
         tool: MERGE.into(),
         input: frozen.shown(),
         bind: frozen.digest.clone(),
-        like: What::Exact { tool: MERGE.into(), bind: frozen.digest.clone() },
+        like: CallPattern::Exact { tool: MERGE.into(), bind: frozen.digest.clone() },
         reasons,
         rules,
         paths: frozen.changes.iter().map(|change| change.path.clone()).collect(),

@@ -8,7 +8,7 @@ use crate::{Kernel, episode};
 use brain::BrainSpec;
 use brain::script::BrainScript;
 use ledger::unknown_task;
-use models::{Whose, file_of};
+use models::{RequestOwner, file_of};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -217,7 +217,7 @@ impl Kernel {
             is_waiting = true;
         };
         // Stopped before its brain is gone, so that what they cost is settled as cancelled.
-        let settled = self.models.stop_requests_of(Whose::Task(id), &format!("{id} was cancelled"));
+        let settled = self.models.stop_requests_of(RequestOwner::Task(id), &format!("{id} was cancelled"));
         self.tasks.end_work(id, &format!("{id} was cancelled by {by}")).await?;
         settled.await;
         for call in calls {

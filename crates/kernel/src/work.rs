@@ -5,7 +5,7 @@
 
 use crate::Kernel;
 use ledger::Ledger;
-use models::Whose;
+use models::RequestOwner;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -181,7 +181,7 @@ impl Kernel {
                 .into());
         }
         let why = format!("{call} was cancelled by {by}");
-        let settled = self.models.stop_requests_of(Whose::Call(call), &why);
+        let settled = self.models.stop_requests_of(RequestOwner::Call(call), &why);
         self.tasks.works.end(&why, |part| part.call == Some(call)).await?;
         settled.await;
         Ok(self.tasks.works.end("", |part| *part == WorkKey::default()).await?)

@@ -3,8 +3,8 @@
 use crate::Ledger;
 use world::event::{BanGiven, BanLifted, GrantGiven, GrantRevoked, ProcResumed, ReviewAnswered, TokenRevoked};
 use world::{
-    Alternative, Answer, BanId, Code, Event, GrantId, ProcessState, Refusal, Review, ReviewId, ReviewState, Scope, Terms, TokenId, What,
-    World, limits,
+    Alternative, Answer, BanId, CallPattern, Code, Event, GrantId, ProcessState, Refusal, Review, ReviewId, ReviewState, Scope, Terms,
+    TokenId, World, limits,
 };
 use world::{Fault, FaultKind, Stop};
 
@@ -21,7 +21,7 @@ pub enum Reply {
     /// Yes to calls like this one.
     Wide {
         scope: Scope,
-        what: Option<What>,
+        what: Option<CallPattern>,
         terms: Terms,
     },
     No {
@@ -30,7 +30,7 @@ pub enum Reply {
     /// No, now and later.
     Never {
         scope: Scope,
-        what: Option<What>,
+        what: Option<CallPattern>,
         alternative: Option<Alternative>,
     },
 }
@@ -168,7 +168,7 @@ fn answered(world: &World, review: &Review, reply: Reply, by: &str, reason: Opti
         |scope, what, terms| GrantGiven { pid, task, grant: world.next_grant(), scope, what, terms, review: Some(id), by: by.clone() };
     let mut events: Vec<Event> = match reply {
         Reply::Once { terms } => {
-            let what = What::Exact { tool: review.tool.clone(), bind: review.bind.clone() };
+            let what = CallPattern::Exact { tool: review.tool.clone(), bind: review.bind.clone() };
             let terms = Terms { uses_left: Some(1), ..terms };
             vec![said(Answer::Allow, None).into(), given(Scope::Process { pid }, what, terms).into()]
         }

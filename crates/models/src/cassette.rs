@@ -25,18 +25,18 @@ pub struct Traffic {
 }
 
 /// Whose traffic it is: a process's, or its work on one task.
-type Whose = (Pid, Option<TaskId>);
+type CassetteKey = (Pid, Option<TaskId>);
 
 #[derive(Default)]
 pub(crate) struct Cassettes {
-    writers: Mutex<HashMap<Whose, Arc<CassetteWriter>>>,
-    players: Mutex<HashMap<Whose, Arc<Provider>>>,
+    writers: Mutex<HashMap<CassetteKey, Arc<CassetteWriter>>>,
+    players: Mutex<HashMap<CassetteKey, Arc<Provider>>>,
     /// Tasks whose recorded pauses are kept in a replay.
     pub timed: Mutex<HashSet<TaskId>>,
 }
 
 impl Cassettes {
-    pub fn forget(&self, whose: Whose) {
+    pub fn forget(&self, whose: CassetteKey) {
         self.writers.lock().remove(&whose);
         self.players.lock().remove(&whose);
     }
@@ -105,7 +105,7 @@ impl Models {
         Some(self.play_cassette((pid, task), &self.folder.join(file_of(of)), timing))
     }
 
-    fn play_cassette(&self, whose: Whose, file: &Path, timing: bool) -> Arc<Provider> {
+    fn play_cassette(&self, whose: CassetteKey, file: &Path, timing: bool) -> Arc<Provider> {
         let player = Arc::new(Provider::cassette(file, timing));
         self.cassettes.players.lock().insert(whose, player.clone());
         player

@@ -39,12 +39,12 @@ struct List {
     requests: BTreeMap<u64, (InFlightRequest, StopHandle)>,
     left: BTreeMap<u64, Flight>,
     /// What was cancelled: what it still asks for is stopped as it comes.
-    cancelled: BTreeMap<Whose, StopCause>,
+    cancelled: BTreeMap<RequestOwner, StopCause>,
 }
 
 /// Whose requests end together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Whose {
+pub enum RequestOwner {
     Task(TaskId),
     /// The running call that they are parts of.
     Call(CallId),
@@ -52,17 +52,17 @@ pub enum Whose {
 }
 
 impl InFlightRequest {
-    fn belongs_to(&self, whose: Whose) -> bool {
+    fn belongs_to(&self, whose: RequestOwner) -> bool {
         match whose {
-            Whose::Task(task) => self.task == Some(task),
-            Whose::Call(call) => self.of == Some(call),
-            Whose::Process(pid) => self.pid == pid,
+            RequestOwner::Task(task) => self.task == Some(task),
+            RequestOwner::Call(call) => self.of == Some(call),
+            RequestOwner::Process(pid) => self.pid == pid,
         }
     }
 }
 
 /// All requests on their way.
-pub(crate) struct Flights {
+pub(crate) struct RequestsInFlight {
     list: Arc<Mutex<List>>,
     ended: Arc<Notify>,
     notes: mpsc::Sender<Note>,
@@ -89,14 +89,14 @@ impl Place {
     }
 }
 
-impl Flights {
-    /// Starts the file's writer, and says what the last kernel noted. Nothing may leave before [`Flights::begin`].
-    pub fn open(home: &Path, starts: u64) -> Result<(Flights, Left), Fault> {
+impl RequestsInFlight {
+    /// Starts the file's writer, and says what the last kernel noted. Nothing may leave before [`RequestsInFlight::begin`].
+    pub fn open(home: &Path, starts: u64) -> Result<(RequestsInFlight, Left), Fault> {
         let path = home.join("run/sent");
         let left = read(&path, starts);
         let (notes, heard) = mpsc::channel();
         let list = Arc::<Mutex<List>>::default();
-        let flights = Flights { list: list.clone(), ended: Arc::default(), notes };
+        let flights = RequestsInFlight { list: list.clone(), ended: Arc::default(), notes };
         let writer = Writer { path, list, file: None };
         let started = std::thread::Builder::new().name("sent".into()).spawn(move || writer.run(&heard));
         started.map_err(|error| Fault::new(FaultKind::Io, "no thread can be started", error))?;
@@ -173,7 +173,7 @@ impl Flights {
 impl Models {
     /// Stops the requests of what is cancelled, and those that it still makes before it is gone. They are stopped when this returns, and
     /// settled when the future is done.
-    pub fn stop_requests_of(&self, whose: Whose, why: &str) -> impl Future<Output = ()> + Send + use<> {
+    pub fn stop_requests_of(&self, whose: RequestOwner, why: &str) -> impl Future<Output = ()> + Send + use<> {
         let why = StopCause { ending: Ending::Cancelled, words: why.to_owned() };
         self.flights.list.lock().cancelled.insert(whose, why.clone());
         self.flights.stop(&|request| request.belongs_to(whose), &why)
@@ -282,7 +282,7 @@ mod tests {
     async fn what_left_is_known_to_the_next_kernel_of_this_life_of_the_machine_and_to_no_other() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("run")).unwrap();
-        let (flights, left) = Flights::open(home.path(), 0).unwrap();
+        let (flights, left) = RequestsInFlight::open(home.path(), 0).unwrap();
         assert_eq!(left, Left::Unknown, "nobody wrote anything");
         let (one, _stop) = flights.enter(request(1));
         assert!(flights.leaves(&one, flight(1)).await.is_err(), "nothing leaves before the file has begun");
@@ -291,7 +291,7 @@ mod tests {
         flights.leaves(&one, flight(1)).await.unwrap();
         flights.leaves(&one, flight(1)).await.unwrap();
         let (two, _stop) = flights.enter(request(2));
-        let read = |starts| Flights::open(home.path(), starts).unwrap().1;
+        let read = |starts| RequestsInFlight::open(home.path(), starts).unwrap().1;
         assert_eq!(read(1), Left::Known(vec![flight(1)]), "the second did not leave, and a second try is no second request");
         flights.leaves(&two, flight(2)).await.unwrap();
         assert_eq!(read(1), Left::Known(vec![flight(1), flight(2)]));
@@ -310,7 +310,7 @@ mod tests {
     async fn a_stop_is_over_when_each_that_it_names_has_settled() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("run")).unwrap();
-        let (flights, _) = Flights::open(home.path(), 0).unwrap();
+        let (flights, _) = RequestsInFlight::open(home.path(), 0).unwrap();
         let ((one, _), (_two, _)) = (flights.enter(request(1)), flights.enter(request(2)));
         let why = StopCause { ending: Ending::Cancelled, words: "no".into() };
         flights.stop(&|request| request.call == CallId(9), &why).await;
@@ -323,10 +323,10 @@ mod tests {
     async fn a_request_that_comes_after_its_task_was_cancelled_is_stopped_too() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("run")).unwrap();
-        let (flights, _) = Flights::open(home.path(), 0).unwrap();
+        let (flights, _) = RequestsInFlight::open(home.path(), 0).unwrap();
         let of = |task| InFlightRequest { task: Some(TaskId(task)), ..request(1) };
         let why = StopCause { ending: Ending::Cancelled, words: "no".into() };
-        flights.list.lock().cancelled.insert(Whose::Task(TaskId(1)), why);
+        flights.list.lock().cancelled.insert(RequestOwner::Task(TaskId(1)), why);
         let stopped = |task| format!("{:?}", flights.enter(of(task)).1).contains("Cancelled");
         assert_eq!((stopped(1), stopped(2)), (true, false));
     }

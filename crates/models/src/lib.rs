@@ -18,7 +18,7 @@ mod settle;
 mod wait;
 
 pub use cassette::{CassetteView, ExchangeView, Traffic, file_of};
-pub use flight::Whose;
+pub use flight::RequestOwner;
 pub use models::{CLIENT, GatewayAccess, Models};
 pub use room::RoomModels;
 pub use wait::Wait;

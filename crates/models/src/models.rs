@@ -4,7 +4,7 @@
 
 use crate::admission::ProcessAdmission;
 use crate::cassette::{Cassettes, Traffic};
-use crate::flight::{Flights, Whose};
+use crate::flight::{RequestOwner, RequestsInFlight};
 use crate::lease::Leases;
 use crate::wait::Waiting;
 use gate::Gate;
@@ -91,7 +91,7 @@ pub struct Models {
     pub record: bool,
     pub(crate) cassettes: Cassettes,
     pub(crate) leases: Leases,
-    pub(crate) flights: Arc<Flights>,
+    pub(crate) flights: Arc<RequestsInFlight>,
     pub(crate) cancel_notices: CancelNotices,
     pub(crate) waiting: Waiting,
     loopback: bool,
@@ -111,7 +111,7 @@ impl Models {
     /// Opens the gateway, and says which requests of the last kernel had left. Nothing leaves before [`Models::begin`].
     pub fn open(gate: Arc<Gate>, home: &Path, settings: &gateway::ModelSettings) -> Result<(Arc<Models>, Left), Fault> {
         let ledger = gate.ledger.clone();
-        let (flights, sent) = Flights::open(home, ledger.look(|world| world.starts))?;
+        let (flights, sent) = RequestsInFlight::open(home, ledger.look(|world| world.starts))?;
         let flights = Arc::new(flights);
         ledger.watch_flights({
             let flights = flights.clone();
@@ -245,7 +245,7 @@ impl Models {
         let why = format!("process {pid} was cancelled by {by}");
         self.ledger.record_exit(pid, true, format!("cancelled by {by}")).await?;
         // Each request that is on the way ends and says so; then whoever opened the gateway ends its program and hangs up.
-        let settled = self.stop_requests_of(Whose::Process(pid), &why);
+        let settled = self.stop_requests_of(RequestOwner::Process(pid), &why);
         let heard = self.close_listeners(pid);
         // A client that takes nothing of its answer does not hold this up.
         drop(tokio::time::timeout(HEARD_MAX, heard).await);

@@ -4,7 +4,7 @@
 use crate::decide::{Facts, RealPath};
 use crate::rule::Command;
 use crate::scope::Globs;
-use world::{Ban, Constraints, Grant, What};
+use world::{Ban, CallPattern, Constraints, Grant};
 
 /// Is this exactly, or in kind, a call that the grant was given for, inside its constraints?
 pub fn grant_covers(grant: &Grant, facts: &Facts<'_>, bind: &str) -> bool {
@@ -25,13 +25,13 @@ enum Means {
 }
 
 /// `None` when the pattern itself does not parse.
-fn covers(what: &What, means: Means, facts: &Facts<'_>, bind: &str) -> Option<bool> {
+fn covers(what: &CallPattern, means: Means, facts: &Facts<'_>, bind: &str) -> Option<bool> {
     if what.tool() != facts.tool {
         return Some(false);
     }
     match what {
-        What::Exact { bind: exact, .. } => Some(exact == bind),
-        What::Like { paths, command, whole, host, port, method, .. } => {
+        CallPattern::Exact { bind: exact, .. } => Some(exact == bind),
+        CallPattern::Like { paths, command, whole, host, port, method, .. } => {
             let on_paths = paths.is_empty()
                 || match means {
                     Means::Yes => !facts.paths.is_empty() && names_every_path(paths, facts)?,
@@ -125,15 +125,15 @@ pub(crate) fn reach_of_ban(ban: &Ban, tool: &str) -> Reach {
     reach(&ban.what, tool, Reach::Within, Reach::Everything)
 }
 
-fn reach(what: &What, tool: &str, on: fn(Named) -> Reach, broken: Reach) -> Reach {
+fn reach(what: &CallPattern, tool: &str, on: fn(Named) -> Reach, broken: Reach) -> Reach {
     match what {
-        What::Like { tool: own, paths, command: None, host: None, port: None, method: None, .. } if own == tool => {
+        CallPattern::Like { tool: own, paths, command: None, host: None, port: None, method: None, .. } if own == tool => {
             if paths.is_empty() {
                 return Reach::Everything;
             }
             Named::parse(paths).map_or(broken, on)
         }
-        What::Like { .. } | What::Exact { .. } => Reach::Nothing,
+        CallPattern::Like { .. } | CallPattern::Exact { .. } => Reach::Nothing,
     }
 }
 
@@ -237,14 +237,14 @@ mod tests {
         }
     }
 
-    fn grant(what: What, constraints: Option<Constraints>) -> Grant {
+    fn grant(what: CallPattern, constraints: Option<Constraints>) -> Grant {
         let terms = Terms { constraints, ..Terms::default() };
         Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used: Vec::new() }
     }
 
-    fn like(paths: &[&str], command: Option<&[&str]>) -> What {
+    fn like(paths: &[&str], command: Option<&[&str]>) -> CallPattern {
         let command = command.map(|words| words.iter().map(|word| (*word).to_owned()).collect());
-        What::Like {
+        CallPattern::Like {
             tool: "fs.write".into(),
             paths: paths.iter().map(|path| (*path).to_owned()).collect(),
             command,
@@ -273,12 +273,12 @@ mod tests {
     #[test]
     fn a_yes_to_a_move_is_none_to_the_way_back() {
         let of_move = |paths: &[&str]| {
-            let What::Like { paths, command, whole, host, port, method, .. } = like(paths, None) else { panic!("a kind") };
-            What::Like { tool: "fs.move".into(), paths, command, whole, host, port, method }
+            let CallPattern::Like { paths, command, whole, host, port, method, .. } = like(paths, None) else { panic!("a kind") };
+            CallPattern::Like { tool: "fs.move".into(), paths, command, whole, host, port, method }
         };
         let there = [RealPath::Inside("a"), RealPath::Inside("b[1]")];
         let back = [there[1], there[0]];
-        let covers = |what: What, paths: &[RealPath<'_>]| grant_covers(&grant(what, None), &facts("fs.move", paths, None), "b");
+        let covers = |what: CallPattern, paths: &[RealPath<'_>]| grant_covers(&grant(what, None), &facts("fs.move", paths, None), "b");
         let asked = of_move(&["/a", "/b\\[1\\]"]);
         assert!(covers(asked.clone(), &there) && !covers(asked.clone(), &back) && !covers(asked.clone(), &[there[0], there[0]]));
         assert!(covers(of_move(&["/*"]), &there) && covers(of_move(&["/*"]), &back), "a pattern that the operator wrote has no direction");
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_yes_to_one_port_and_method_is_none_to_others() {
-        let to = |port, method: Option<&str>| What::Like {
+        let to = |port, method: Option<&str>| CallPattern::Like {
             tool: "net.request".into(),
             paths: Vec::new(),
             command: None,
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    fn ban(what: What) -> Ban {
+    fn ban(what: CallPattern) -> Ban {
         Ban { id: world::BanId(1), pid: Pid(3), scope: Scope::All, what, reason: String::new(), alternative: None }
     }
 
@@ -330,8 +330,10 @@ mod tests {
     #[test]
     fn a_yes_to_a_whole_command_is_none_to_more_of_it_and_a_no_is_one_to_any_folder() {
         let argv = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let What::Like { tool, paths, command, host, port, method, .. } = like(&[], Some(&["rm", "build"])) else { panic!("a kind") };
-        let whole = What::Like { tool, paths, command, whole: true, host, port, method };
+        let CallPattern::Like { tool, paths, command, host, port, method, .. } = like(&[], Some(&["rm", "build"])) else {
+            panic!("a kind")
+        };
+        let whole = CallPattern::Like { tool, paths, command, whole: true, host, port, method };
         let asked = |line: &str, test: &dyn Fn(&Facts<'_>) -> bool| test(&facts("fs.write", &[], Some(&argv(line))));
         let given = grant(whole.clone(), None);
         assert!(asked("rm build", &|facts| grant_covers(&given, facts, "b")));

@@ -3,7 +3,7 @@
 
 use policy::{HiddenBy, OwnedFacts, OwnedPath, Policy, ReadView, Readers, Standing, Verdict, decide};
 use proptest::prelude::*;
-use world::{Ban, BanId, Grant, GrantId, Pid, Scope, Terms, What};
+use world::{Ban, BanId, CallPattern, Grant, GrantId, Pid, Scope, Terms};
 
 fn parse(rules: &str) -> Policy {
     Policy::parse(&format!("capabilities:\n{rules}"), "p").unwrap().0
@@ -117,8 +117,8 @@ fn every_room_and_every_ancestor_must_be_allowed() {
     assert_eq!(of(&asks, &[reader()], &[boss], &[], &[]).at("p/x"), None, "a question to a parent is no deny");
 }
 
-fn like(tool: &str, paths: &[&str]) -> What {
-    What::Like {
+fn like(tool: &str, paths: &[&str]) -> CallPattern {
+    CallPattern::Like {
         tool: tool.into(),
         paths: paths.iter().map(|path| (*path).to_owned()).collect(),
         command: None,
@@ -129,7 +129,7 @@ fn like(tool: &str, paths: &[&str]) -> What {
     }
 }
 
-fn grant(what: What, terms: Terms) -> Grant {
+fn grant(what: CallPattern, terms: Terms) -> Grant {
     Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used: Vec::new() }
 }
 
@@ -150,7 +150,7 @@ fn bans_hide_and_grants_answer_reviews_alone() {
     assert_eq!(given(like("fs.read", &["/p"]), plain()).at("p/x"), Some(HiddenBy::Review("ask".into())), "a yes to a folder alone");
     for (what, terms) in [
         (like("fs.write", &["/p/**"]), plain()),
-        (What::Exact { tool: "fs.read".into(), bind: String::new() }, plain()),
+        (CallPattern::Exact { tool: "fs.read".into(), bind: String::new() }, plain()),
         (like("fs.read", &["/p/**"]), Terms { uses_left: Some(3), ..plain() }),
     ] {
         assert_eq!(given(what, terms).at("p/x"), Some(HiddenBy::Review("ask".into())));

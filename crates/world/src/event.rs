@@ -6,8 +6,8 @@
 
 use crate::world::transition::Transition;
 use crate::{
-    Alternative, Answer, BanId, Budget, CallId, Code, Deadline, Ending, GrantId, Hands, MergeId, MergePath, Mode, Observe, Pid, Remedy,
-    ReviewId, Scope, Side, TaskId, Terms, TokenId, UsageTotals, UsedRoom, What, World, ZoneId,
+    Alternative, Answer, BanId, Budget, CallId, CallPattern, Code, Deadline, Ending, GrantId, Hands, MergeId, MergePath, Mode, Observe,
+    Pid, Remedy, ReviewId, Scope, Side, TaskId, Terms, TokenId, UsageTotals, UsedRoom, World, ZoneId,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -169,17 +169,17 @@ events! {
 
     /// `whole` is a keyed digest of the exact input, where `input` is not all of it.
     ReviewAsked = "review.asked", Security {
-        review: ReviewId, tool: String, input: Value, bind: String, like: What, reasons: Vec<String>, rules: Vec<String>,
+        review: ReviewId, tool: String, input: Value, bind: String, like: CallPattern, reasons: Vec<String>, rules: Vec<String>,
         paths: Vec<String>, size: Option<u64>, zone: Option<ZoneId>,
         whole: Option<String>,
     }
     ReviewAnswered = "review.answered", Security {
         review: ReviewId, answer: Answer, by: String, reason: Option<String>, alternative: Option<Alternative>,
     }
-    GrantGiven = "grant.given", Security { grant: GrantId, scope: Scope, what: What, terms: Terms, review: Option<ReviewId>, by: String }
+    GrantGiven = "grant.given", Security { grant: GrantId, scope: Scope, what: CallPattern, terms: Terms, review: Option<ReviewId>, by: String }
     GrantRevoked = "grant.revoked", Security { grant: GrantId, by: String }
     BanGiven = "ban.given", Security {
-        ban: BanId, scope: Scope, what: What, reason: String, alternative: Option<Alternative>, review: Option<ReviewId>, by: String,
+        ban: BanId, scope: Scope, what: CallPattern, reason: String, alternative: Option<Alternative>, review: Option<ReviewId>, by: String,
     }
     BanLifted = "ban.lifted", Security { ban: BanId, by: String }
     TokenIssued = "token.issued", Security { token: TokenId, claims: Value, ops: u32, until: Deadline }

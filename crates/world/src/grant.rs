@@ -12,7 +12,7 @@ pub struct Grant {
     pub pid: Pid,
     pub task: Option<TaskId>,
     pub scope: Scope,
-    pub what: What,
+    pub what: CallPattern,
     pub terms: Terms,
     /// Its uses, as far back as its rate looks.
     #[serde(default)]
@@ -61,7 +61,7 @@ pub enum Scope {
 /// Which calls it is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum What {
+pub enum CallPattern {
     /// One exact call: hash of session, task, tool, canonical input and base.
     Exact { tool: String, bind: String },
     /// Calls of one tool on these paths, with this command or to this host. All that is given must fit.
@@ -85,22 +85,22 @@ pub enum What {
     },
 }
 
-impl What {
+impl CallPattern {
     /// The same as a no means it: all of a host, without port and method, and a command whatever more is written behind it and
     /// wherever it runs.
-    pub fn wherever(self) -> What {
+    pub fn wherever(self) -> CallPattern {
         match self {
-            What::Like { tool, paths, command, host, .. } => {
+            CallPattern::Like { tool, paths, command, host, .. } => {
                 let paths = if command.is_some() { Vec::new() } else { paths };
-                What::Like { tool, paths, command, whole: false, host, port: None, method: None }
+                CallPattern::Like { tool, paths, command, whole: false, host, port: None, method: None }
             }
-            exact @ What::Exact { .. } => exact,
+            exact @ CallPattern::Exact { .. } => exact,
         }
     }
 
     pub fn tool(&self) -> &str {
         match self {
-            What::Exact { tool, .. } | What::Like { tool, .. } => tool,
+            CallPattern::Exact { tool, .. } | CallPattern::Like { tool, .. } => tool,
         }
     }
 }
@@ -214,7 +214,7 @@ pub struct Ban {
     pub id: BanId,
     pub pid: Pid,
     pub scope: Scope,
-    pub what: What,
+    pub what: CallPattern,
     pub reason: String,
     pub alternative: Option<Alternative>,
 }
@@ -254,7 +254,7 @@ pub struct Review {
     pub whole: Option<String>,
     pub bind: String,
     /// What a wider yes would be about: the call without its exact input.
-    pub like: What,
+    pub like: CallPattern,
     /// One for each rule that asked.
     pub reasons: Vec<String>,
     pub rules: Vec<String>,
@@ -296,7 +296,7 @@ mod tests {
     }
 
     fn grant(terms: Terms) -> Grant {
-        let what = What::Exact { tool: "fs.write".into(), bind: "b".into() };
+        let what = CallPattern::Exact { tool: "fs.write".into(), bind: "b".into() };
         Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used: Vec::new() }
     }
 

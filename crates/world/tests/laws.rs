@@ -1,13 +1,13 @@
 //! Laws of the fold, held against random histories.
 
 use ::world::event::*;
-use ::world::{Answer, CallId, Event, GrantId, Hands, MergeId, Mode, Pid, ReviewId, Scope, TaskId, Terms, What, World, ZoneId};
+use ::world::{Answer, CallId, CallPattern, Event, GrantId, Hands, MergeId, Mode, Pid, ReviewId, Scope, TaskId, Terms, World, ZoneId};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-fn exact(n: u64) -> What {
-    What::Exact { tool: "t".into(), bind: format!("b{n}") }
+fn exact(n: u64) -> CallPattern {
+    CallPattern::Exact { tool: "t".into(), bind: format!("b{n}") }
 }
 
 /// Any event at all, with ids from a small range so that they often meet.

@@ -4,7 +4,7 @@ use super::measure::{duration_ms, plural};
 use super::{Line, Page, table};
 use serde_json::Value;
 use wire::method::grant::{BanView, GrantListResult, GrantView, TokenView};
-use wire::{Alternative, Constraints, Observe, Scope, Terms, What};
+use wire::{Alternative, CallPattern, Constraints, Observe, Scope, Terms};
 
 /// Now, in the measure that a grant's end is written in: a step of the wall clock moves neither.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +34,10 @@ pub fn scope(scope: &Scope) -> String {
 }
 
 /// Which calls: `fs.write on src/**`.
-pub fn what(what: &What) -> String {
+pub fn what(what: &CallPattern) -> String {
     match what {
-        What::Exact { tool, .. } => format!("{tool}, this one call"),
-        What::Like { tool, paths, command, whole, host, port, method } => {
+        CallPattern::Exact { tool, .. } => format!("{tool}, this one call"),
+        CallPattern::Like { tool, paths, command, whole, host, port, method } => {
             let mut text = tool.clone();
             if let Some(command) = command {
                 text.push_str(&format!(" of {}{}", super::call::words(command), if *whole { "" } else { " …" }));

@@ -4,7 +4,7 @@ use super::measure::plural;
 use super::{Line, Page, Tone, model, review};
 use crate::command::review::inbox::form::Form;
 use crate::command::review::inbox::state::{Inbox, Notice};
-use wire::What;
+use wire::CallPattern;
 
 type Button = (&'static str, &'static str);
 const KEYS: &[Button] = &[
@@ -22,7 +22,7 @@ const WIDE: &[&str] = &["s", "g", "D"];
 const MOVES: &[Button] = &[("n", "ext"), ("p", "revious"), ("q", "uit")];
 
 fn keys(inbox: &Inbox) -> Vec<Button> {
-    let exact = inbox.shown.as_ref().is_some_and(|view| matches!(view.like, Some(What::Exact { .. })));
+    let exact = inbox.shown.as_ref().is_some_and(|view| matches!(view.like, Some(CallPattern::Exact { .. })));
     KEYS.iter().filter(|(key, _)| !exact || !WIDE.contains(key)).copied().collect()
 }
 
@@ -201,7 +201,7 @@ input
     fn a_question_that_cannot_be_widened_offers_no_wide_answers() {
         let mut inbox = inbox(&[1]);
         let mut exact = view(1);
-        exact.like = Some(What::Exact { tool: "merge.apply".into(), bind: "b".into() });
+        exact.like = Some(CallPattern::Exact { tool: "merge.apply".into(), bind: "b".into() });
         inbox.show(exact, 0);
         let text = frame(&mut inbox, 200, 40, 10_000).render(false, None);
         assert!(text.contains("[a]llow once  [c]onstrained  [o]bserved  [d]eny  [i]nstead…\n") && !text.contains("like it"), "{text}");

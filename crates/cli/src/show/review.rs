@@ -6,7 +6,7 @@ use super::measure::ago;
 use super::{Line, Node, Page, Tone, table, tree};
 use wire::method::merge::APPLY_TOOL;
 use wire::method::review::{ReviewStatus, ReviewView};
-use wire::{Answer, What};
+use wire::{Answer, CallPattern};
 
 fn stand(review: &ReviewView) -> Line {
     let by = review.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
@@ -92,7 +92,7 @@ pub fn question(review: &ReviewView, now_ms: i64) -> Page {
         root = root.under(fact("rule", Line::new().plain(rule)));
     }
     root = root.under(fact("tool", Line::new().plain(&review.tool)));
-    if let Some(like @ What::Like { .. }) = review.like.as_ref().filter(|_| review.state == ReviewStatus::Open) {
+    if let Some(like @ CallPattern::Like { .. }) = review.like.as_ref().filter(|_| review.state == ReviewStatus::Open) {
         root = root.under(fact("like it", Line::new().plain(what(like)).faint("  (what a wider answer is about)")));
     }
     for before in &review.history {
@@ -133,7 +133,7 @@ mod tests {
             input: json!({"command": ["npm", "install", "left-pad"]}),
             reasons: vec!["installs a dependency".into()],
             rules: vec!["installs".into()],
-            like: Some(What::Like {
+            like: Some(CallPattern::Like {
                 tool: "shell.run".into(),
                 paths: Vec::new(),
                 command: Some(vec!["npm".into(), "install".into()]),

@@ -11,7 +11,7 @@ use crate::record::ParsedRecord;
 use crate::remedy;
 use std::collections::BTreeMap;
 use wire::event::{CallFinished, MergeProposed, TaskQueued};
-use wire::{Answer, CallId, Event, What};
+use wire::{Answer, CallId, CallPattern, Event};
 
 /// Reasons stand below lines that are set in themselves.
 const SET_IN: &str = "  ";
@@ -70,7 +70,7 @@ impl Transcript {
                 }
             }
             // A yes to this one call is told by its answer.
-            Event::GrantGiven(e) if !matches!(e.what, What::Exact { .. }) => {
+            Event::GrantGiven(e) if !matches!(e.what, CallPattern::Exact { .. }) => {
                 let terms = grant::terms(&e.terms, None);
                 let line = Line::new().good("  ✓ ").name(e.grant.to_string()).plain(" lets pass ").plain(grant::what(&e.what));
                 page.push(line.plain(format!("  for {}", grant::scope(&e.scope))).faint(format!("  {terms}")));

@@ -113,8 +113,15 @@ fn constraints_stay_with_a_grant_for_its_whole_life() {
         output_redact_fields: vec!["path".into()],
         ..world::Constraints::default()
     };
-    let what =
-        world::What::Like { tool: "fs.write".into(), paths: vec![], command: None, whole: false, host: None, port: None, method: None };
+    let what = world::CallPattern::Like {
+        tool: "fs.write".into(),
+        paths: vec![],
+        command: None,
+        whole: false,
+        host: None,
+        port: None,
+        method: None,
+    };
     gate.answer(&asked, |params| {
         params.reach = Some(AnswerReach::All);
         params.what = Some(what);

@@ -4,7 +4,7 @@
 
 use crate::Kernel;
 use crate::open_workspace::OpenWorkspace;
-use gate::{Details, GateFacts, Request, Trusted, network_target, used_room};
+use gate::{Details, GateFacts, Request, TrustedPolicy, network_target, used_room};
 use policy::OwnedPath;
 use sandbox::Template;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -66,7 +66,7 @@ pub(super) enum Purpose<'a> {
     /// Only to tell a person: nothing will run, so nothing needs a room.
     Explain,
     /// The same by another policy than the one in force, with what that one masks.
-    ExplainOther(&'a Arc<Trusted>),
+    ExplainOther(&'a Arc<TrustedPolicy>),
 }
 
 impl Purpose<'_> {

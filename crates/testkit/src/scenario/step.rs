@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use world::event::BanGiven;
-use world::{AtCap, Budget, Code, Mode, Pid, Refusal, ReviewId, ReviewState, Scope, Side, TaskId, TaskState, Terms, What};
+use world::{AtCap, Budget, CallPattern, Code, Mode, Pid, Refusal, ReviewId, ReviewState, Scope, Side, TaskId, TaskState, Terms};
 
 #[derive(Debug, Clone)]
 pub(super) enum Step {
@@ -240,7 +240,7 @@ impl<'a> Story<'a> {
             Step::Call { who, token, call } => self.call(*who, token.as_deref(), call).await?,
             Step::Ban { scope, tool, paths } => {
                 let (scope, tool, paths) = (scope.clone(), tool.clone(), paths.clone());
-                let what = What::Like { tool, paths, command: None, whole: false, host: None, port: None, method: None };
+                let what = CallPattern::Like { tool, paths, command: None, whole: false, host: None, port: None, method: None };
                 let (pid, reason, by) = (Pid::OPERATOR, "no more of it".to_owned(), "human".to_owned());
                 let ban = self.kernel()?.ledger.look(world::World::next_ban);
                 let given = BanGiven { pid, task: None, ban, scope, what, reason, alternative: None, review: None, by };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use testkit::bed::Bed;
 use testkit::harness::Test;
 use world::event::{ProcSpawned, ReviewAsked, TaskQueued};
-use world::{Deadline, Event, Pid, Rate, Scope, TaskState, Terms, What, ZoneId};
+use world::{CallPattern, Deadline, Event, Pid, Rate, Scope, TaskState, Terms, ZoneId};
 
 const POLICY: &str = "\
 capabilities:
@@ -202,7 +202,7 @@ async fn tried(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
         tool: "fs.read".into(),
         input: serde_json::json!({"path": "a.txt"}),
         bind: bind.into(),
-        like: What::Exact { tool: "fs.read".into(), bind: bind.into() },
+        like: CallPattern::Exact { tool: "fs.read".into(), bind: bind.into() },
         reasons: vec!["why".into()],
         rules: vec![rule.into()],
         paths: vec!["a.txt".into()],
@@ -327,8 +327,15 @@ async fn counted(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
 
     let review = kernel.ledger.look(|world| world.reviews.keys().last().copied()).unwrap_or_else(|| panic!("no question"));
     let terms = Terms { rate: Some(Rate { max: 4, per_ms: 3_600_000 }), ..Terms::default() };
-    let what =
-        Some(What::Like { tool: "fs.list".into(), paths: vec![], command: None, whole: false, host: None, port: None, method: None });
+    let what = Some(CallPattern::Like {
+        tool: "fs.list".into(),
+        paths: vec![],
+        command: None,
+        whole: false,
+        host: None,
+        port: None,
+        method: None,
+    });
     kernel.answer(review, Reply::Wide { scope: Scope::All, what, terms }, "human", None).await?;
     assert_eq!(at_once(&kernel, zone, None).await?, 4);
     assert_eq!(at_once(&kernel, zone, None).await?, 0);

@@ -2,7 +2,7 @@
 
 use super::call::CallRunResult;
 use serde::{Deserialize, Serialize};
-use world::{Alternative, BanId, GrantId, Pid, ReviewId, Scope, TaskId, Terms, TokenId, What};
+use world::{Alternative, BanId, CallPattern, GrantId, Pid, ReviewId, Scope, TaskId, Terms, TokenId};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GrantListResult {
@@ -19,7 +19,7 @@ pub struct GrantView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
     pub scope: Scope,
-    pub what: What,
+    pub what: CallPattern,
     pub terms: Terms,
     /// Can it be used now?
     pub live: bool,
@@ -31,7 +31,7 @@ pub struct BanView {
     pub pid: Pid,
     pub process: String,
     pub scope: Scope,
-    pub what: What,
+    pub what: CallPattern,
     pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alternative: Option<Alternative>,

@@ -38,7 +38,7 @@ pub struct ReviewAnswerParams {
     pub reach: Option<AnswerReach>,
     /// With `reach`: what the answer is about, instead of calls like this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub what: Option<world::What>,
+    pub what: Option<world::CallPattern>,
     /// Conditions of a yes, for its whole life.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terms: Option<AnswerTerms>,
@@ -122,7 +122,7 @@ pub struct ReviewView {
     pub rules: Vec<String>,
     /// What a wider answer would be about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub like: Option<world::What>,
+    pub like: Option<world::CallPattern>,
     /// Answers to earlier questions about the same tool, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<String>,

@@ -6,7 +6,7 @@ use crate::units::{duration_ms, rate};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 use wire::method::review::{AnswerReach, AnswerTerms, ReviewAnswerParams};
-use wire::{Alternative, Answer, Constraints, Observe, Rate, ReviewId, What};
+use wire::{Alternative, Answer, CallPattern, Constraints, Observe, Rate, ReviewId};
 
 /// An answer to exactly this call, with nothing else to say.
 pub fn exactly(review: ReviewId, answer: Answer) -> ReviewAnswerParams {
@@ -123,7 +123,7 @@ impl AllowArgs {
     }
 
     /// `like` is what the question itself would widen to.
-    pub fn params(self, like: Option<What>) -> Result<ReviewAnswerParams, CommandError> {
+    pub fn params(self, like: Option<CallPattern>) -> Result<ReviewAnswerParams, CommandError> {
         let what = self.what(like);
         let constraints = Constraints {
             readonly_paths: self.readonly,
@@ -145,21 +145,21 @@ impl AllowArgs {
         Ok(ReviewAnswerParams { reason: self.reason, reach, what, terms, seen: self.seen, ..exactly(self.review, Answer::Allow) })
     }
 
-    fn what(&self, like: Option<What>) -> Option<What> {
+    fn what(&self, like: Option<CallPattern>) -> Option<CallPattern> {
         if !self.names_calls() {
             return None;
         }
         let (own_paths, own_command) = (self.paths.clone(), Some(self.command.clone()));
         Some(match like? {
-            What::Like { tool, paths, command, whole, host, port, method } => {
+            CallPattern::Like { tool, paths, command, whole, host, port, method } => {
                 let paths = if own_paths.is_empty() { paths } else { own_paths };
                 let whole = whole && self.command.is_empty();
                 let command = own_command.filter(|words| !words.is_empty()).or(command);
-                What::Like { tool, paths, command, whole, host, port, method }
+                CallPattern::Like { tool, paths, command, whole, host, port, method }
             }
-            What::Exact { tool, .. } => {
+            CallPattern::Exact { tool, .. } => {
                 let command = own_command.filter(|words| !words.is_empty());
-                What::Like { tool, paths: own_paths, command, whole: false, host: None, port: None, method: None }
+                CallPattern::Like { tool, paths: own_paths, command, whole: false, host: None, port: None, method: None }
             }
         })
     }
@@ -222,7 +222,7 @@ mod tests {
         deny: DenyArgs,
     }
 
-    fn like() -> Option<What> {
+    fn like() -> Option<CallPattern> {
         serde_json::from_value(json!({"is": "like", "tool": "fs.write", "paths": ["src/a.rs"]})).ok()
     }
 

@@ -5,7 +5,7 @@ use super::{Setup, Stage, play};
 use kernel::{CallEnd, Reply, Tuning};
 use serde_json::json;
 use std::sync::Arc;
-use world::{BanId, Event, GrantId, ReviewId, Scope, Terms, What};
+use world::{BanId, CallPattern, Event, GrantId, ReviewId, Scope, Terms};
 
 /// Tells what becomes of requests, one line for each.
 const ASK: &str = r#"
@@ -146,7 +146,7 @@ pub fn revoked() -> Result<(), String> {
         stage.python("integration-test", &script("ask('GET', 'http://new.test/')")).await?;
         let like = stage.kernel.ledger.look(|world| world.reviews.get(&ReviewId(2)).map(|review| review.like.clone()));
         let like = like.ok_or("no review")?;
-        assert!(matches!(&like, What::Like { host: Some(host), port: Some(80), .. } if host == "new.test"), "{like:?}");
+        assert!(matches!(&like, CallPattern::Like { host: Some(host), port: Some(80), .. } if host == "new.test"), "{like:?}");
         let lasting = || Reply::Wide { scope: Scope::All, what: None, terms: Terms::default() };
         stage.answer(ReviewId(2), lasting()).await?;
         let fine = "200 GET / HTTP/1.1";

@@ -2,7 +2,7 @@
 
 use super::{Transition, Verdict, alive, ensure, in_state, process, task, task_mut, unended};
 use crate::event::{TaskCancelled, TaskFailed, TaskFinished, TaskParked, TaskQueued, TaskStarted, TaskTagged, TaskTried};
-use crate::{Pid, ProcessState, ReviewState, Task, TaskId, TaskState, What, World, limits};
+use crate::{CallPattern, Pid, ProcessState, ReviewState, Task, TaskId, TaskState, World, limits};
 
 impl Transition for TaskQueued {
     fn check(&self, world: &World) -> Verdict {
@@ -138,7 +138,7 @@ fn end(world: &mut World, pid: Pid, id: Option<TaskId>, state: TaskState, summar
         }
     }
     // A yes for one exact call of this task has nothing left to be used on; a wider one outlives the task that asked.
-    world.grants.retain(|_, grant| grant.task.is_none() || grant.task != id || matches!(grant.what, What::Like { .. }));
+    world.grants.retain(|_, grant| grant.task.is_none() || grant.task != id || matches!(grant.what, CallPattern::Like { .. }));
     process::rest(world, pid);
     forget_oldest(world);
 }

@@ -367,8 +367,15 @@ impl Kernel {
                 .remedy(world::Remedy::ShowChangesAgain { task: id })
                 .into());
         }
+        let frozen = Frozen::parse(&self.ledger.blob(&merge.frozen)?)?;
+        let is_chosen = |path: &String| sides.contains_key(path) || merge.sides.contains_key(path);
+        // Done without a single change the task's work would be gone.
+        if frozen.changes.is_empty() && !frozen.conflicts.iter().any(|conflict| is_chosen(&conflict.path)) {
+            return Err(Refusal::new(Code::WrongState, "nothing would be merged: every change is a conflict, and no side is chosen")
+                .remedy(world::Remedy::ShowConflicts { task: id })
+                .into());
+        }
         if !sides.is_empty() {
-            let frozen = Frozen::parse(&self.ledger.blob(&merge.frozen)?)?;
             let clashing = |path: &String| frozen.conflicts.iter().any(|conflict| conflict.path == *path && conflict.mine.is_some());
             if let Some(path) = sides.keys().find(|path| !clashing(path)) {
                 return Err(Refusal::new(Code::BadInput, format!("`{path}` is no conflict that a choice decides"))

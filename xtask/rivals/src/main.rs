@@ -52,7 +52,7 @@ enum Deny {
 }
 
 fn deny(number: usize) -> Deny {
-    if number % 2 == 0 { Deny::Prefix(format!("src/module{number}/")) } else { Deny::Name(format!("/file{number}.rs")) }
+    if number.is_multiple_of(2) { Deny::Prefix(format!("src/module{number}/")) } else { Deny::Name(format!("/file{number}.rs")) }
 }
 
 /// The median of single decisions; `ask` says whether the write is allowed.

@@ -189,7 +189,8 @@ mod tests {
         let same = "there is a tool `fs.read` already, and to a model that is the same name";
         let retries = "`retries` is for built-in tools: that this one only reads is its own word";
         let network = "its `command` can do all that its room lets it, and its `permissions` do not name `shell:exec:workspace`";
-        assert_eq!(told[3..], [same, retries, network]);
+        let missing = "it is missing or not a regular file";
+        assert_eq!(told[3..], [same, missing, retries, network]);
         let manifest = registry.find("count").unwrap().manifest();
         assert_eq!((manifest.read_only, manifest.room), (false, Room::Sandbox), "a foreign tool's word is not proof");
         let before = registry.left_out().len();

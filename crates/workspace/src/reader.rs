@@ -96,7 +96,7 @@ impl Folder {
     pub fn folder(&self, name: impl AsRef<Path>) -> Result<Folder, Unread> {
         let name = name.as_ref();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(Folder { fd: rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), WITHIN)?, path: self.path.join(name) })
+        Ok(Folder { fd: self.open_at(name, flags, WITHIN)?, path: self.path.join(name) })
     }
 
     /// What stands at a name, without opening it.
@@ -149,7 +149,7 @@ impl Folder {
     /// A folder of this one, or this one itself by an empty name, with what it holds. Mounts on the way are crossed: a walk opens no file.
     pub fn entries(&self, name: &Path) -> Result<Vec<Entry>, Unread> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = rustix::fs::openat2(&self.fd, dot(name), flags, Mode::empty(), WITHIN)?;
+        let folder = self.open_at(dot(name), flags, WITHIN)?;
         let mut entries = Vec::new();
         for entry in Dir::read_from(&folder)? {
             let entry = entry?;
@@ -171,13 +171,13 @@ impl Folder {
     /// What stands at a name of a walk, without opening it; mounts on the way are crossed.
     pub fn look_within(&self, name: &Path) -> Result<Stat, Unread> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(rustix::fs::fstat(rustix::fs::openat2(&self.fd, dot(name), flags, Mode::empty(), WITHIN)?)?)
+        Ok(rustix::fs::fstat(self.open_at(dot(name), flags, WITHIN)?)?)
     }
 
     /// The names in a folder of this one; more than `max` are too many.
     pub fn list(&self, name: &str, max: usize) -> Result<Vec<OsString>, Unread> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), RESOLVE)?;
+        let folder = self.open_at(Path::new(name), flags, RESOLVE)?;
         let mut names = Vec::new();
         for entry in Dir::new(folder)? {
             let name = entry?.file_name().to_bytes().to_vec();
@@ -192,10 +192,22 @@ impl Folder {
         Ok(names)
     }
 
+    /// Opens what stands at a name. A rename anywhere on the host at that moment lets the system doubt a `..` in it; it says so and wants
+    /// to be asked again.
+    fn open_at(&self, name: &Path, flags: OFlags, how: ResolveFlags) -> rustix::io::Result<OwnedFd> {
+        for _ in 0..DOUBTS_MAX {
+            match rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), how) {
+                Err(rustix::io::Errno::AGAIN) => std::thread::yield_now(),
+                settled => return settled,
+            }
+        }
+        Err(rustix::io::Errno::AGAIN)
+    }
+
     /// A handle on whatever stands there, which opens nothing.
     fn find(&self, name: &Path) -> Result<OwnedFd, Unread> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), RESOLVE)?)
+        Ok(self.open_at(name, flags, RESOLVE)?)
     }
 }
 
@@ -206,6 +218,9 @@ pub struct Entry {
     pub inode: u64,
     pub kind: FileType,
 }
+
+/// More doubts in a row than any host renames: somebody wants them.
+const DOUBTS_MAX: usize = 1_000;
 
 /// For folders and names; files are read by [`RESOLVE`].
 const WITHIN: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);

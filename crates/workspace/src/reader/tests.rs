@@ -71,6 +71,32 @@ fn only_ordinary_files_beneath_the_folder_are_read() {
     assert_eq!(folder.list("sub", 0), Err(Unread::TooLarge));
 }
 
+/// While anything on the host is renamed the system may doubt a `..`, and is asked again.
+#[test]
+fn renames_elsewhere_change_no_answer() {
+    let (dir, folder) = project();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..2 {
+            let (over, [a, b]) = (&over, ["a", "b"].map(|end| dir.path().join(format!("{number}{end}"))));
+            fs::create_dir(&a).unwrap();
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    fs::rename(&a, &b).unwrap();
+                    fs::rename(&b, &a).unwrap();
+                }
+            });
+        }
+        let wrong = (0..2_000).find_map(|_| {
+            let away = folder.read("sub/../../secret", 100);
+            let within = folder.read("sub/deep/../../plain", 100);
+            (away != Err(Unread::LeadsAway) || within.as_deref() != Ok(b"text")).then_some((away, within))
+        });
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(wrong, None);
+    });
+}
+
 /// A walk looks at names and opens folders only, and follows no link either.
 #[test]
 fn a_walk_stays_beneath_its_folder() {
